@@ -1,0 +1,119 @@
+# Everything a fresh machine needs, with git, make and Python >= 3.11 to begin with. `make help` lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+UV := .tools/bin/uv
+BIN := .venv/bin
+CACHE := $(or $(GAPLESS_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gapless)
+export GAPLESS_CACHE := $(CACHE)
+ENCRYPT ?= 0
+# Real brokers and clusters on a busy machine: what failed is tried once more, and both counts are printed.
+ONCE_MORE = echo "==> once more, what has failed"
+IMAGES := sender operator spark
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(UV):
+	@echo "==> uv $(UV_VERSION) into .tools/"
+	@$(PYTHON) -c 'import sys; sys.exit("Gapless needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Install one and say: make PYTHON=/path/to/python3 ...") if sys.version_info < (3, 11) else None'
+	@$(PYTHON) -m venv .tools
+	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+.venv/.ready: $(UV) requirements.lock pyproject.toml crds/pyproject.toml sender/pyproject.toml spark/pyproject.toml operator/pyproject.toml
+	@echo "==> Python packages into .venv/ (from requirements.lock; PySpark alone is 434 MB, so the first time takes a minute)"
+	@test -x $(BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e crds -e sender -e spark -e operator
+	@touch $@
+
+.PHONY: lock
+lock: $(UV) ## resolve the dependencies anew into requirements.lock
+	$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	  crds/pyproject.toml sender/pyproject.toml spark/pyproject.toml operator/pyproject.toml --group dev --all-extras \
+	  --no-emit-package gapless-api --output-file requirements.lock
+	@for image in $(IMAGES); do extras=; test $$image = operator || extras="--extra s3"; $(UV) pip compile $$extras --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	  crds/pyproject.toml $$image/pyproject.toml --constraint requirements.lock \
+	  --no-emit-package gapless-api --output-file images/$$image/requirements.lock || exit 1; done
+
+.PHONY: java
+java:
+	@bash tests/kit/ensure_java.sh
+
+SPARK_JARS := .venv/share/gapless/spark-jars
+.PHONY: spark-jars
+spark-jars: $(SPARK_JARS)/.ready
+
+$(SPARK_JARS)/.ready: spark/connector/pom.xml | java .venv/.ready
+	@echo "==> Spark's Kafka connector (4 jars, 10 MB, by Maven) into $(SPARK_JARS)/"
+	@rm -rf $(SPARK_JARS) && mkdir -p $(SPARK_JARS)
+	@said=$$(mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(SPARK_JARS) -DincludeScope=runtime \
+	  -DincludeArtifactIds=spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2 2>&1) \
+	  || { echo "$$said"; echo "Maven could not fetch the connector's jars: mend what it says above and run the same command again." >&2; exit 1; }
+	@echo "==> class archive for quick starts of Spark (once per checkout, 20 seconds)"
+	@$(BIN)/python -m gapless_spark.startup || true
+	@touch $@
+
+.PHONY: kafka
+kafka: java .venv/.ready
+	@PYTHONPATH=tests $(BIN)/python -c 'from kit.kafka_jars import broker_jars; broker_jars()'
+
+.PHONY: check
+check: .venv/.ready ## lint, types and unit tests (the fast tier)
+	@echo "==> lint"
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
+	@echo "==> types"
+	@$(BIN)/mypy
+	@echo "==> the arrows between the packages"
+	@mkdir -p build
+	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
+	@echo "==> unit tests"
+	@$(BIN)/python -m pytest -q tests/unit
+
+.PHONY: test
+test: java .venv/.ready spark-jars kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)
+	@$(MAKE) --no-print-directory check
+	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
+	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
+	@echo "==> integration tests (a real Kafka broker, real sockets, Spark in local mode)"
+	@$(BIN)/python -m pytest -q tests/integration || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/integration --last-failed; }
+
+.PHONY: demo
+demo: java .venv/.ready spark-jars kafka ## the main job from end to end on this machine (ENCRYPT=1: encrypted and compressed)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH=tests $(BIN)/python -m kit.demo $(if $(filter 1,$(ENCRYPT)),--encrypt)
+
+.PHONY: cluster
+cluster: .venv/.ready ## a Kubernetes cluster for tests (your KUBECONFIG, kind, or one made from source) and its kubeconfig
+	@PYTHONPATH=tests $(BIN)/python -m kit.cluster up
+
+.PHONY: cluster-down
+cluster-down: .venv/.ready ## take that cluster down
+	@PYTHONPATH=tests $(BIN)/python -m kit.cluster down
+
+.PHONY: images
+images: .venv/.ready spark-jars ## the container images as archives in build/images (IMAGE_VERSION=dev, BASE=another base image)
+	@IMAGE_VERSION=$(or $(IMAGE_VERSION),dev) BASE=$(BASE) PYTHONPATH=tests $(BIN)/python -m kit.cluster.images $(IMAGES)
+
+.PHONY: cluster-images
+cluster-images: cluster spark-jars ## build the images and load them into the test cluster, with the Spark operator's
+	@PYTHONPATH=tests $(BIN)/python -m kit.cluster.images sender operator spark-operator | PYTHONPATH=tests xargs $(BIN)/python -m kit.cluster load
+
+.PHONY: test-e2e
+test-e2e: java .venv/.ready spark-jars kafka ## the end-to-end tests: real pods on the test cluster, real Kafka, a one-way link
+	@PYTHONPATH=tests $(BIN)/python -m kit.cluster prepare
+	@$(BIN)/python -m pytest -q tests/e2e || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/e2e --last-failed; }
+
+.PHONY: clean
+clean: ## remove what was built in the checkout (the cache folder stays)
+	rm -rf build .venv .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.PHONY: docs
+docs: .venv/.ready ## write the reference pages that are made from the code
+	@$(BIN)/python docs/make_reference.py
+
+.PHONY: crds
+crds: .venv/.ready ## write crds/manifests, and the chart's copies, from the models
+	@$(BIN)/python -m gapless_api.v1alpha1.schema --output crds/manifests
+	@$(BIN)/python -m gapless_api.v1alpha1.schema --output charts/gapless/files/crds

@@ -1,0 +1,86 @@
+{{/* Owns names, labels, images and namespaces; must not know what they are used for. */}}
+
+{{- define "gapless.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "gapless.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else -}}
+{{- $name := include "gapless.name" . -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "gapless.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "gapless.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "gapless.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: gapless
+{{ include "gapless.selectorLabels" . }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Labels and annotations of one object: dict "context" $ "labels" {more} "annotations" {more}. */}}
+{{- define "gapless.head" -}}
+labels:
+  {{- include "gapless.labels" .context | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (default (dict) .annotations) .context.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* One of the three images by its name: dict "context" $ "image" "operator". */}}
+{{- define "gapless.image" -}}
+{{- $image := index .context.Values.images .image -}}
+{{- $registry := .context.Values.image.registry | trimSuffix "/" -}}
+{{- $repository := ternary (printf "%s/%s" $registry $image.repository) $image.repository (ne $registry "") -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $repository $image.digest }}
+{{- else -}}
+{{- printf "%s:%s" $repository (default .context.Chart.AppVersion $image.tag) }}
+{{- end }}
+{{- end }}
+
+{{- define "gapless.operatorAccount" -}}
+{{- default (ternary (printf "%s-operator" (include "gapless.fullname" .)) "default" .Values.operator.serviceAccount.create) .Values.operator.serviceAccount.name }}
+{{- end }}
+
+{{/* The namespaces whose GapScans are served, as a JSON list. */}}
+{{- define "gapless.scanNamespaces" -}}
+{{- if .Values.roles.downstream.enabled -}}
+{{- default (list .Release.Namespace) .Values.scan.namespaces | uniq | toJson }}
+{{- else -}}
+[]
+{{- end }}
+{{- end }}
+
+{{/* The namespaces of senders, as a JSON list. */}}
+{{- define "gapless.senderNamespaces" -}}
+{{- if .Values.roles.upstream.enabled -}}
+{{- list .Values.sender.namespace.name | toJson }}
+{{- else -}}
+[]
+{{- end }}
+{{- end }}
+
+{{/* Every namespace that the operator watches, as a JSON list. */}}
+{{- define "gapless.watchedNamespaces" -}}
+{{- concat (include "gapless.scanNamespaces" . | fromJsonArray) (include "gapless.senderNamespaces" . | fromJsonArray) | uniq | sortAlpha | toJson }}
+{{- end }}

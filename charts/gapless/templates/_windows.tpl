@@ -1,0 +1,67 @@
+{{/* Owns the rules of the fleet's partition windows: the same, in the same words, as `gapless windows check`. */}}
+
+{{/* The partitions of one window as a person reads them: 0…5, or 6… without an upper end. */}}
+{{- define "gapless.windowText" -}}
+{{- int64 .start }}…{{ if .count }}{{ sub (add (int64 .start) (int64 .count)) 1 }}{{ end }}
+{{- end }}
+
+{{/* This cluster's own window as JSON; {} when the fleet has no list or this cluster does not send. */}}
+{{- define "gapless.ownWindow" -}}
+{{- $own := dict -}}
+{{- if .Values.roles.upstream.enabled -}}
+{{- range .Values.windows -}}
+{{- if eq .cluster $.Values.clusterName -}}
+{{- $own = dict "start" (int64 .start) "count" (int64 .count) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $own }}
+{{- end }}
+
+{{/* Refuses what cannot be meant. One sentence each: what is wrong, where, what to do. */}}
+{{- define "gapless.validate" -}}
+{{- if not (or .Values.roles.downstream.enabled .Values.roles.upstream.enabled) -}}
+{{- fail "The values give this cluster no role; set roles.downstream.enabled=true where events are received, roles.upstream.enabled=true where they are sent, or both." -}}
+{{- end -}}
+{{- $clusters := list -}}
+{{- $byCluster := dict -}}
+{{- $ordered := list -}}
+{{- range .Values.windows -}}
+{{- if or (lt (float64 .start) 0.0) (lt (float64 .count) 0.0) (gt (subf (addf .start .count) 1) 2147483647.0) -}}
+{{- fail (printf "The partition window of %s (start=%v, count=%v) is not possible: both must be 0 or more and the last partition at most 2147483647; correct it in the list windows." .cluster .start .count) -}}
+{{- end -}}
+{{- if hasKey $byCluster .cluster -}}
+{{- fail (printf "The cluster %s has two partition windows in the list windows; give it only one." .cluster) -}}
+{{- end -}}
+{{- $clusters = append $clusters .cluster -}}
+{{- $_ := set $byCluster .cluster . -}}
+{{- $ordered = append $ordered (printf "%010d %s" (int64 .start) .cluster) -}}
+{{- end -}}
+{{- $previous := dict -}}
+{{- range sortAlpha $ordered -}}
+{{- $window := index $byCluster (substr 11 -1 .) -}}
+{{- if $previous -}}
+{{- if or (not $previous.count) (lt (float64 $window.start) (addf $previous.start $previous.count)) -}}
+{{- fail (printf "The partition windows of %s (%s) and %s (%s) overlap; events of one would pass for events of the other: give %s a start beyond the last partition of %s%s." $previous.cluster (include "gapless.windowText" $previous) $window.cluster (include "gapless.windowText" $window) $window.cluster $previous.cluster (ternary "" (printf ", and give %s a count" $previous.cluster) (gt (float64 $previous.count) 0.0))) -}}
+{{- end -}}
+{{- end -}}
+{{- $previous = $window -}}
+{{- end -}}
+{{- if .Values.roles.upstream.enabled -}}
+{{- if and .Values.windows (not .Values.clusterName) -}}
+{{- fail (printf "The values install a sending cluster without a name; give it a clusterName, one of %s." (sortAlpha $clusters | join ", ")) -}}
+{{- end -}}
+{{- if and .Values.windows (not (hasKey $byCluster .Values.clusterName)) -}}
+{{- fail (printf "The clusterName %s has no window; add one to the list windows, or give one of the names that it has: %s." .Values.clusterName (sortAlpha $clusters | join ", ")) -}}
+{{- end -}}
+{{- if and .Values.clusterName (not .Values.windows) -}}
+{{- fail (printf "The clusterName %s has no window, because the list windows is empty; pass the list of the fleet, or leave clusterName empty when this is the only sending cluster." .Values.clusterName) -}}
+{{- end -}}
+{{- if eq .Values.sender.namespace.name .Release.Namespace -}}
+{{- fail (printf "The namespace %s would hold both the release and the senders; senders need a namespace where pods may use the node's network: give sender.namespace.name another name." .Release.Namespace) -}}
+{{- end -}}
+{{- if and .Values.roles.downstream.enabled (has .Values.sender.namespace.name .Values.scan.namespaces) -}}
+{{- fail (printf "The namespace %s would hold both scans and senders; senders need a namespace of their own, where pods may use the node's network: take it out of scan.namespaces." .Values.sender.namespace.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

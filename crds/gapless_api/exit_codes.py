@@ -1,0 +1,26 @@
+"""Owns the exit codes that scripts and the operator rely on; must not know which part of the product ends with which.
+
+"Nothing to do" and "done" both end with 0 and differ in the message and in the report's ``outcome``; "could not reach
+it" is always 3.
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How a ``gapless`` command ended. 1 is left to defects of Gapless itself (an unexpected exception)."""
+
+    DONE = 0
+    """Everything asked for was done, or there was nothing to do."""
+    BAD_CONFIGURATION = 2
+    """A setting, a file or this machine is not as it must be; nothing was sent."""
+    SOURCE_UNREACHABLE = 3
+    """Kafka (or the archive) could not be reached, or stopped making progress."""
+    INCOMPLETE = 4
+    """Finished, but some events could not be delivered or some records not read; they are listed."""
+    LINK_FAILED = 5
+    """The one-way link did not take the datagrams."""
+    INTERRUPTED = 130
+    """Stopped by SIGINT; progress is saved."""
+    TERMINATED = 143
+    """Stopped by SIGTERM; progress is saved."""

@@ -1,0 +1,69 @@
+"""Owns how a file appears on disk: whole or not at all; must not know what is in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from gapless_api.errors import LocalStorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def written_whole(path: Path, *, what: str) -> Iterator[IO[bytes]]:
+    """Open a temporary file beside `path` and put it in place, synced to disk, when the block ends without an error.
+
+    A device or a pipe (``/dev/stdout``) cannot be replaced without harm and is written to as it is.
+
+    Args:
+        path: where the file shall be; an older one is replaced in one step, behind a symbolic link if it is one.
+        what: the file's role in a message, such as "checkpoint" or "report".
+
+    Raises:
+        LocalStorageError: the folder is missing or not writable, or the disk is full; nothing half-written is left.
+    """
+    temporary = None
+    try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as stream:
+                yield stream
+            return
+        target = path.resolve()
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fchmod(stream.fileno(), 0o644)
+            os.fsync(stream.fileno())
+        Path(temporary).replace(target)
+        temporary = None
+        _sync_folder(target.parent)
+    except OSError as error:
+        reason = error.strerror or error
+        raise LocalStorageError(
+            f"The {what} {path} cannot be written ({reason}); make room or give another place for it."
+        ) from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+
+
+def write_whole(path: Path, content: bytes, *, what: str) -> None:
+    """Write `content` to `path` whole or not at all. Raises LocalStorageError like `written_whole`."""
+    with written_whole(path, what=what) as stream:
+        stream.write(content)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming itself survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

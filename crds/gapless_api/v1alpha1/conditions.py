@@ -1,0 +1,108 @@
+"""Owns conditions: what they are and how a list of them changes; must not know which kind has which, or why.
+
+The conventions are those of Kubernetes, so that ``kubectl wait``, Flux (kstatus) and Argo CD read them: every condition
+carries the generation it is about, and its time changes only with its status.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gapless_api.v1alpha1.model import Message, Moment, StatusModel
+from gapless_api.v1alpha1.reasons import Reason
+
+
+class ConditionType(StrEnum):
+    """What can be said about a resource."""
+
+    ACCEPTED = "Accepted"
+    """Resend: the spec is understood, and what it refers to exists."""
+    LINK_UP = "LinkUp"
+    """Diode: the last preflight on its node found the interface fit to send."""
+    READY = "Ready"
+    """Diode and GapScan: everything is as the spec asks; Resend: it has succeeded."""
+    RECONCILING = "Reconciling"
+    """Gapless is working towards the spec."""
+    STALLED = "Stalled"
+    """Somebody must act before anything goes on; the message says who and what."""
+    SUCCEEDED = "Succeeded"
+    """The work is done (True), could not be done (False), or is not finished (Unknown)."""
+
+
+ConditionStatus = Literal["True", "False", "Unknown"]
+
+
+class Condition(StatusModel):
+    """One thing that can be said about the resource."""
+
+    type: Annotated[str, Field(min_length=1, max_length=64)]
+    """What is said, such as Ready."""
+    status: ConditionStatus
+    """Whether it is so."""
+    observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
+    """The generation of the spec that this was said about."""
+    last_transition_time: Moment
+    """When the status last became another one."""
+    reason: Annotated[str, Field(min_length=1, max_length=64)]
+    """Why, in one word; docs/reference/conditions.md lists them all."""
+    message: Message = ""
+    """Why, in a sentence that says what to do."""
+
+
+Conditions = Annotated[
+    tuple[Condition, ...],
+    Field(
+        max_length=16,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    ),
+]
+
+
+def condition(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
+    """Find a condition; ``None`` when nothing was said yet."""
+    return next((found for found in conditions if found.type == kind), None)
+
+
+def is_true(conditions: Iterable[Condition], kind: ConditionType) -> bool:
+    """Whether a condition was said to be so."""
+    found = condition(conditions, kind)
+    return found is not None and found.status == "True"
+
+
+def set_condition(  # noqa: PLR0913 -- the parts of a condition
+    conditions: Iterable[Condition],
+    kind: ConditionType,
+    status: bool | None,  # noqa: FBT001 -- a condition's status has three values
+    reason: Reason,
+    message: str = "",
+    *,
+    generation: int,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """Say something about a resource; return all conditions, sorted by type.
+
+    Args:
+        conditions: what was said before; conditions of other types stay as they are.
+        kind: what is said.
+        status: whether it is so; ``None`` for "unknown".
+        reason: why, in one word.
+        message: why, in a sentence.
+        generation: of the resource that was looked at.
+        now: the time of the transition, if it is one.
+    """
+    said: ConditionStatus = "Unknown" if status is None else "True" if status else "False"
+    others = {found.type: found for found in conditions}
+    before = others.get(str(kind))
+    since = before.last_transition_time if before is not None and before.status == said else now
+    others[str(kind)] = Condition(
+        type=str(kind),
+        status=said,
+        observed_generation=generation,
+        last_transition_time=since,
+        reason=str(reason),
+        message=message,
+    )
+    return tuple(others[name] for name in sorted(others))

@@ -1,0 +1,279 @@
+"""Owns the kind Diode: the one-way link as the platform team describes it, and what is known about it.
+
+Must not know how pods are built or how a link is looked at.
+"""
+
+import ipaddress
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from gapless_api.v1alpha1.common import (
+    Count,
+    Image,
+    Label,
+    Name,
+    PartitionWindow,
+    Rate,
+    Resources,
+    SecretEntry,
+    SecretKey,
+    Sha256,
+    Toleration,
+    int32,
+)
+from gapless_api.v1alpha1.conditions import Conditions
+from gapless_api.v1alpha1.model import ApiModel, Message, Moment, Rule, StatusModel
+from gapless_api.v1alpha1.resource import Column, Resource
+
+LONGEST_LEDGER = 100
+"""Entries of a Diode's ledger; the oldest go first."""
+
+
+class Target(ApiModel):
+    """The receiver at the other end of the link."""
+
+    host: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-.:%_a-zA-Z0-9]+$")]
+    """Address or name of the receiver; IPv4, IPv6, broadcast and multicast addresses are possible."""
+    port: Annotated[int, int32(1, 65535)]
+    """UDP port of the receiver."""
+
+
+class Budget(ApiModel):
+    """What all resends on the Diode together may use of the link."""
+
+    events_per_second: Rate = 0.0
+    """Most events per second; fractions are allowed; 0 for no limit."""
+    bits_per_second: Annotated[int, Field(ge=0, le=10**12, json_schema_extra={"format": "int64"})] = 0
+    """Most bits per second on the wire, with headers and copies; 0 for no limit."""
+
+
+class CertificateSecret(SecretKey):
+    """The Secret with the receiver's certificate (PEM, X.509, RSA)."""
+
+    key: SecretEntry = "tls.crt"
+    """Entry of the Secret."""
+
+
+class Encryption(ApiModel):
+    """How events are encrypted (AES-256-GCM) on their way to the receiver."""
+
+    RULES: ClassVar = (
+        Rule(
+            "!(self.sharedWithLiveStream && has(self.lane))",
+            "a lane of its own and sharedWithLiveStream exclude each other: delete lane while resends use the live "
+            "stream's receiver port, or delete sharedWithLiveStream when they have their own",
+            lambda encryption: not (encryption.shared_with_live_stream and encryption.lane is not None),
+            "sharedWithLiveStream",
+        ),
+    )
+
+    certificate_secret: CertificateSecret
+    """The Secret with the receiver's certificate; the event key is encrypted for it. The private key stays on the
+    receiving side and is not needed here."""
+    lane: Label | None = None
+    """A word for the receiver whose one event key these resends use. Diodes with the same lane send encrypted resends
+    one at a time, because a receiver forgets the key of one sender when another announces its own. Without it the
+    target's host and port say which Diodes share a receiver."""
+    shared_with_live_stream: bool = False
+    """Whether the live sender uses the same receiver port. A receiver has one key for all its senders, so an encrypted
+    resend would make the live stream unreadable; the Diode is then Stalled (SharedKeyLane)."""
+
+
+class State(ApiModel):
+    """The volume that keeps checkpoints and the shared budget, one PersistentVolumeClaim for the Diode."""
+
+    storage_class_name: Name | None = None
+    """Storage class of the volume; without it the cluster's default."""
+    size: Annotated[str, Field(max_length=8, pattern=r"^[1-9][0-9]{0,5}(Mi|Gi|Ti)$")] = "1Gi"
+    """Size of the volume; a checkpoint takes a few KB for each resend."""
+
+
+def _is_address(text: str) -> bool:
+    """As the API server sees it, which takes neither zones nor IPv4 within IPv6."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text and getattr(address, "ipv4_mapped", None) is None
+
+
+class DiodeSpec(ApiModel):
+    """The link as the platform team describes it."""
+
+    RULES: ClassVar = (
+        Rule(
+            "self.payloadSize == 0 || self.payloadSize >= 500",
+            "payloadSize must be 0 (as large as the interface's MTU carries) or 500 to 65459",
+            lambda diode: diode.payload_size == 0 or diode.payload_size >= 500,
+            "payloadSize",
+        ),
+        Rule(
+            "!has(self.topicTranslations) || self.topicTranslations.all(one, self.topicTranslations.exists_one(other, "
+            "self.topicTranslations[other] == self.topicTranslations[one]))",
+            "two topics are translated into the same one, so that nobody could tell which an event came from: give "
+            "each its own Diode",
+            lambda diode: len(set((diode.topic_translations or {}).values())) == len(diode.topic_translations or {}),
+            "topicTranslations",
+        ),
+        Rule(
+            "!has(self.sourceAddress) || isIP(self.sourceAddress)",
+            "write an IP address of the interface, such as 10.0.0.1 or fd00::1",
+            lambda diode: diode.source_address is None or _is_address(diode.source_address),
+            "sourceAddress",
+        ),
+        Rule(
+            "!has(self.encryption) || self.maxConcurrentResends == 1",
+            "encrypted resends run one at a time, because the receiver knows one key: set maxConcurrentResends to 1",
+            lambda diode: diode.encryption is None or diode.max_concurrent_resends == 1,
+            "maxConcurrentResends",
+        ),
+    )
+
+    node_selector: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(min_length=1, max_length=16)]
+    """Labels of the node whose network interface leads to the diode; all resends run there."""
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
+    """Taints of that node that the sender pods may ignore."""
+    nic: Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[^\s/:]+$")]
+    """Network interface of the node that leads to the diode."""
+    target: Target
+    """The receiver at the other end."""
+    source_address: Annotated[str, Field(min_length=2, max_length=45)] | None = None
+    """IP address of the interface to send from; without it the kernel chooses."""
+    payload_size: Annotated[int, int32(0, 65459)] = 1400
+    """Largest UDP payload in bytes, 500 to 65459; 0 for what the interface's MTU carries."""
+    copies: Annotated[int, int32(1, 100)] = 1
+    """How often every datagram is sent, against loss on the link; the receiver drops what it has. A Resend may choose
+    another number."""
+    budget: Budget = Budget()
+    """What all resends on the Diode together may use of the link, whatever runs at the same time."""
+    max_concurrent_resends: Annotated[int, int32(1, 16)] = 1
+    """How many resends may run at the same time; the others wait by priority, then by age."""
+    encryption: Encryption | None = None
+    """Encrypts the events for the receiver; without it they are sent in the clear."""
+    partition_window: PartitionWindow = PartitionWindow()
+    """Which downstream partitions belong to this cluster. Windows of Diodes must not meet."""
+    topic_translations: (
+        Annotated[
+            dict[str, Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[^\x00-\x1f\x7f]+$")]],
+            Field(max_length=64),
+        ]
+        | None
+    ) = None
+    """The live sender's translation of upstream topics to topics on the wire; Kafka is read under the upstream name."""
+    require_static_neighbour: bool = False
+    """Whether the node must have a permanent neighbour (ARP) entry for the target. Behind a real diode nobody answers
+    ARP, so the entry is needed; in a test without a diode it is not."""
+    state: State = State()
+    """The volume for checkpoints, so that a resend goes on where its pod died."""
+    resources: Resources | None = None
+    """Processor time and memory of each sender pod; without it the operator's default."""
+    image: Image | None = None
+    """Image of the sender pods; without it the operator's default."""
+
+
+class Preflight(StatusModel):
+    """What the last look at the node found."""
+
+    node: Annotated[str, Field(max_length=253)] = ""
+    """The node that was looked at."""
+    nic: Annotated[str, Field(max_length=15)] = ""
+    """The interface that was looked for."""
+    exists: bool = False
+    """Whether the node has the interface."""
+    up: bool = False
+    """Whether it is up."""
+    carrier: bool = False
+    """Whether something is plugged in."""
+    mtu: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] | None = None
+    """Largest IP packet of the interface in bytes."""
+    neighbour: Annotated[str, Field(max_length=32)] | None = None
+    """State of the neighbour entry for the target, such as PERMANENT; nothing when there is none."""
+    generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] | None = None
+    """The generation of the spec that was looked at."""
+    message: Message | None = None
+    """What is wrong, in a sentence."""
+    checked_at: Moment | None = None
+    """When."""
+
+
+class ActiveResend(StatusModel):
+    """A Resend that is running."""
+
+    name: Name
+    """Name of the Resend."""
+    resend_uid: Annotated[str, Field(max_length=64)] = ""
+    """Which object of that name it is."""
+    attempt: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
+    """Its attempt."""
+    since: Moment | None = None
+    """When it got its turn."""
+
+
+class LedgerEntry(StatusModel):
+    """A resend that ended, so that the same one is not sent again by accident."""
+
+    identity: Sha256
+    """Digest of what was to be sent: selection, bundle, window and filter."""
+    resend: Name
+    """Name of the Resend."""
+    resend_uid: Annotated[str, Field(max_length=64)] = ""
+    """Which object of that name it was."""
+    bundle_id: Annotated[str, Field(max_length=128)] | None = None
+    """Id of the bundle, when it was one with an id."""
+    force: Annotated[str, Field(max_length=64)] | None = None
+    """The Resend's force, when it had one."""
+    finished_at: Moment
+    """When it ended."""
+    sent: Count = 0
+    """Events sent."""
+    filtered: Count = 0
+    """Events sent empty because a rule denied them."""
+    filled: Count = 0
+    """Offsets without an event, sent as empty ones."""
+    unavailable: Count = 0
+    """Events that could not be sent."""
+
+
+class DiodeStatus(StatusModel):
+    """What is known about the link."""
+
+    observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
+    """The generation of the spec that the status is about."""
+    conditions: Conditions = ()
+    """Ready, LinkUp, Reconciling and Stalled, each with its reason."""
+    preflight: Preflight | None = None
+    """What the last look at the node found."""
+    active: Annotated[tuple[ActiveResend, ...], Field(max_length=16)] = ()
+    """Resends that are running."""
+    queued: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
+    """How many Resends wait for their turn."""
+    ledger: Annotated[tuple[LedgerEntry, ...], Field(max_length=LONGEST_LEDGER)] = ()
+    """Resends that ended, the last one last; a Resend that is one of them again is not sent again."""
+
+
+class Diode(Resource):
+    """A one-way link: the node and interface that lead to it, the receiver behind it, and how much may be sent."""
+
+    KIND: ClassVar = "Diode"
+    PLURAL: ClassVar = "diodes"
+    SHORT_NAMES: ClassVar = ("diode",)
+    COLUMNS: ClassVar = (
+        Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether resends can run."),
+        Column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Why, in one word."),
+        Column("Node", "string", ".status.preflight.node", "The node that leads to the diode."),
+        Column("NIC", "string", ".spec.nic", "The interface that leads to the diode."),
+        Column("Active", "string", ".status.active[*].name", "Resends that are running."),
+        Column("Queued", "integer", ".status.queued", "Resends that wait."),
+        Column("Target", "string", ".spec.target.host", "The receiver.", wide=True),
+        Column("Port", "integer", ".spec.target.port", "The receiver's UDP port.", wide=True),
+        Column("Start", "integer", ".spec.partitionWindow.start", "First downstream partition.", wide=True),
+        Column("Count", "integer", ".spec.partitionWindow.count", "Partitions; 0 for all above.", wide=True),
+        Column("MTU", "integer", ".status.preflight.mtu", "Largest IP packet of the interface.", wide=True),
+        Column("Message", "string", '.status.conditions[?(@.type=="Ready")].message', "Why, in a sentence.", wide=True),
+    )
+
+    spec: DiodeSpec
+    """The link as the platform team describes it."""
+    status: DiodeStatus = DiodeStatus()
+    """What is known about the link."""

@@ -1,0 +1,235 @@
+"""Owns the reasons of all conditions, with what each means and what to do; must not know how they are found out.
+
+docs/reference/conditions.md is made from this table. Reasons of errors are those of `gapless_api.errors`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+DIODE, GAP_SCAN, RESEND = "Diode", "GapScan", "Resend"
+
+
+class Reason(StrEnum):
+    """Why a condition is as it is, in one word."""
+
+    # ------------------------------------------------------------------------------------- everywhere
+    ACCEPTED = "Accepted"
+    BAD_CONFIGURATION = "BadConfiguration"
+    SUSPENDED = "Suspended"
+    NOT_STALLED = "NotStalled"
+    SETTLED = "Settled"
+    POD_REJECTED = "PodRejected"
+    POD_UNSCHEDULABLE = "PodUnschedulable"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    MOUNT_FAILED = "MountFailed"
+    SOURCE_UNREACHABLE = "SourceUnreachable"
+    SOURCE_STALLED = "SourceStalled"
+    STORE_UNREACHABLE = "StoreUnreachable"
+    STORAGE_FAILED = "StorageFailed"
+    STOPPED = "Stopped"
+    WRITE_REFUSED = "WriteRefused"
+    DEFECT = "Defect"
+    # ------------------------------------------------------------------------------------------ Diode
+    PREFLIGHT_PENDING = "PreflightPending"
+    PREFLIGHT_FAILED = "PreflightFailed"
+    LINK_READY = "LinkReady"
+    NIC_MISSING = "NicMissing"
+    NIC_DOWN = "NicDown"
+    NO_CARRIER = "NoCarrier"
+    PAYLOAD_TOO_LARGE = "PayloadTooLarge"
+    NEIGHBOUR_MISSING = "NeighbourMissing"
+    WINDOW_OVERLAP = "WindowOverlap"
+    SHARED_KEY_LANE = "SharedKeyLane"
+    # ---------------------------------------------------------------------------------------- GapScan
+    SCHEDULED = "Scheduled"
+    SCANNING = "Scanning"
+    NEVER_SCANNED = "NeverScanned"
+    GAPS_FOUND = "GapsFound"
+    NOTHING_MISSING = "NothingMissing"
+    NOTHING_TO_DO = "NothingToDo"
+    UNREADABLE_RECORDS = "UnreadableRecords"
+    TOPIC_MISSING = "TopicMissing"
+    ENGINE_UNAVAILABLE = "EngineUnavailable"
+    START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
+    RUN_DEADLINE_EXCEEDED = "RunDeadlineExceeded"
+    SCAN_FAILED = "ScanFailed"
+    RESULT_TOO_LARGE = "ResultTooLarge"
+    RESULT_UNREADABLE = "ResultUnreadable"
+    # ----------------------------------------------------------------------------------------- Resend
+    DIODE_NOT_FOUND = "DiodeNotFound"
+    DIODE_NOT_READY = "DiodeNotReady"
+    BUNDLE_NOT_FOUND = "BundleNotFound"
+    BAD_BUNDLE = "BadBundle"
+    QUEUED = "Queued"
+    KEY_LANE_BUSY = "KeyLaneBusy"
+    PLANNING = "Planning"
+    PLANNED = "Planned"
+    STARTING = "Starting"
+    SENDING = "Sending"
+    RETRYING = "Retrying"
+    SENT = "Sent"
+    NOTHING_TO_SEND = "NothingToSend"
+    ALREADY_SENT = "AlreadySent"
+    INCOMPLETE = "Incomplete"
+    LINK_FAILED = "LinkFailed"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+
+
+class Meaning(NamedTuple):
+    """What a reason tells a person."""
+
+    kinds: tuple[str, ...]
+    """Kinds whose conditions can have it."""
+    meaning: str
+    what_to_do: str
+    """Empty when there is nothing to do."""
+
+
+_ALL = (DIODE, GAP_SCAN, RESEND)
+_PODS = "Look at the events of the pod that the message names"
+
+MEANINGS: dict[Reason, Meaning] = {
+    Reason.ACCEPTED: Meaning(_ALL, "The spec is understood, and what it refers to exists.", ""),
+    Reason.BAD_CONFIGURATION: Meaning(
+        _ALL, "The spec, or a file that it names, is not as it must be.", "Correct what the message names."
+    ),
+    Reason.SUSPENDED: Meaning(
+        (GAP_SCAN, RESEND), "spec.suspend is true; nothing is running and progress is kept.", "Set spec.suspend: false."
+    ),
+    Reason.NOT_STALLED: Meaning(_ALL, "Nobody has to act.", ""),
+    Reason.SETTLED: Meaning(_ALL, "Nothing is being worked on.", ""),
+    Reason.POD_REJECTED: Meaning(
+        _ALL,
+        "The API server refuses the pod, by pod security, a quota or an admission policy.",
+        "Label the sender namespace pod-security.kubernetes.io/enforce=privileged, or raise the quota that is named.",
+    ),
+    Reason.POD_UNSCHEDULABLE: Meaning(
+        _ALL, "No node takes the pod.", "Compare the Diode's nodeSelector and tolerations with the nodes."
+    ),
+    Reason.IMAGE_PULL_FAILED: Meaning(
+        _ALL, "The node cannot get the image.", "Load the image, or correct its name and the pull secret."
+    ),
+    Reason.MOUNT_FAILED: Meaning(
+        _ALL, "A Secret, ConfigMap or volume that the spec names is not there.", "Create it; work goes on by itself."
+    ),
+    Reason.SOURCE_UNREACHABLE: Meaning(
+        (GAP_SCAN, RESEND),
+        "Kafka cannot be reached or denies access.",
+        "Check spec.kafka, the brokers and the access rules; it is tried again by itself.",
+    ),
+    Reason.SOURCE_STALLED: Meaning(
+        (GAP_SCAN, RESEND), "Kafka was reached and stopped answering.", "Look at the brokers; it is tried again."
+    ),
+    Reason.STORE_UNREACHABLE: Meaning(
+        (GAP_SCAN, RESEND),
+        "The S3-compatible store cannot be reached or denies access.",
+        "Check endpoint, bucket and credentials; it is tried again by itself.",
+    ),
+    Reason.STORAGE_FAILED: Meaning(
+        (GAP_SCAN, RESEND), "A volume or store cannot be written.", "Look at the claim or bucket that is named."
+    ),
+    Reason.STOPPED: Meaning(_ALL, "The pod was told to stop; progress is saved.", "None; it goes on by itself."),
+    Reason.WRITE_REFUSED: Meaning(
+        _ALL,
+        "The API server refuses an object that the operator writes: a quota, an admission policy or a missing right.",
+        "Remove the cause that the message names; it is tried again by itself.",
+    ),
+    Reason.DEFECT: Meaning(_ALL, "Gapless itself failed.", "Report it with the operator's log."),
+    Reason.PREFLIGHT_PENDING: Meaning((DIODE,), "The node has not been looked at yet.", f"{_PODS} if this lasts."),
+    Reason.PREFLIGHT_FAILED: Meaning((DIODE,), "The look at the node did not end well.", f"{_PODS}."),
+    Reason.LINK_READY: Meaning((DIODE,), "The interface on the node is fit to send.", ""),
+    Reason.NIC_MISSING: Meaning(
+        (DIODE,), "The node has no such interface.", "Correct spec.nic or spec.nodeSelector (ip link on the node)."
+    ),
+    Reason.NIC_DOWN: Meaning((DIODE,), "The interface is down.", "On the node: ip link set dev NIC up."),
+    Reason.NO_CARRIER: Meaning((DIODE,), "Nothing is plugged in, or the other end is off.", "Check the cable."),
+    Reason.PAYLOAD_TOO_LARGE: Meaning(
+        (DIODE,), "A datagram of spec.payloadSize exceeds the interface's MTU.", "Lower payloadSize, or write 0."
+    ),
+    Reason.NEIGHBOUR_MISSING: Meaning(
+        (DIODE,),
+        "There is no permanent neighbour entry for the target, and behind a diode nobody answers ARP.",
+        "On the node: ip neigh replace TARGET lladdr MAC nud permanent dev NIC.",
+    ),
+    Reason.WINDOW_OVERLAP: Meaning(
+        (DIODE,),
+        "Another Diode's partitionWindow claims the same downstream partitions.",
+        "Give the two Diodes that are named windows that do not meet.",
+    ),
+    Reason.SHARED_KEY_LANE: Meaning(
+        (DIODE, RESEND),
+        "The live stream and encrypted resends share a receiver, which knows one key for all.",
+        "Give resends a receiver port of their own and set sharedWithLiveStream: false.",
+    ),
+    Reason.SCHEDULED: Meaning((GAP_SCAN,), "The next scan waits for its time.", ""),
+    Reason.SCANNING: Meaning((GAP_SCAN,), "A scan is running.", ""),
+    Reason.NEVER_SCANNED: Meaning((GAP_SCAN,), "No scan has ended yet.", ""),
+    Reason.GAPS_FOUND: Meaning(
+        (GAP_SCAN,), "Events are missing.", "Carry status.resendManifest to the sending side and apply it there."
+    ),
+    Reason.NOTHING_MISSING: Meaning((GAP_SCAN,), "Nothing is missing.", ""),
+    Reason.NOTHING_TO_DO: Meaning((GAP_SCAN,), "The topics hold nothing that tells about gaps.", "Check the topics."),
+    Reason.UNREADABLE_RECORDS: Meaning(
+        (GAP_SCAN,), "Some gap records cannot be read; the others were counted.", "See who else writes that topic."
+    ),
+    Reason.TOPIC_MISSING: Meaning((GAP_SCAN,), "The topic does not exist.", "Correct spec.source."),
+    Reason.ENGINE_UNAVAILABLE: Meaning(
+        (GAP_SCAN,),
+        "engine.type is SparkApplication and the cluster has no such CRD.",
+        "Install the Spark operator, or set engine.type: Auto or Job.",
+    ),
+    Reason.START_DEADLINE_EXCEEDED: Meaning(
+        (GAP_SCAN,), "The scan did not start within engine.startDeadlineSeconds.", f"{_PODS}."
+    ),
+    Reason.RUN_DEADLINE_EXCEEDED: Meaning(
+        (GAP_SCAN,), "The scan did not end within engine.runDeadlineSeconds.", "Raise it, or give the engine more."
+    ),
+    Reason.SCAN_FAILED: Meaning((GAP_SCAN,), "The scan ended with an error.", "See status.lastAttempt.message."),
+    Reason.RESULT_TOO_LARGE: Meaning(
+        (GAP_SCAN,), "The bundle does not fit into a ConfigMap.", "Set output.type to PersistentVolumeClaim or S3."
+    ),
+    Reason.RESULT_UNREADABLE: Meaning(
+        (GAP_SCAN,), "The pod ended well and its result cannot be read.", "See that spark image and operator match."
+    ),
+    Reason.DIODE_NOT_FOUND: Meaning(
+        (RESEND,), "There is no Diode of that name in this namespace.", "Create it, or correct spec.diodeRef."
+    ),
+    Reason.DIODE_NOT_READY: Meaning((RESEND,), "The Diode is not ready.", "See the conditions of the Diode."),
+    Reason.BUNDLE_NOT_FOUND: Meaning((RESEND,), "The bundle is not where the spec says.", "Carry it there."),
+    Reason.BAD_BUNDLE: Meaning(
+        (RESEND,), "The bundle is cut short, altered, or not the one with spec.bundle.sha256.", "Carry it again."
+    ),
+    Reason.QUEUED: Meaning(
+        (RESEND,), "Other resends on the Diode go first, by priority, then by age.", "Raise spec.priority if urgent."
+    ),
+    Reason.KEY_LANE_BUSY: Meaning((RESEND,), "Another encrypted resend uses the receiver; one at a time.", ""),
+    Reason.PLANNING: Meaning((RESEND,), "Counting what would be sent.", ""),
+    Reason.PLANNED: Meaning(
+        (RESEND,), "status.plan says what would be sent; nothing was sent.", "Set spec.mode: Send to send it."
+    ),
+    Reason.STARTING: Meaning((RESEND,), "The sender pods are being started.", f"{_PODS} if this lasts."),
+    Reason.SENDING: Meaning((RESEND,), "Events are going over the link.", ""),
+    Reason.RETRYING: Meaning((RESEND,), "An attempt failed and the next one waits.", "See the message."),
+    Reason.SENT: Meaning((RESEND,), "Everything was sent, filtered or filled.", ""),
+    Reason.NOTHING_TO_SEND: Meaning((RESEND,), "The selection holds no event of this Diode's window.", ""),
+    Reason.ALREADY_SENT: Meaning(
+        (RESEND,),
+        "The Diode's ledger says that the same resend was done before; nothing was sent again.",
+        "To send it again all the same, set spec.force to a new word.",
+    ),
+    Reason.INCOMPLETE: Meaning(
+        (RESEND,),
+        "Finished, and status.unavailable lists events that could not be sent.",
+        "Decide whether to fill them (unavailable: Fill) in a new Resend.",
+    ),
+    Reason.LINK_FAILED: Meaning((RESEND,), "The link took no datagrams.", "Look at the Diode and at its node."),
+    Reason.DEADLINE_EXCEEDED: Meaning(
+        (RESEND,), "It was not finished within activeDeadlineSeconds; progress is in status.", "Create a new Resend."
+    ),
+    Reason.BACKOFF_LIMIT_EXCEEDED: Meaning(
+        (RESEND,), "It failed more often than backoffLimit allows.", "Remove the cause and create a new Resend."
+    ),
+}

@@ -1,0 +1,380 @@
+"""Owns the kind Resend: which events to send again over a Diode, and what became of them.
+
+Must not know how they are sent, in which pods, or when it is whose turn.
+"""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gapless_api.v1alpha1.common import (
+    Count,
+    KafkaSource,
+    Name,
+    Offset,
+    Partition,
+    PartitionWindow,
+    Rate,
+    Reference,
+    S3Location,
+    SecretEntry,
+    Sha256,
+    WireTopic,
+    int32,
+    stays_inside,
+)
+from gapless_api.v1alpha1.conditions import Conditions
+from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Moment, Rule, StatusModel, Time, TransitionRule
+from gapless_api.v1alpha1.resource import Column, Resource
+
+LONGEST_INLINE_BUNDLE = 262144
+"""Characters. kubectl apply keeps a copy of the object in an annotation, which may not be larger than this."""
+LONGEST_UNAVAILABLE = 100
+"""Ranges in the status; the report has them all."""
+CHANGEABLE = frozenset({"mode", "suspend", "eps", "priority", "force"})
+"""Fields of the spec that may be changed: none of them changes which events are meant."""
+
+FillReason = Literal["NonExistent", "Expired", "TooLarge"]
+"""Why an event cannot be sent and an empty one may be sent in its place."""
+
+FilterRule = Annotated[str, Field(min_length=6, max_length=1006)]
+
+
+class ConfigMapEntry(ApiModel):
+    """An entry of a ConfigMap in the same namespace."""
+
+    name: Name
+    """Name of the ConfigMap."""
+    key: SecretEntry = "bundle.json"
+    """Entry of the ConfigMap, in data or in binaryData; it may be compressed (gzip)."""
+
+
+class VolumeFile(ApiModel):
+    """A file of a volume."""
+
+    RULES: ClassVar = (stays_inside("path"),)
+
+    claim_name: Name
+    """Name of the PersistentVolumeClaim, in the same namespace."""
+    path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*$")]
+    """Path of the file in the volume; it may be compressed (gzip)."""
+
+
+class S3Object(S3Location):
+    """An object of an S3-compatible store."""
+
+    key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[-_.a-zA-Z0-9=/]+$")]
+    """Name of the object in the bucket; it may be compressed (gzip)."""
+
+
+class BundleSource(ApiModel):
+    """Where the bundle is that lists what to send."""
+
+    RULES: ClassVar = (
+        Rule(
+            "[has(self.inline), has(self.configMap), has(self.persistentVolumeClaim), has(self.s3)]"
+            ".filter(given, given).size() == 1",
+            "say where the bundle is, exactly once: inline, configMap, persistentVolumeClaim or s3",
+            lambda bundle: (
+                sum(
+                    place is not None
+                    for place in (bundle.inline, bundle.config_map, bundle.persistent_volume_claim, bundle.s3)
+                )
+                == 1
+            ),
+        ),
+    )
+
+    inline: Annotated[str, Field(min_length=2, max_length=LONGEST_INLINE_BUNDLE)] | None = None
+    """The bundle itself, as the JSON text that a scan writes; at most 256 KiB, and less with kubectl apply, which
+    keeps a second copy in an annotation unless it is called with --server-side."""
+    config_map: ConfigMapEntry | None = None
+    """The bundle is in a ConfigMap; kubectl create configmap NAME --from-file=bundle.json makes one."""
+    persistent_volume_claim: VolumeFile | None = None
+    """The bundle is a file in a volume."""
+    s3: S3Object | None = None
+    """The bundle is in an S3-compatible store."""
+    sha256: Sha256 | None = None
+    """Digest of the bundle that is meant, as gapless bundle show and the GapScan's status say it; another one is
+    refused."""
+
+
+class Offsets(ApiModel):
+    """A range of offsets of one partition."""
+
+    RULES: ClassVar = (
+        Rule(
+            "self.from <= self.to",
+            "from is after to: write the lower offset as from; both are inclusive",
+            lambda offsets: offsets.from_ <= offsets.to,
+            "from",
+        ),
+    )
+
+    topic: WireTopic
+    """Topic as the receiving side names it."""
+    partition: Partition
+    """Partition as the receiving side numbers it."""
+    from_: Annotated[Offset, Field(alias="from")]
+    """First offset to send, inclusive."""
+    to: Offset
+    """Last offset to send, inclusive."""
+
+
+class TimeRange(ApiModel):
+    """A range of Kafka timestamps."""
+
+    RULES: ClassVar = (
+        Rule(
+            "!has(self.to) || self.from <= self.to",
+            "from is after to: write the older time as from; both are inclusive",
+            lambda time_range: time_range.to is None or time_range.from_ <= time_range.to,
+            "from",
+        ),
+    )
+
+    topic: WireTopic
+    """Topic as the receiving side names it."""
+    partition: Partition | None = None
+    """Partition as the receiving side numbers it; without it all partitions of the Diode's window."""
+    from_: Annotated[Time, Field(alias="from")]
+    """Oldest Kafka timestamp to send, inclusive, such as 2026-11-20T10:00:00Z."""
+    to: Time | None = None
+    """Newest Kafka timestamp to send, inclusive; without it everything there is when the resend begins."""
+
+
+class InputFilter(ApiModel):
+    """Which events are withheld: a denied event is sent empty, so that the receiving side counts it as seen."""
+
+    RULES: ClassVar = (
+        Rule(
+            r"self.rules.all(rule, rule.matches('^(allow|deny):.'))",
+            "write every rule as allow:REGEX or deny:REGEX",
+            lambda given: all(rule[: rule.find(":") + 1] in {"allow:", "deny:"} for rule in given.rules),
+            "rules",
+        ),
+    )
+
+    rules: Annotated[tuple[FilterRule, ...], Field(min_length=1, max_length=64)]
+    """Rules as allow:REGEX or deny:REGEX (RE2, searched in the value); the first that matches decides."""
+    default_action: Literal["Allow", "Deny"] = "Allow"
+    """What happens to events that no rule matches."""
+
+
+class ResendSpec(ApiModel):
+    """Which events to send again, and how. Only mode (Plan to Send), suspend, eps, priority and force may change."""
+
+    RULES: ClassVar = (
+        Rule(
+            "[has(self.bundle), has(self.offsets), has(self.timeRange)].filter(given, given).size() == 1",
+            "say what to send exactly once: bundle (what a scan found), offsets or timeRange",
+            lambda resend: (
+                sum(chosen is not None for chosen in (resend.bundle, resend.offsets, resend.time_range)) == 1
+            ),
+        ),
+        Rule(
+            "self.unavailable == 'Fill' || !has(self.fill) || size(self.fill) == 0",
+            "fill says what unavailable: Fill may close: set unavailable to Fill, or delete fill",
+            lambda resend: resend.unavailable == "Fill" or not resend.fill,
+            "fill",
+        ),
+    )
+    TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = (
+        TransitionRule(
+            "self.mode == oldSelf.mode || oldSelf.mode == 'Plan'",
+            "mode can be changed from Plan to Send only: what is being sent cannot become a plan again; set suspend to "
+            "stop it",
+            "mode",
+        ),
+    )
+
+    diode_ref: Reference
+    """The Diode to send over, in the same namespace."""
+    kafka: KafkaSource
+    """Kafka on the sending side."""
+    bundle: BundleSource | None = None
+    """Sends what a bundle lists. Exactly one of bundle, offsets and timeRange must be given."""
+    offsets: Offsets | None = None
+    """Sends a range of offsets of one partition."""
+    time_range: TimeRange | None = None
+    """Sends what Kafka's timestamps say was written within a range of time."""
+    partition_window: PartitionWindow | None = None
+    """Overrides the Diode's window, for example for a bundle from before the window was changed."""
+    eps: Rate | None = None
+    """Most events per second of this Resend; fractions are allowed; 0 or nothing for no other limit than the Diode's
+    budget."""
+    copies: Annotated[int, int32(1, 100)] | None = None
+    """How often every datagram is sent; without it as often as the Diode says."""
+    compress_when_length_exceeds: Annotated[int, int32(0, 2**31 - 1)] = 0
+    """Values longer than this many bytes are sent compressed (gzip); 0 for never."""
+    input_filter: InputFilter | None = None
+    """Withholds events by what is in them."""
+    unavailable: Literal["Report", "Fill"] = "Report"
+    """What to do about offsets that Kafka no longer has: Report lists them in the status; Fill sends empty events in
+    their place, which the receiving side's gap detector counts as seen."""
+    fill: Annotated[tuple[FillReason, ...], Field(max_length=3, json_schema_extra=LIST_SET), EachOnce] = ()
+    """Reasons that unavailable Fill may close: NonExistent (compacted away, or a transaction marker), Expired (deleted
+    by retention), TooLarge (more datagrams than the receiver takes). Without it NonExistent alone."""
+    mode: Literal["Plan", "Send"] = "Send"
+    """Plan says in status.plan what would be sent and sends nothing; changed to Send it is sent."""
+    suspend: bool = False
+    """Whether to pause; progress is kept, and setting it back to false goes on."""
+    parallelism: Annotated[int, int32(1, 64)] = 1
+    """How many pods send; they share the partitions, so more pods than partitions are of no use."""
+    priority: Annotated[int, int32(-1000, 1000)] = 0
+    """Which of several waiting Resends goes first on a Diode: the one with the higher number, then the older one."""
+    ttl_seconds_after_finished: Annotated[int, int32(0, 31536000)] | None = None
+    """After how many seconds a finished Resend is deleted; without it never. The Diode's ledger remembers it."""
+    active_deadline_seconds: Annotated[int, int32(1, 31536000)] | None = None
+    """After how many seconds of running it is given up; without it never."""
+    backoff_limit: Annotated[int, int32(0, 100)] = 6
+    """How many times a failed attempt is tried again, with growing pauses; what was sent is not sent again."""
+    force: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None
+    """Any word. The same events are sent only once, also when this object is deleted and created again; another word
+    than last time sends them once more."""
+
+    @property
+    def fillable(self) -> tuple[FillReason, ...]:
+        """The reasons that are filled, with the default; empty when none is."""
+        if self.unavailable != "Fill":
+            return ()
+        return tuple(sorted(set(self.fill))) or ("NonExistent",)
+
+
+def _unchangeable(name: str, *, always_there: bool) -> TransitionRule:
+    same = f"self.{name} == oldSelf.{name}"
+    return TransitionRule(
+        same if always_there else f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})",
+        f"{name} cannot be changed: create a new Resend under another name; only mode (Plan to Send), suspend, eps, "
+        f"priority and force may change",
+        name,
+    )
+
+
+# After the class, because the fields are what the rules are about.
+ResendSpec.TRANSITIONS += tuple(
+    _unchangeable(str(field.alias), always_there=field.is_required() or field.get_default() not in (None, ()))
+    for name, field in ResendSpec.model_fields.items()
+    if name not in CHANGEABLE
+)
+
+
+class ResendPlan(StatusModel):
+    """What would be sent."""
+
+    events: Count
+    """Offsets that are asked for."""
+    ranges: Count = 0
+    """Ranges that they are in."""
+    bytes: Count | None = None
+    """Payload in bytes, estimated by a sample."""
+    datagrams: Count | None = None
+    """Datagrams, estimated by a sample."""
+    estimated_seconds: Annotated[float, Field(ge=0)] | None = None
+    """How long it takes at the pace that eps and the Diode's budget allow."""
+    unavailable: Count = 0
+    """Offsets among them that Kafka no longer has."""
+
+
+class Progress(StatusModel):
+    """What became of the events so far. planned = sent + filtered + filled + unavailable + what is left."""
+
+    planned: Count = 0
+    """Events that are asked for."""
+    sent: Count = 0
+    """Events sent."""
+    filtered: Count = 0
+    """Events sent empty because a rule denied them."""
+    filled: Count = 0
+    """Offsets without an event, sent as empty ones."""
+    unavailable: Count = 0
+    """Events that could not be sent."""
+    percent: Annotated[int, Field(ge=0, le=100, json_schema_extra={"format": "int32"})] = 0
+    """How much is done; 100 only when nothing is left."""
+    events_per_second: Annotated[float, Field(ge=0)] | None = None
+    """Pace at the moment."""
+    eta_seconds: Annotated[float, Field(ge=0)] | None = None
+    """How long it will take at this pace."""
+    updated_at: Moment | None = None
+    """When this was written; at most every 5 seconds."""
+
+
+class UnavailableRange(StatusModel):
+    """Offsets that could not be sent, for one reason."""
+
+    topic: Annotated[str, Field(max_length=249)]
+    """Topic as the receiving side names it."""
+    partition: Partition
+    """Partition as the receiving side numbers it."""
+    first: Offset
+    """First offset, inclusive."""
+    last: Offset
+    """Last offset, inclusive."""
+    reason: Annotated[str, Field(max_length=64)]
+    """NonExistent (compacted away, or a transaction marker), Expired (deleted by retention), NotYetWritten (beyond the
+    partition's end), or TooLarge (more datagrams than the receiver takes)."""
+
+
+class ResendStatus(StatusModel):
+    """What became of the events."""
+
+    observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
+    """The generation of the spec that the status is about."""
+    conditions: Conditions = ()
+    """Accepted, Ready, Reconciling, Stalled and Succeeded, each with its reason."""
+    phase: Annotated[str, Field(max_length=32)] | None = None
+    """One word for people; programs should read the conditions."""
+    plan: ResendPlan | None = None
+    """What would be sent."""
+    progress: Progress | None = None
+    """What became of the events so far."""
+    unavailable: Annotated[tuple[UnavailableRange, ...], Field(max_length=LONGEST_UNAVAILABLE)] = ()
+    """Ranges that could not be sent; the first 100, all are in the report."""
+    attempt: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
+    """Number of the attempt that runs or ran last."""
+    job: Annotated[str, Field(max_length=253)] | None = None
+    """Name of the Job that sends or sent."""
+    report: Annotated[str, Field(max_length=253)] | None = None
+    """Name of the ConfigMap with the whole report."""
+    identity: Sha256 | None = None
+    """What this Resend is in the Diode's ledger."""
+    force: Annotated[str, Field(max_length=64)] | None = None
+    """The spec's force when this work was begun."""
+    bundle_id: Annotated[str, Field(max_length=128)] | None = None
+    """Id of the bundle, when it has one."""
+    bundle_sha256: Sha256 | None = None
+    """Digest of the bundle that was read."""
+    started_at: Moment | None = None
+    """When it got its turn first."""
+    finished_at: Moment | None = None
+    """When it ended."""
+    retry_at: Moment | None = None
+    """When the next attempt begins, after one that failed."""
+
+
+class Resend(Resource):
+    """An order to send events of Kafka again over a Diode, so that the receiving side's gaps close."""
+
+    KIND: ClassVar = "Resend"
+    PLURAL: ClassVar = "resends"
+    SHORT_NAMES: ClassVar = ("rsnd",)
+    COLUMNS: ClassVar = (
+        Column("Phase", "string", ".status.phase", "One word for people."),
+        Column("Percent", "integer", ".status.progress.percent", "How much is done."),
+        Column("Sent", "integer", ".status.progress.sent", "Events sent."),
+        Column("Planned", "integer", ".status.progress.planned", "Events that are asked for."),
+        Column("Unavailable", "integer", ".status.progress.unavailable", "Events that could not be sent."),
+        Column("Mode", "string", ".spec.mode", "Whether it plans or sends.", wide=True),
+        Column("Diode", "string", ".spec.diodeRef.name", "The link it goes over.", wide=True),
+        Column("Priority", "integer", ".spec.priority", "Higher goes first.", wide=True),
+        Column("Rate", "number", ".status.progress.eventsPerSecond", "Events per second.", wide=True),
+        Column("ETA", "number", ".status.progress.etaSeconds", "Seconds left.", wide=True),
+        Column("Attempt", "integer", ".status.attempt", "Number of the attempt.", wide=True),
+        Column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Why, in one word.", wide=True),
+        Column("Message", "string", '.status.conditions[?(@.type=="Ready")].message', "Why, in a sentence.", wide=True),
+    )
+
+    spec: ResendSpec
+    """Which events to send again, and how."""
+    status: ResendStatus = ResendStatus()
+    """What became of the events."""

@@ -1,0 +1,223 @@
+"""Owns the pages of docs/reference that are made from the code, so that the two cannot say different things.
+
+Must not know any command, setting or field: it asks the installed ones. ``make docs`` writes the pages; a test runs
+``--check``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gapless_api.cli import SettingsCommand, gapless
+from gapless_api.exit_codes import ExitCode
+from gapless_api.v1alpha1 import KINDS
+from gapless_api.v1alpha1.conditions import ConditionType
+from gapless_api.v1alpha1.reasons import MEANINGS, Reason
+from gapless_api.v1alpha1.resource import API_VERSION
+from gapless_api.v1alpha1.schema import root_schema
+
+if TYPE_CHECKING:
+    from enum import Enum
+
+HERE = Path(__file__).parent / "reference"
+MADE = "<!-- Made by `make docs` from the code; do not edit. -->\n"
+HOW_SETTINGS_ARE_FOUND = (
+    "Later wins: the default; the properties file; the environment; the command line. Options may be written in "
+    "kebab-case or camelCase; files use either. ★ marks what air-gap does not have.\n"
+)
+HOW_CONDITIONS_ARE_READ = (
+    "Every Diode, GapScan and Resend has conditions in its status. `kubectl wait --for=condition=Succeeded "
+    "resend/NAME` waits for one, and `kubectl describe` shows them with a sentence that says what to do. Each carries "
+    "the generation of the spec that it is about.\n"
+)
+HOW_RESOURCES_ARE_CHECKED = (
+    f"All kinds are `{API_VERSION}`, namespaced, and in the category `gapless` (`kubectl get gapless`). `kubectl "
+    "explain` says the same in the terminal. Everything has bounds, and the API server (Kubernetes 1.31 or newer) "
+    "checks the rules below when an object is applied. Examples: [examples/](../../examples).\n"
+)
+
+
+def settings_page(name: str, command: SettingsCommand) -> str:
+    """The page of one command: every setting with its spellings, its variable and its default."""
+    table = command.table
+    if table is None:
+        raise TypeError(name)
+    lines = [
+        MADE,
+        f"# Settings of `gapless {name}`\n",
+        f"{command.get_short_help_str(200)}\n",
+        HOW_SETTINGS_ARE_FOUND,
+    ]
+    groups: dict[str, list[str]] = {}
+    for setting in table.settings:
+        names = ", ".join(f"`{alias}`" for alias in setting.aliases)
+        cells = (
+            f"`{setting.name}`{' ★' if setting.own else ''}{f' (also {names})' if names else ''}",
+            f"`{setting.options[0]}`",
+            f"`{table.prefix}{setting.variable}`",
+            setting.shown_default or ("required" if setting.required else ""),
+            setting.help,
+        )
+        row = " | ".join(cell.replace("|", "\\|") for cell in cells)
+        groups.setdefault(setting.group or "Other", []).append(f"| {row} |")
+    for group, rows in groups.items():
+        lines += [f"## {group}\n", "| setting | option | variable | default | what it does |", "|---|---|---|---|---|"]
+        lines += [*rows, ""]
+    if table.foreign:
+        lines += ["## Known and not used\n", "Settings of air-gap's other programs may stand in the same file:\n"]
+        lines += [f"- `{key}`: {reason}" for key, reason in sorted(table.foreign.items())]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def exit_codes_page() -> str:
+    """The table of exit codes, with the sentences that stand in the code."""
+    source = Path(sys.modules[ExitCode.__module__].__file__ or "").read_text(encoding="utf-8").splitlines()
+    lines = [MADE, "# Exit codes\n", "| code | name | meaning |", "|---|---|---|"]
+    for code in ExitCode:
+        at = next(i for i, line in enumerate(source) if line.strip() == f"{code.name} = {code.value}")
+        meaning = source[at + 1].strip().strip('"')
+        lines.append(f"| {code.value} | {code.name} | {meaning} |")
+    lines += ["", "1 is a defect of Gapless itself: please report it with what was printed.", ""]
+    return "\n".join(lines)
+
+
+def conditions_page() -> str:
+    """The types of conditions, with the sentences that stand in the code, and every reason by kind."""
+    lines = [
+        MADE,
+        "# Conditions\n",
+        HOW_CONDITIONS_ARE_READ,
+        "| condition | meaning when True |",
+        "|---|---|",
+    ]
+    sentences = _docstrings_of_members(ConditionType)
+    lines += [f"| {kind} | {_cell(sentences[kind.name])} |" for kind in ConditionType]
+    for kind in KINDS:
+        lines += [f"\n## Reasons of a {kind.KIND}\n", "| reason | meaning | what to do |", "|---|---|---|"]
+        lines += [
+            f"| {reason} | {_cell(MEANINGS[reason].meaning)} | {_cell(MEANINGS[reason].what_to_do)} |"
+            for reason in Reason
+            if kind.KIND in MEANINGS[reason].kinds
+        ]
+    return "\n".join([*lines, ""])
+
+
+def api_page() -> str:
+    """Every field of every kind, as the definitions have it."""
+    lines = [
+        MADE,
+        "# Resources\n",
+        HOW_RESOURCES_ARE_CHECKED,
+    ]
+    for kind in KINDS:
+        schema = root_schema(kind)
+        short = ", ".join(f"`{name}`" for name in kind.SHORT_NAMES)
+        lines += [f"## {kind.KIND}\n", f"{schema['description']} Short: {short}.\n"]
+        for part in ("spec", "status"):
+            lines += [f"### {kind.KIND} {part}\n", "| field | type | default | what it is |", "|---|---|---|---|"]
+            rules: list[str] = []
+            _add_fields(schema["properties"][part], part, lines, rules)
+            if rules:
+                lines += ["\nRules:\n", *rules]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _add_fields(schema: dict[str, Any], path: str, lines: list[str], rules: list[str]) -> None:
+    """Add the rows of all fields below `schema`, and the rules that bind them."""
+    rules += [f"- `{path}`: {rule['message']}." for rule in schema.get("x-kubernetes-validations", ())]
+    for name, part in schema.get("properties", {}).items():
+        where = f"{path}.{name}"
+        required = name in schema.get("required", ())
+        default = "required" if required else _default(part)
+        lines.append(f"| `{where}` | {_type(part)} | {default} | {_cell(part['description'])} |")
+        items = part.get("items", {})
+        _add_fields(items if "properties" in items else part, f"{where}[]" if items else where, lines, rules)
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """What may be written, in few words."""
+    if "enum" in schema:
+        return " \\| ".join(f"`{value}`" for value in schema["enum"])
+    if schema["type"] == "array":
+        return f"up to {schema['maxItems']} times {_type(schema['items'])}"
+    if schema.get("format") == "date-time":
+        return "time"
+    bounds = ""
+    if "additionalProperties" in schema:
+        bounds = f", up to {schema['maxProperties']} entries"
+    elif "maxLength" in schema:
+        bounds = f", up to {schema['maxLength']} characters"
+    elif "minimum" in schema or "maximum" in schema:
+        bounds = f", {schema.get('minimum', '')}…{schema.get('maximum', '')}"
+    return f"{schema['type']}{bounds}"
+
+
+def _default(schema: dict[str, Any]) -> str:
+    if "default" not in schema or isinstance(schema["default"], dict):
+        return ""
+    return f"`{json.dumps(schema['default'])}`".replace('"', "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _docstrings_of_members(enum: type[Enum]) -> dict[str, str]:
+    """The sentence below each member, which Python itself throws away."""
+    body = next(node for node in ast.parse(inspect.getsource(enum)).body if isinstance(node, ast.ClassDef)).body
+    return {
+        node.targets[0].id: " ".join(sentence.value.value.split())
+        for node, sentence in pairwise(body)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(sentence, ast.Expr)
+        and isinstance(sentence.value, ast.Constant)
+        and isinstance(sentence.value.value, str)
+    }
+
+
+def pages() -> dict[Path, str]:
+    """Every page by its path."""
+    made = {
+        HERE / "exit-codes.md": exit_codes_page(),
+        HERE / "conditions.md": conditions_page(),
+        HERE / "api.md": api_page(),
+    }
+    context = click.Context(gapless)
+    for name in gapless.list_commands(context):
+        command = gapless.get_command(context, name)
+        if isinstance(command, SettingsCommand):
+            made[HERE / f"{name}.md"] = settings_page(name, command)
+    return made
+
+
+def main() -> None:
+    """Write the pages, or with ``--check`` say which are not as the code has them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = []
+    for path, text in pages().items():
+        if check:
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                stale.append(path.name)
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    if stale:
+        sys.exit(f"docs/reference is not as the code says ({', '.join(sorted(stale))}); run make docs.")
+
+
+if __name__ == "__main__":
+    main()

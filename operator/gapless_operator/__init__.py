@@ -1,0 +1,1 @@
+"""Gapless for Kubernetes: the operator. It arrives with the custom resources."""

@@ -1,0 +1,131 @@
+"""Owns what all children of our resources have in common: names, labels, owner references, digests, a safe pod.
+
+Must not know what any child is for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from gapless_operator.observed import (
+    ATTEMPT_LABEL,
+    DIGEST_ANNOTATION,
+    KIND_LABEL,
+    NAME_LABEL,
+    ROLE_LABEL,
+    UID_LABEL,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_api.v1alpha1.resource import Resource
+    from gapless_operator.plan import Manifest
+
+LONGEST_NAME = 52
+"""A Job's name with room for what Kubernetes puts behind it: index and a random end, 63 in all."""
+_LONGEST_LABEL = 63
+NONROOT = 65532
+"""User and group of our containers, as the images have them."""
+
+
+def digest(value: Any) -> str:
+    """A short digest of a JSON value that does not depend on the order of keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+def child_name(owner: str, suffix: str, *, longest: int = LONGEST_NAME) -> str:
+    """``<owner>-<suffix>``, cut to `longest` characters and with a digest of `owner` if that lost anything."""
+    plain = re.sub(r"[^a-z0-9-]", "-", owner)
+    if plain == owner and len(plain) + 1 + len(suffix) <= longest:
+        return f"{plain}-{suffix}"
+    mark = hashlib.sha256(owner.encode()).hexdigest()[:8]
+    return f"{plain[: longest - len(mark) - len(suffix) - 2].rstrip('-')}-{mark}-{suffix}"
+
+
+def label_value(text: str) -> str:
+    """`text`, cut to what a label may hold, with a digest of it if it was too long."""
+    if len(text) <= _LONGEST_LABEL:
+        return text
+    return f"{text[: _LONGEST_LABEL - 9]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def labels_of(owner: Resource, *, role: str, attempt: int | None = None) -> dict[str, str]:
+    """The labels by which a child of `owner` is found again."""
+    labels = {
+        "app.kubernetes.io/managed-by": "gapless-operator",
+        "app.kubernetes.io/part-of": "gapless",
+        KIND_LABEL: owner.KIND,
+        NAME_LABEL: label_value(owner.metadata.name),
+        UID_LABEL: owner.metadata.uid,
+        ROLE_LABEL: role,
+    }
+    if attempt is not None:
+        labels[ATTEMPT_LABEL] = str(attempt)
+    return labels
+
+
+def owned(  # noqa: PLR0913 -- the parts of an object's head
+    owner: Resource,
+    manifest: Mapping[str, Any],
+    *,
+    name: str,
+    role: str,
+    attempt: int | None = None,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Manifest:
+    """Complete a `manifest` that has no metadata yet: name, labels, owner reference, and the digest of all of it.
+
+    Args:
+        owner: whose child it is; the child goes when the owner goes.
+        manifest: apiVersion, kind and everything but metadata.
+        name: of the child.
+        role: what it is for.
+        attempt: which attempt of the owner it belongs to.
+        labels: more labels.
+        annotations: more annotations.
+    """
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": owner.metadata.namespace,
+        "labels": {**labels_of(owner, role=role, attempt=attempt), **(labels or {})},
+        "annotations": dict(annotations or {}),
+        "ownerReferences": [owner.owner_reference()],
+    }
+    head = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"]}
+    whole = {**head, "metadata": metadata, **manifest}
+    metadata["annotations"][DIGEST_ANNOTATION] = digest(whole)
+    return whole
+
+
+def digest_of(manifest: Manifest) -> str:
+    """The digest that `owned` gave to a manifest."""
+    found: str = manifest["metadata"]["annotations"][DIGEST_ANNOTATION]
+    return found
+
+
+def container_security() -> dict[str, Any]:
+    """What our containers may do: nothing beyond running as a plain user on a root they cannot write."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+    }
+
+
+def pod_security() -> dict[str, Any]:
+    """The same for a whole pod; the group makes volumes and mounted Secrets readable."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": NONROOT,
+        "runAsGroup": NONROOT,
+        "fsGroup": NONROOT,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }

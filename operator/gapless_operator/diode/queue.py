@@ -1,0 +1,123 @@
+"""Owns whose turn it is on a Diode; must not know how a Resend is carried out.
+
+The answer is computed from what is: who asks, who runs, whose pods still live. It is written into the Diode's status,
+which has one writer, and only from there a Resend learns that it may start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gapless_api.v1alpha1.conditions import ConditionType, is_true
+from gapless_api.v1alpha1.diode import ActiveResend
+from gapless_operator.observed import UID_LABEL
+from gapless_operator.resend.stage import asks_for_turn, order, uses_turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.diode import Diode
+    from gapless_api.v1alpha1.resend import Resend
+    from gapless_operator.observed import DiodeObserved, ObservedPod
+
+SENDING_ROLE = "send"
+"""Role of the pods that use the link; those that only plan or look do not."""
+MOST_ACTIVE = 16
+"""What the status can hold, and more than a Diode may allow."""
+
+
+class Turns(NamedTuple):
+    """Whose turn it is."""
+
+    active: tuple[ActiveResend, ...]
+    """By name."""
+    queued: int
+    """How many ask in vain."""
+
+
+def turns(diode: Diode, observed: DiodeObserved, *, ready: bool, now: datetime) -> Turns:
+    """Decide who may send.
+
+    Who runs keeps its turn, whatever the limits say by now. A turn that was given and not yet used is kept while the
+    link is ready. The rest of the room goes to those who ask, in the order of `stage.order`.
+
+    Args:
+        diode: as its status says it was.
+        observed: Resends, their pods, the other Diodes.
+        ready: whether anybody may start.
+        now: when new turns begin.
+    """
+    name = diode.metadata.name
+    mine = sorted((resend for resend in observed.resends if resend.spec.diode_ref.name == name), key=order)
+    given = {entry.resend_uid: entry for entry in diode.status.active}
+    living = {uid for pod in observed.sender_pods if (uid := _owner_of_living(pod))}
+    kept = [
+        _entry(resend, given, now)
+        for resend in mine
+        if (uid := resend.metadata.uid) in living
+        or uses_turn(resend)
+        or (ready and uid in given and asks_for_turn(resend))
+    ]
+    known = {resend.metadata.uid for resend in mine}
+    # The pods of a Resend that is gone live until they have saved their progress, and send as long.
+    kept += [entry for uid, entry in given.items() if uid in living and uid not in known]
+    taken = {entry.resend_uid for entry in kept}
+    waiting = [resend for resend in mine if asks_for_turn(resend) and resend.metadata.uid not in taken]
+    room = _room(diode, observed, waiting, len(kept)) if ready else 0
+    admitted = [_entry(resend, given, now) for resend in waiting[:room]]
+    active = sorted([*kept, *admitted], key=lambda entry: (entry.name, entry.resend_uid))[:MOST_ACTIVE]
+    return Turns(tuple(active), len(waiting) - len(admitted))
+
+
+def lane_mates(diode: Diode, others: Iterable[Diode]) -> list[Diode]:
+    """The Diodes of the same namespace whose encrypted resends reach the same receiver, by name.
+
+    A receiver has one key for all who send to it, so the same target is the same lane, whatever the lanes are called.
+    """
+    if diode.spec.encryption is None:
+        return []
+    mates = [
+        other
+        for other in others
+        if other.metadata.namespace == diode.metadata.namespace
+        and other.metadata.name != diode.metadata.name
+        and not other.metadata.deleting
+        and _share_receiver(diode, other)
+    ]
+    return sorted(mates, key=lambda mate: mate.metadata.name)
+
+
+def _share_receiver(one: Diode, other: Diode) -> bool:
+    if one.spec.encryption is None or other.spec.encryption is None:
+        return False
+    if one.spec.target == other.spec.target:
+        return True
+    return one.spec.encryption.lane is not None and one.spec.encryption.lane == other.spec.encryption.lane
+
+
+def _room(diode: Diode, observed: DiodeObserved, waiting: list[Resend], taken: int) -> int:
+    """How many more may start."""
+    if diode.spec.encryption is None:
+        return max(diode.spec.max_concurrent_resends - taken, 0)
+    mates = lane_mates(diode, observed.other_diodes)
+    if taken or not waiting or any(mate.status.active for mate in mates):
+        return 0
+    # Two Diodes that look at the same time must not both find the lane free: only the first of all may go.
+    ready = {mate.metadata.name for mate in mates if is_true(mate.status.conditions, ConditionType.READY)}
+    rivals = [resend for resend in observed.resends if resend.spec.diode_ref.name in ready and asks_for_turn(resend)]
+    return int(all(order(waiting[0]) <= order(rival) for rival in rivals))
+
+
+def _entry(resend: Resend, given: dict[str, ActiveResend], now: datetime) -> ActiveResend:
+    before = given.get(resend.metadata.uid)
+    return ActiveResend(
+        name=resend.metadata.name,
+        resend_uid=resend.metadata.uid,
+        attempt=resend.status.attempt,
+        since=before.since if before is not None else now,
+    )
+
+
+def _owner_of_living(pod: ObservedPod) -> str:
+    return "" if pod.ended or pod.meta.role != SENDING_ROLE else pod.meta.labels.get(UID_LABEL, "")

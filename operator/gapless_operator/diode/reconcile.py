@@ -1,0 +1,210 @@
+"""Owns what a Diode needs next: its volume, a look at its node, its conditions, whose turn it is, its ledger.
+
+Must not know how anything is written or watched. Pure: the same Diode, observation and time give the same plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from gapless_api.v1alpha1.conditions import ConditionType, condition
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.diode.ledger import recorded
+from gapless_operator.diode.manifests import preflight_job, preflight_name, state_claim, state_claim_name
+from gapless_operator.diode.preflight import found_by, judged
+from gapless_operator.diode.queue import turns
+from gapless_operator.plan import Manifest, Plan, Ref
+from gapless_operator.pod_trouble import trouble_of
+from gapless_operator.standing import Said, conditions_with, transition
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.diode import Diode, Preflight
+    from gapless_operator.observed import DiodeObserved, ObservedJob
+    from gapless_operator.settings import Program
+
+LOOK_EVERY = timedelta(minutes=5)
+"""How often a good link is looked at."""
+LOOK_AGAIN = timedelta(seconds=30)
+"""How soon a bad one is."""
+_TROUBLED = frozenset({Reason.POD_REJECTED, Reason.POD_UNSCHEDULABLE, Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
+_WARNINGS = frozenset(Reason) - {Reason.LINK_READY, Reason.PREFLIGHT_PENDING}
+
+
+def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, program: Program) -> Plan:
+    """Say what a Diode needs next.
+
+    Args:
+        diode: with the status that was written last.
+        observed: what there is around it.
+        now: the time.
+        program: the sender image.
+    """
+    if diode.metadata.deleting:
+        return Plan()
+    now = now.replace(microsecond=0)
+    look = _look(diode, observed, now, program)
+    stalled = _stalled(diode, observed)
+    ready = stalled is None and look.link.status is True
+    if stalled is not None:
+        summary = Said(False, stalled.reason, stalled.message)
+    else:
+        summary = Said(look.link.status is True, look.link.reason, look.link.message)
+    said = {
+        ConditionType.LINK_UP: look.link,
+        ConditionType.READY: summary,
+        ConditionType.STALLED: stalled or Said(False, Reason.NOT_STALLED),
+        ConditionType.RECONCILING: Said(False, Reason.SETTLED)
+        if ready or stalled is not None
+        else Said(True, look.link.reason, look.link.message),
+    }
+    conditions = conditions_with(diode.status.conditions, said, generation=diode.metadata.generation, now=now)
+    turn = turns(diode, observed, ready=ready, now=now)
+    status = diode.status.model_copy(
+        update={
+            "observed_generation": diode.metadata.generation,
+            "conditions": conditions,
+            "preflight": look.found,
+            "active": turn.active,
+            "queued": turn.queued,
+            "ledger": recorded(diode.status.ledger, observed.resends, diode_name=diode.metadata.name),
+        }
+    )
+    claim = state_claim_name(diode.metadata.name)
+    has_claim = any(child.meta.name == claim for child in observed.volume_claims)
+    return Plan(
+        apply=(*(() if has_claim else (state_claim(diode),)), *look.apply),
+        delete=look.delete,
+        status=status.to_status() if status != diode.status else None,
+        events=transition(diode.status.conditions, conditions, of=ConditionType.READY, warnings=_WARNINGS),
+        requeue_after_seconds=look.again_after.total_seconds(),
+    )
+
+
+def windows_that_meet(diode: Diode, observed: DiodeObserved) -> Said | None:
+    """Find a Diode with an overlapping window, or ``None``.
+
+    The same window is no overlap: two links, or two receiver ports, of one cluster have it.
+    """
+    mine = diode.spec.partition_window
+    others = sorted(observed.other_diodes, key=lambda other: (other.metadata.namespace, other.metadata.name))
+    for other in others:
+        theirs = other.spec.partition_window
+        if other.metadata.deleting or theirs == mine or not _meet(diode, other):
+            continue
+        return Said(
+            True,
+            Reason.WINDOW_OVERLAP,
+            f"The partitionWindow of Diode {diode.key} ({mine.window()}) and that of Diode {other.key} "
+            f"({theirs.window()}) overlap, so that events of one cluster would pass for events of the other; give them "
+            f"windows that do not meet, or the same one if they are two links of one cluster.",
+        )
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What is known about the node, and what is to be done to know more."""
+
+    found: Preflight | None
+    link: Said
+    again_after: timedelta
+    apply: tuple[Manifest, ...] = ()
+    delete: tuple[Ref, ...] = ()
+
+
+def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program) -> _Look:
+    """Take in what the last preflight found, and have the next one made when it is due."""
+    name = preflight_name(diode)
+    job = next((job for job in observed.jobs if job.meta.name == name), None)
+    old = tuple(_ref(other) for other in observed.jobs if other.meta.name != name and not other.meta.deleting)
+    found = diode.status.preflight
+    if found is not None and found.generation != diode.metadata.generation:
+        found = None
+    if job is None:
+        return _Look(
+            found=found or diode.status.preflight,
+            link=_known(diode, found),
+            apply=(preflight_job(diode, program),) if _due(diode, found, now) else (),
+            delete=old,
+            again_after=_until_due(diode, found, now),
+        )
+    news: Said | None = None
+    if job.ended:
+        finished = (job.finished or now).replace(microsecond=0)
+        if found is None or found.checked_at is None or found.checked_at < finished:
+            seen = [look for pod in observed.pods if (look := found_by(pod, diode, finished)) is not None]
+            found = seen[-1] if seen else found
+            news = judged(seen[-1], diode.spec) if seen else _unseen(diode, job)
+    elif (trouble := trouble_of(job, observed.pods, now)) is not None:
+        news = Said(None, *trouble)
+    link = news or _known(diode, found)
+    since = job.finished if job.ended else None
+    is_due = job.ended and now - (since or now) >= (LOOK_EVERY if link.status else LOOK_AGAIN)
+    return _Look(
+        found=found or diode.status.preflight,
+        link=link,
+        delete=(*old, *((_ref(job),) if is_due and not job.meta.deleting else ())),
+        again_after=max((LOOK_EVERY if link.status else LOOK_AGAIN) - (now - (since or now)), timedelta(seconds=1)),
+    )
+
+
+def _known(diode: Diode, found: Preflight | None) -> Said:
+    """What is said about the link without anything new."""
+    before = condition(diode.status.conditions, ConditionType.LINK_UP)
+    is_current = before is not None and before.observed_generation == diode.metadata.generation
+    if before is not None and is_current and before.status == "Unknown" and before.reason != Reason.PREFLIGHT_PENDING:
+        return Said(None, Reason(before.reason), before.message)
+    if found is not None:
+        return judged(found, diode.spec)
+    return Said(None, Reason.PREFLIGHT_PENDING, "The node has not been looked at yet.")
+
+
+def _unseen(diode: Diode, job: ObservedJob) -> Said:
+    """A preflight ended and nobody can say what it found."""
+    before = condition(diode.status.conditions, ConditionType.LINK_UP)
+    if before is not None and before.reason in _TROUBLED:
+        return Said(None, Reason(before.reason), before.message)
+    why = f" ({job.failure_message})" if job.failure_message else ""
+    return Said(
+        None,
+        Reason.PREFLIGHT_FAILED,
+        f"The preflight Job {job.meta.name} ended without saying what it found{why}; it is tried again.",
+    )
+
+
+def _due(diode: Diode, found: Preflight | None, now: datetime) -> bool:
+    return _until_due(diode, found, now) <= timedelta(0) or found is None
+
+
+def _until_due(diode: Diode, found: Preflight | None, now: datetime) -> timedelta:
+    if found is None or found.checked_at is None:
+        return timedelta(seconds=1)
+    every = LOOK_EVERY if judged(found, diode.spec).status else LOOK_AGAIN
+    return found.checked_at + every - now
+
+
+def _stalled(diode: Diode, observed: DiodeObserved) -> Said | None:
+    """What only a person can mend."""
+    encryption = diode.spec.encryption
+    if encryption is not None and encryption.shared_with_live_stream:
+        return Said(
+            True,
+            Reason.SHARED_KEY_LANE,
+            f"The live stream uses the same receiver ({diode.spec.target.host}:{diode.spec.target.port}), which has "
+            f"one key for all; an encrypted resend would make the live stream unreadable, so nothing is sent: give "
+            f"resends a receiver port of their own and delete sharedWithLiveStream.",
+        )
+    return windows_that_meet(diode, observed)
+
+
+def _meet(one: Diode, other: Diode) -> bool:
+    a, b = one.spec.partition_window.window(), other.spec.partition_window.window()
+    return (a.last is None or b.start <= a.last) and (b.last is None or a.start <= b.last)
+
+
+def _ref(job: ObservedJob) -> Ref:
+    return Ref("batch/v1", "Job", job.meta.name, job.meta.uid)

@@ -1,0 +1,106 @@
+"""Owns how a scan runs in one plain Job with Spark in local mode, and what such a Job says about it.
+
+Must not know when a scan is due or what its result means. Needs nothing in the cluster but Kubernetes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gapless_operator.children import labels_of, owned
+from gapless_operator.engines.engine import SCAN_ROLE, Attempt, EngineName, Phase, Run, pods_of
+from gapless_operator.engines.scan_pod import (
+    CONFIGURATION_FOLDER,
+    SETTINGS_FILE,
+    container,
+    pod,
+    pod_memory,
+)
+from gapless_operator.plan import Ref
+from gapless_operator.pod_trouble import trouble_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_operator.observed import ObservedJob, ObservedPod
+    from gapless_operator.plan import Manifest
+    from gapless_operator.settings import Program
+
+
+class JobEngine:
+    """Spark in local mode in a Job."""
+
+    name: EngineName = "Job"
+
+    def manifest(self, scan: GapScan, run: Run, program: Program) -> Manifest:
+        """One pod, started once: whether a failure is worth another attempt is not the Job's to say."""
+        engine = scan.spec.engine
+        memory = pod_memory(engine.driver.memory)
+        runner = container(scan, name="scan", driver=True) | {
+            "image": engine.image or program.image,
+            "imagePullPolicy": program.pull_policy,
+            "command": ["gapless"],
+            "args": [run.command, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}"],
+            "resources": {
+                "requests": {"cpu": engine.driver.cpu or str(engine.driver.cores), "memory": memory},
+                "limits": {"memory": memory},
+            },
+        }
+        template: dict[str, Any] = {
+            **pod(scan, run.settings_map, [runner], driver=True),
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+        }
+        account = engine.service_account_name or program.service_account
+        if account:
+            template["serviceAccountName"] = account  # for its image pull secrets; its token is not mounted
+        spec = {
+            "backoffLimit": 0,
+            # The operator's own deadlines come first and say more; this one holds while it is away.
+            "activeDeadlineSeconds": engine.start_deadline_seconds + engine.run_deadline_seconds,
+            "template": {"metadata": {"labels": labels_of(scan, role=SCAN_ROLE)}, "spec": template},
+        }
+        return owned(
+            scan,
+            {"apiVersion": "batch/v1", "kind": "Job", "spec": spec},
+            name=run.name,
+            role=SCAN_ROLE,
+            annotations=run.annotations(scan),
+        )
+
+    def ref(self, attempt: Attempt) -> Ref:
+        """The Job."""
+        return Ref("batch/v1", "Job", attempt.name, attempt.meta.uid)
+
+
+def job_attempts(jobs: Iterable[ObservedJob], pods: Iterable[ObservedPod], now: datetime) -> list[Attempt]:
+    """What the Jobs of a GapScan say about its attempts."""
+    everything = list(pods)
+    return [_attempt(job, everything, now) for job in jobs if job.meta.role == SCAN_ROLE]
+
+
+def _attempt(job: ObservedJob, pods: list[ObservedPod], now: datetime) -> Attempt:
+    own = pods_of(pods, {"batch.kubernetes.io/job-name": job.meta.name})
+    driver = own[-1] if own else None
+    trouble = None
+    if job.complete:
+        phase = Phase.SUCCEEDED
+    elif job.failed:
+        phase = Phase.FAILED
+    elif driver is not None and driver.has_begun:
+        phase = Phase.RUNNING
+    else:
+        phase = Phase.PENDING
+        trouble = trouble_of(job, own, now)
+    return Attempt(
+        meta=job.meta,
+        engine="Job",
+        phase=phase,
+        started=None if phase is Phase.PENDING else ((driver.began if driver is not None else None) or job.started),
+        finished=job.finished,
+        complaint=f"{job.failure_reason}: {job.failure_message}".strip(": ") if job.failed else "",
+        trouble=trouble,
+        driver=driver,
+    )

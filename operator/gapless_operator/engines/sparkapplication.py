@@ -1,0 +1,181 @@
+"""Owns how a scan runs as a SparkApplication of the Spark operator (v1beta2), and what such an object says about it.
+
+Must not know when a scan is due or what its result means. The Spark operator's own ways of trying again, and of never
+giving up on an image that cannot be pulled, are switched off or overruled: one object is one attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gapless_operator.children import labels_of, owned
+from gapless_operator.engines.engine import SCAN_ROLE, Attempt, EngineName, Phase, Run, pods_of
+from gapless_operator.engines.scan_pod import (
+    CONFIGURATION_FOLDER,
+    SETTINGS_FILE,
+    container,
+    java_memory,
+    pod,
+)
+from gapless_operator.observed import Meta, moment
+from gapless_operator.plan import Ref
+from gapless_operator.pod_trouble import pod_trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_operator.observed import ObservedPod
+    from gapless_operator.plan import Manifest
+    from gapless_operator.settings import Program
+
+API_VERSION, KIND = "sparkoperator.k8s.io/v1beta2", "SparkApplication"
+MAIN_FILE = "local:///opt/gapless/gapless.py"
+"""The file in the Spark image that spark-submit starts; it is the command ``gapless``."""
+SPARK_VERSION = "4.0.0"
+"""Free text to the Spark operator; what runs is what the image has."""
+
+_DRIVER = {"spark-role": "driver"}
+_PHASES = {
+    "": Phase.PENDING,
+    "SUBMITTED": Phase.PENDING,
+    "RUNNING": Phase.RUNNING,
+    "SUCCEEDING": Phase.RUNNING,
+    "FAILING": Phase.RUNNING,
+    "COMPLETED": Phase.SUCCEEDED,
+    "FAILED": Phase.FAILED,
+    "SUBMISSION_FAILED": Phase.FAILED,
+}
+"""By applicationState.state; every other state is one of those of trying again, which never comes with Never."""
+
+
+class SparkApplicationEngine:
+    """Spark with executors, by the Spark operator."""
+
+    name: EngineName = "SparkApplication"
+
+    def manifest(self, scan: GapScan, run: Run, program: Program) -> Manifest:
+        """A driver and its executors.
+
+        Volumes and security are given as pod templates: the Spark operator's own fields for them work only where its
+        webhook is installed and serves this namespace, and are passed over without a word elsewhere.
+        """
+        engine = scan.spec.engine
+        labels = labels_of(scan, role=SCAN_ROLE)
+        driver = pod(
+            scan, run.settings_map, [container(scan, name="spark-kubernetes-driver", driver=True)], driver=True
+        )
+        executor = pod(
+            scan, run.settings_map, [container(scan, name="spark-kubernetes-executor", driver=False)], driver=False
+        ) | {"automountServiceAccountToken": False}
+        account = engine.service_account_name or program.service_account
+        spec: dict[str, Any] = {
+            "type": "Python",
+            "pythonVersion": "3",
+            "mode": "cluster",
+            "sparkVersion": SPARK_VERSION,
+            "image": engine.image or program.image,
+            "imagePullPolicy": program.pull_policy,
+            "mainApplicationFile": MAIN_FILE,
+            "arguments": [run.command, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}"],
+            "restartPolicy": {"type": "Never"},
+            "sparkConf": {
+                "spark.ui.enabled": "false",
+                # Executors that ended are no use to anybody; the driver's log has the result.
+                "spark.kubernetes.executor.deleteOnTermination": "true",
+            },
+            "driver": {
+                "cores": engine.driver.cores,
+                "memory": java_memory(engine.driver.memory),
+                "labels": labels,
+                "template": {"spec": driver},
+            }
+            | _cpu(engine.driver.cpu)
+            | ({"serviceAccount": account} if account else {}),
+            "executor": {
+                "instances": engine.executor.instances,
+                "cores": engine.executor.cores,
+                "memory": java_memory(engine.executor.memory),
+                "labels": labels,
+                "template": {"spec": executor},
+            }
+            | _cpu(engine.executor.cpu),
+        }
+        return owned(
+            scan,
+            {"apiVersion": API_VERSION, "kind": KIND, "spec": spec},
+            name=run.name,
+            role=SCAN_ROLE,
+            annotations=run.annotations(scan),
+        )
+
+    def ref(self, attempt: Attempt) -> Ref:
+        """The SparkApplication."""
+        return Ref(API_VERSION, KIND, attempt.name, attempt.meta.uid)
+
+
+def _cpu(asked: str | None) -> dict[str, str]:
+    return {} if asked is None else {"coreRequest": asked}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedSparkApplication:
+    """A SparkApplication of ours."""
+
+    meta: Meta
+    state: str = ""
+    error: str = ""
+    driver_pod: str = ""
+    submitted: datetime | None = None
+    ended: datetime | None = None
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> ObservedSparkApplication:
+        """Read a SparkApplication."""
+        status = body.get("status") or {}
+        application = status.get("applicationState") or {}
+        return cls(
+            meta=Meta.of(body),
+            state=str(application.get("state") or ""),
+            error=str(application.get("errorMessage") or ""),
+            driver_pod=str((status.get("driverInfo") or {}).get("podName") or ""),
+            submitted=moment(status.get("lastSubmissionAttemptTime")),
+            ended=moment(status.get("terminationTime")),
+        )
+
+
+def application_attempts(
+    applications: Iterable[ObservedSparkApplication], pods: Iterable[ObservedPod], now: datetime
+) -> list[Attempt]:
+    """What the SparkApplications of a GapScan say about its attempts."""
+    everything = list(pods)
+    return [_attempt(application, everything, now) for application in applications]
+
+
+def _attempt(application: ObservedSparkApplication, pods: list[ObservedPod], now: datetime) -> Attempt:
+    name = application.meta.name
+    drivers = pods_of(pods, _DRIVER | {"sparkoperator.k8s.io/app-name": name})
+    driver = drivers[-1] if drivers else None
+    phase = _PHASES.get(application.state, Phase.PENDING)
+    trouble = None
+    if driver is not None and driver.ended:
+        # The Spark operator may be late, or take a driver that ended quickly for a lost one.
+        phase = Phase.SUCCEEDED if driver.exit_code == 0 else Phase.FAILED
+    elif phase is Phase.PENDING and driver is not None:
+        trouble = pod_trouble(driver, now)
+        if driver.has_begun:
+            phase, trouble = Phase.RUNNING, None
+    return Attempt(
+        meta=application.meta,
+        engine="SparkApplication",
+        phase=phase,
+        started=None
+        if phase is Phase.PENDING
+        else ((driver.began if driver is not None else None) or application.submitted),
+        finished=application.ended or (driver.finished if driver is not None else None),
+        complaint=application.error,
+        trouble=trouble,
+        driver=driver,
+    )

@@ -1,0 +1,147 @@
+"""Owns the objects that a GapScan has besides its attempts: the settings of each attempt and the bundle it found.
+
+Must not know when an attempt begins or what a result means.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+from gapless_operator.children import child_name, digest, owned
+from gapless_operator.engines import scan_pod
+from gapless_operator.gapscan.resend_manifest import LONGEST_INLINE_BYTES
+
+if TYPE_CHECKING:
+    from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_operator.plan import Manifest
+
+SETTINGS_ROLE, BUNDLE_ROLE = "scan-settings", "bundle"
+BUNDLE_KEY, RESEND_KEY = "bundle.json.gz", "resend.yaml"
+LARGEST_CONFIG_MAP_BYTES = 900 * 1024
+"""Of a gzipped bundle and its Resend. The API server takes 1 MiB, and base64 is not counted (binaryData)."""
+_LONGEST_ATTEMPT = 40
+"""Spark puts ``-driver`` and ``-exec-…`` behind it and shortens badly what is too long then."""
+
+
+def attempt_name(scan: GapScan, suffix: str) -> str:
+    """The name of an attempt: the same for the same reason to scan, so that no crash can begin it twice."""
+    name = scan.metadata.name
+    # The Spark operator wants names that begin with a letter.
+    return child_name(name if name[0].isalpha() else f"scan-{name}", suffix, longest=_LONGEST_ATTEMPT)
+
+
+def settings_name(attempt: str) -> str:
+    """The name of the ConfigMap with the settings of an attempt."""
+    return f"{attempt}-settings"
+
+
+def bundle_name(attempt: str) -> str:
+    """The name of the ConfigMap with the bundle that an attempt found."""
+    return f"{attempt}-bundle"
+
+
+def bundle_file(attempt: str) -> str:
+    """The name of the bundle's file in a volume or a store."""
+    return f"{attempt}.json"
+
+
+def command(scan: GapScan) -> str:
+    """Which command answers the question."""
+    return "audit" if scan.spec.source.events is not None else "scan"
+
+
+def work_digest(scan: GapScan) -> str:
+    """A digest of what an attempt would do; it changes when an attempt that runs does the wrong thing."""
+    spec = scan.spec.to_dict()
+    return digest({name: spec.get(name) for name in ("kafka", "source", "limit", "engine", "output")})
+
+
+def properties(scan: GapScan, attempt: str) -> str:
+    """The settings of ``gapless scan`` or ``gapless audit`` for an attempt, as a properties file."""
+    spec, secrets = scan.spec, scan_pod.SECRETS_FOLDER
+    lines: dict[str, str] = {"bootstrapServers": spec.kafka.bootstrap_servers}
+    tls, sasl = spec.kafka.tls, spec.kafka.sasl
+    if tls is not None:
+        lines["tls"] = "true" if tls.enabled else "false"
+        if tls.ca_secret is not None:
+            lines["caFile"] = f"{secrets}/{scan_pod.CA}"
+        if tls.client_secret is not None:
+            lines["certFile"] = f"{secrets}/{scan_pod.CERTIFICATE}"
+            lines["keyFile"] = f"{secrets}/{scan_pod.KEY}"
+            if tls.client_secret.password_key is not None:
+                lines["keyPasswordFile"] = f"{secrets}/{scan_pod.KEY_PASSWORD}"
+    if sasl is not None:
+        lines["saslMechanism"] = sasl.mechanism
+        lines["saslUsername"] = sasl.username
+        lines["saslPasswordFile"] = f"{secrets}/{scan_pod.SASL_PASSWORD}"
+    if spec.source.gap_topic is not None:
+        lines["topic"] = spec.source.gap_topic.topic
+    if spec.source.events is not None:
+        lines["topics"] = ",".join(spec.source.events.topics)
+        if spec.source.events.expect:
+            lines["expect"] = ",".join(spec.source.events.expect)
+    lines["limit"] = spec.limit.lower()
+    lines["sourceName"] = f"GapScan {scan.key}"
+    lines["master"] = f"local[{spec.engine.driver.cores}]"
+    lines["driverMemory"] = scan_pod.java_memory(spec.engine.driver.memory)
+    lines |= _output(scan, attempt)
+    return "".join(f"{name}={value}\n" for name, value in lines.items())
+
+
+def _output(scan: GapScan, attempt: str) -> dict[str, str]:
+    """Where the bundle goes, and that the log gets the result."""
+    output, secrets = scan.spec.output, scan_pod.SECRETS_FOLDER
+    # What is stored elsewhere is wanted in the log only while it is small enough to stand inside a Resend.
+    most = LARGEST_CONFIG_MAP_BYTES if output.type == "ConfigMap" else LONGEST_INLINE_BYTES
+    lines = {"resultLines": "true", "resultBundleLimit": str(most)}
+    if output.persistent_volume_claim is not None:
+        lines["resendFileName"] = f"{scan_pod.OUTPUT_FOLDER}/{bundle_file(attempt)}"
+    if output.s3 is not None:
+        lines["resendFileName"] = bundle_location(scan, attempt)
+        lines["s3Endpoint"] = output.s3.endpoint
+        if output.s3.region is not None:
+            lines["s3Region"] = output.s3.region
+        if output.s3.credentials_secret is not None:
+            lines["s3AccessKeyIdFile"] = f"{secrets}/{scan_pod.S3_ACCESS_KEY_ID}"
+            lines["s3SecretAccessKeyFile"] = f"{secrets}/{scan_pod.S3_SECRET_ACCESS_KEY}"
+    return lines
+
+
+def bundle_location(scan: GapScan, attempt: str) -> str:
+    """Where the bundle of an attempt is, in the words of status.bundle.location."""
+    output = scan.spec.output
+    if output.s3 is not None:
+        prefix = output.s3.prefix
+        slash = "/" if prefix and not prefix.endswith("/") else ""
+        return f"s3://{output.s3.bucket}/{prefix}{slash}{bundle_file(attempt)}"
+    if output.persistent_volume_claim is not None:
+        folder = output.persistent_volume_claim.folder
+        return f"{folder}/{bundle_file(attempt)}" if folder else bundle_file(attempt)
+    return bundle_name(attempt)
+
+
+def settings_map(scan: GapScan, attempt: str) -> Manifest:
+    """The ConfigMap with the settings of an attempt; there is nothing secret in it."""
+    content = {scan_pod.SETTINGS_FILE: properties(scan, attempt)}
+    return owned(
+        scan,
+        {"apiVersion": "v1", "kind": "ConfigMap", "data": content},
+        name=settings_name(attempt),
+        role=SETTINGS_ROLE,
+    )
+
+
+def bundle_map(scan: GapScan, attempt: str, bundle_gzip: bytes, resend: str | None) -> Manifest:
+    """The ConfigMap with the bundle that an attempt found, and with the Resend that sends it."""
+    return owned(
+        scan,
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "binaryData": {BUNDLE_KEY: base64.b64encode(bundle_gzip).decode("ascii")},
+        }
+        | ({"data": {RESEND_KEY: resend}} if resend is not None else {}),
+        name=bundle_name(attempt),
+        role=BUNDLE_ROLE,
+    )

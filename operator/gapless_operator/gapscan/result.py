@@ -1,0 +1,158 @@
+"""Owns what becomes of a scan's result: checked by its digest, counted, and put where the GapScan's output says.
+
+Must not know when the scan ran or what happens to its attempt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gapless_api.bundle import read_bundle_text
+from gapless_api.errors import BundleError
+from gapless_api.result_lines import ResultLinesError, ScanResult, unpacked
+from gapless_api.v1alpha1.gapscan import (
+    LONGEST_MANIFEST,
+    LONGEST_PARTITIONS,
+    BundleReference,
+    PartitionFindings,
+)
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.gapscan.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BYTES, bundle_location, bundle_map
+from gapless_operator.gapscan.resend_manifest import render
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_api.bundle import BundleMark
+    from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_operator.plan import Manifest
+
+_LARGEST_BUNDLE_BYTES = 64 * 1024 * 1024
+"""Unpacked; more than ranges that fit in gzipped can be."""
+
+
+class ResultError(Exception):
+    """A result cannot be used; has the reason and the sentence of it."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Findings(NamedTuple):
+    """What a scan has found, in the words of the status."""
+
+    missing_events: int
+    missing_ranges: int
+    partitions: tuple[PartitionFindings, ...]
+    bundle: BundleReference
+    resend: str | None
+    """The Resend that sends what is missing; ``None`` when nothing is, or none is wanted."""
+    bundle_map: Manifest | None
+    """The ConfigMap to write before anything is said about it."""
+
+
+def findings_of(scan: GapScan, attempt: str, result: ScanResult) -> Findings:
+    """Check a result and put it into the words of the status.
+
+    Args:
+        scan: whose result it is.
+        attempt: name of the attempt that found it.
+        result: as it came out of the log.
+
+    Raises:
+        ResultError: it contradicts itself, or is too large for where it should go.
+    """
+    try:
+        partitions = [_findings(entry) for entry in result.report.get("partitions") or ()]
+        missing = _whole(result.report, "missing")
+        ranges = _whole(result.report, "missing_ranges", sum(found.ranges for found in partitions))
+        named = result.report["bundle"]
+        sha256, bundle_id = str(named["sha256"]), str(named["id"])
+        listed = _whole(named, "missing", missing)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ResultError(
+            Reason.RESULT_UNREADABLE, f"The report of {attempt} is not one that this operator understands ({error})."
+        ) from None
+    text, mark = _carried(attempt, result, sha256)
+    location = bundle_location(scan, attempt)
+    listed = listed if mark is None else mark.missing
+    reference = BundleReference(
+        id=bundle_id,
+        sha256=sha256,
+        missing=listed,
+        type=scan.spec.output.type,
+        location=location,
+        key=BUNDLE_KEY if scan.spec.output.type == "ConfigMap" else None,
+    )
+    resend = _resend(scan, reference, mark, text)
+    kept = None
+    if scan.spec.output.type == "ConfigMap":
+        if result.bundle_gzip is None and named.get("omitted") is not True:
+            raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has no bundle.")
+        _check_size(attempt, result.bundle_gzip, resend)
+        kept = bundle_map(scan, attempt, result.bundle_gzip or b"", resend)
+    worst = sorted(partitions, key=lambda found: (-found.missing, found.topic, found.partition))
+    return Findings(
+        missing_events=missing,
+        missing_ranges=ranges,
+        partitions=tuple(found for found in worst if found.missing)[:LONGEST_PARTITIONS],
+        bundle=reference,
+        resend=resend,
+        bundle_map=kept,
+    )
+
+
+def _carried(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes | None, BundleMark | None]:
+    """Unpack and check the bundle, if the result carries it."""
+    if result.bundle_gzip is None:
+        return None, None
+    try:
+        text = unpacked(result.bundle_gzip, most_bytes=_LARGEST_BUNDLE_BYTES)
+        mark = read_bundle_text(text, name=f"of {attempt}").mark
+    except (ResultLinesError, BundleError) as error:
+        raise ResultError(Reason.RESULT_UNREADABLE, f"The bundle of {attempt} cannot be read: {error}") from None
+    if mark is None or mark.sha256 != sha256:
+        raise ResultError(
+            Reason.RESULT_UNREADABLE, f"The bundle of {attempt} is not the one that its report speaks of (sha256)."
+        )
+    return text, mark
+
+
+def _check_size(attempt: str, bundle_gzip: bytes | None, resend: str | None) -> None:
+    """Refuse what no ConfigMap takes; a bundle that the pod left out is one."""
+    size = len(bundle_gzip or b"") + len((resend or "").encode())
+    if bundle_gzip is None or size > LARGEST_CONFIG_MAP_BYTES:
+        how_large = "more than" if bundle_gzip is None else f"{size // 1024} KiB, and a ConfigMap takes"
+        raise ResultError(
+            Reason.RESULT_TOO_LARGE,
+            f"The bundle of {attempt} has after compression {how_large} {LARGEST_CONFIG_MAP_BYTES // 1024} KiB; set "
+            f"output.type to PersistentVolumeClaim or S3.",
+        )
+
+
+def _resend(scan: GapScan, reference: BundleReference, mark: BundleMark | None, text: bytes | None) -> str | None:
+    template = scan.spec.resend
+    if template is None or not reference.missing:
+        return None
+    where = f"the ConfigMap {reference.location}" if reference.type == "ConfigMap" else reference.location
+    rendered = render(scan, template, reference=reference, mark=mark, text=text, location=where)
+    return rendered if len(rendered) <= LONGEST_MANIFEST else None
+
+
+def _findings(entry: Mapping[str, Any]) -> PartitionFindings:
+    return PartitionFindings(
+        topic=entry["topic"],
+        partition=entry["partition"],
+        missing=entry["missing"],
+        ranges=entry["ranges"],
+        first_missing=entry.get("first_missing"),
+        last_missing=entry.get("last_missing"),
+    )
+
+
+def _whole(members: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    number = members.get(name, default)
+    if type(number) is not int or number < 0:
+        raise ValueError(f"{name} is no number")
+    return number

@@ -1,0 +1,48 @@
+"""Owns the start of the operator: settings, logs, exit code; must not know what the operator does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from typing import Any
+
+import structlog
+
+from gapless_api.errors import GaplessError
+from gapless_api.exit_codes import ExitCode
+from gapless_api.log import configure_logging
+from gapless_operator.settings import read_settings
+
+_LEVELS = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
+_LONGEST_SAID = 500
+
+
+class _ToStructlog(logging.Handler):
+    """Puts what libraries log into the same lines as our own, as warnings: what is an error is for us to say."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        log = structlog.get_logger(record.name)
+        problem: Any = record.exc_info or None
+        log.warning("library", logger=record.name, said=record.getMessage()[:_LONGEST_SAID], exc_info=problem)
+
+
+def main() -> None:
+    """Run the operator until a signal and end the process."""
+    settings = read_settings(sys.argv[1:], os.environ)
+    try:
+        configure_logging(_LEVELS[settings.log_level], None, json=True)
+        # Kopf tells much of what is no news; its warnings are.
+        logging.basicConfig(handlers=[_ToStructlog()], level=logging.WARNING, force=True)
+        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # it warns of not being the main thread
+        logging.getLogger("urllib3").setLevel(logging.ERROR)  # whoever asked says so as well
+        logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # of a probe that fails, as it must
+        logging.captureWarnings(capture=True)
+        from gapless_operator.shell.service import Service  # noqa: PLC0415 -- Kopf is slow to import; --help is not
+
+        sys.exit(asyncio.run(Service(settings).run()))
+    except GaplessError as error:
+        sys.stderr.write(f"gapless-operator: {error}\n")
+        sys.exit(ExitCode.BAD_CONFIGURATION)

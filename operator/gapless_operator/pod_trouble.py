@@ -1,0 +1,67 @@
+"""Owns why a Job's pods do not start, as a reason and a sentence; must not know whose Job it is or what follows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from gapless_api.v1alpha1.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from gapless_operator.observed import ObservedJob, ObservedPod
+
+REJECTED_AFTER = timedelta(seconds=30)
+"""A Job without any pod is not that slow: the API server refuses its pods."""
+STUCK_AFTER = timedelta(seconds=60)
+"""A pod that has a node and no start by then waits for a volume; only an event of the pod says which."""
+_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
+
+
+class Trouble(NamedTuple):
+    """Why pods do not start."""
+
+    reason: Reason
+    message: str
+
+
+def trouble_of(job: ObservedJob, pods: Iterable[ObservedPod], now: datetime) -> Trouble | None:
+    """Find why the first pod of a running Job that does not start does not; ``None`` while all is well.
+
+    Args:
+        job: that has not ended.
+        pods: of the Job.
+        now: the time; being slow is trouble only after a while.
+    """
+    found = sorted(pods, key=lambda pod: (pod.index, pod.meta.name))
+    if not found and not job.active and now - job.meta.created >= REJECTED_AFTER:
+        return Trouble(
+            Reason.POD_REJECTED,
+            f"The API server does not let the Job {job.meta.name} have pods; kubectl describe job {job.meta.name} says "
+            f"why (pod security, a quota or an admission policy).",
+        )
+    for pod in found:
+        if pod.phase == "Pending" and not pod.meta.deleting and (trouble := pod_trouble(pod, now)) is not None:
+            return trouble
+    return None
+
+
+def pod_trouble(pod: ObservedPod, now: datetime) -> Trouble | None:
+    """Find why a pending pod does not start; ``None`` while it is only slow."""
+    name, why = pod.meta.name, pod.waiting_reason
+    said = f": {pod.waiting_message}" if pod.waiting_message else ""
+    if why in _IMAGE:
+        return Trouble(Reason.IMAGE_PULL_FAILED, f"The node cannot get the image of pod {name} ({why}{said}).")
+    if why == "Unschedulable":
+        return Trouble(Reason.POD_UNSCHEDULABLE, f"No node takes pod {name}{said}")
+    if why:
+        return Trouble(Reason.MOUNT_FAILED, f"Pod {name} cannot start ({why}{said}).")
+    if pod.node and not pod.has_begun and now - pod.meta.created >= STUCK_AFTER:
+        return Trouble(
+            Reason.MOUNT_FAILED,
+            f"Pod {name} has not started for over a minute; a Secret, ConfigMap or volume that it mounts may be "
+            f"missing: kubectl describe pod {name} says which.",
+        )
+    return None

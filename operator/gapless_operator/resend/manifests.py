@@ -1,0 +1,296 @@
+"""Owns the children of a Resend: settings, session key, bundle and report, and the Jobs that plan and send.
+
+Must not know when they are wanted.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gapless_api.exit_codes import ExitCode
+from gapless_operator.children import child_name, digest, label_value, labels_of, owned
+from gapless_operator.diode.manifests import state_claim_name
+from gapless_operator.diode.queue import SENDING_ROLE
+from gapless_operator.observed import DIODE_LABEL
+from gapless_operator.resend.properties import (
+    BUNDLE_FOLDER,
+    BUNDLE_NAME,
+    CA,
+    CERTIFICATE,
+    CONFIGURATION_FOLDER,
+    FETCHED_NAME,
+    FILTER_NAME,
+    KEY,
+    KEY_PASSWORD,
+    PROPERTIES_NAME,
+    RECEIVER,
+    SASL_PASSWORD,
+    SECRETS_FOLDER,
+    SESSION_KEY,
+    STATE_FOLDER,
+    filter_rules,
+    properties,
+    run_of,
+)
+from gapless_operator.sender_pods import container, pod_spec
+
+if TYPE_CHECKING:
+    from gapless_api.v1alpha1.diode import Diode
+    from gapless_api.v1alpha1.resend import Resend
+    from gapless_operator.plan import Manifest
+    from gapless_operator.settings import Program
+
+SEND, PLAN, BUNDLE, KEY_ROLE, REPORT = SENDING_ROLE, "plan", "bundle", "key", "report"
+"""Roles of the children."""
+RUN_LABEL = "gapless.dev/run"
+"""Tells the Jobs of one `force` from those of another."""
+SETTINGS_ANNOTATION = "gapless.dev/settings"
+"""Digest of the settings that a Job runs with; with other ones it has to be replaced."""
+_S3_ACCESS_KEY, _S3_SECRET_KEY = "s3-access-key-id", "s3-secret-access-key"
+_MODE = 0o440
+
+
+class Attempt(NamedTuple):
+    """What an attempt consists of."""
+
+    key: Manifest | None
+    """To create once, before all else: the Secret with the session key."""
+    parts: tuple[Manifest, ...]
+    """To apply, in this order; the Job is last."""
+
+
+def job_name(resend: Resend, role: str, attempt: int) -> str:
+    """Name of the Job of an attempt, and of the ConfigMap with its settings."""
+    return child_name(resend.metadata.name, f"{role}-{attempt}")
+
+
+def run_label(resend: Resend) -> str:
+    """Value of `RUN_LABEL` for the work that is wanted now."""
+    return run_of(resend) or "first"
+
+
+def settings_digest(resend: Resend, diode: Diode, *, role: str) -> str:
+    """Tells whether a Job runs with the settings that it would be given now.
+
+    Raises:
+        ConfigurationError: the settings cannot be written down.
+    """
+    return digest(_settings(resend, diode, role=role))
+
+
+def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
+    resend: Resend, diode: Diode, program: Program, *, role: str, number: int, fresh_key: bytes
+) -> Attempt:
+    """All that an attempt to plan or to send needs.
+
+    Args:
+        resend: what to send.
+        diode: over which link.
+        program: the sender image.
+        role: `SEND` or `PLAN`.
+        number: of the attempt.
+        fresh_key: 32 random bytes for the Secret with the session key, should there be none yet.
+
+    Raises:
+        ConfigurationError: the settings cannot be written down.
+    """
+    name = job_name(resend, role, number)
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "data": _settings(resend, diode, role=role)}
+    parts = [owned(resend, settings, name=name, role=role, attempt=number)]
+    if resend.spec.bundle is not None and resend.spec.bundle.inline is not None:
+        bundle = {"apiVersion": "v1", "kind": "ConfigMap", "data": {BUNDLE_NAME: resend.spec.bundle.inline}}
+        parts.append(owned(resend, bundle, name=_bundle_name(resend), role=BUNDLE))
+    parts.append(_job(resend, diode, program, role=role, number=number))
+    return Attempt(_session_key(resend, fresh_key) if _needs_key(diode, role) else None, tuple(parts))
+
+
+def report_map(resend: Resend, name: str, report: str) -> Manifest:
+    """The ConfigMap that keeps the whole report after the pods are gone."""
+    content = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"report.json": report}}
+    return owned(resend, content, name=name, role=REPORT)
+
+
+def report_name(resend: Resend) -> str:
+    """Name of that ConfigMap."""
+    run = run_of(resend)
+    return child_name(resend.metadata.name, f"{REPORT}-{run}" if run else REPORT)
+
+
+def _settings(resend: Resend, diode: Diode, *, role: str) -> dict[str, str]:
+    settings = {PROPERTIES_NAME: properties(resend, diode.spec, plan=role == PLAN)}
+    rules = filter_rules(resend.spec)
+    return settings if rules is None else {**settings, FILTER_NAME: rules}
+
+
+def _bundle_name(resend: Resend) -> str:
+    return child_name(resend.metadata.name, BUNDLE)
+
+
+def _key_name(resend: Resend) -> str:
+    run = run_of(resend)
+    return child_name(resend.metadata.name, f"{KEY_ROLE}-{run}" if run else KEY_ROLE)
+
+
+def _needs_key(diode: Diode, role: str) -> bool:
+    return diode.spec.encryption is not None and role == SEND
+
+
+def _session_key(resend: Resend, fresh_key: bytes) -> Manifest:
+    """The one key of all shards. It cannot be changed, so a second try to create it cannot give shards two keys."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "immutable": True, "type": "Opaque"}
+    # The key is added afterwards, so that not even a digest of it is anywhere else.
+    whole = owned(resend, secret, name=_key_name(resend), role=KEY_ROLE)
+    return {**whole, "data": {SESSION_KEY: base64.b64encode(fresh_key).decode("ascii")}}
+
+
+def _job(resend: Resend, diode: Diode, program: Program, *, role: str, number: int) -> Manifest:
+    spec, name = resend.spec, job_name(resend, role, number)
+    labels = {DIODE_LABEL: label_value(diode.metadata.name), RUN_LABEL: run_label(resend)}
+    template = {
+        "metadata": {"labels": {**labels_of(resend, role=role, attempt=number), **labels}},
+        "spec": _pod(resend, diode, program, role=role, settings_name=name),
+    }
+    job: dict[str, Any] = {"template": template}
+    if role == SEND:
+        job |= {
+            "completionMode": "Indexed",
+            "completions": spec.parallelism,
+            "parallelism": spec.parallelism,
+            "backoffLimitPerIndex": spec.backoff_limit,
+        }
+    else:
+        job |= {"backoffLimit": spec.backoff_limit}
+    job["podFailurePolicy"] = {"rules": _failure_rules(role)}
+    if spec.active_deadline_seconds is not None:
+        job["activeDeadlineSeconds"] = spec.active_deadline_seconds
+    return owned(
+        resend,
+        {"apiVersion": "batch/v1", "kind": "Job", "spec": job},
+        name=name,
+        role=role,
+        attempt=number,
+        labels=labels,
+        annotations={SETTINGS_ANNOTATION: settings_digest(resend, diode, role=role)},
+    )
+
+
+def _failure_rules(role: str) -> list[dict[str, Any]]:
+    """What Kubernetes does about a pod that failed.
+
+    A drained node is nobody's fault. What a configuration is will not change by trying again. A source that cannot be
+    reached is waited for by the operator, whose pauses let others have the link. "Finished, but …" is finished.
+    """
+    final, shard_final = [ExitCode.BAD_CONFIGURATION], [ExitCode.SOURCE_UNREACHABLE, ExitCode.INCOMPLETE]
+    if role == PLAN:
+        final, shard_final = sorted([*final, *shard_final]), []
+    rules: list[dict[str, Any]] = [
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [int(code) for code in final]}},
+    ]
+    if shard_final:
+        codes = {"operator": "In", "values": [int(code) for code in shard_final]}
+        rules.append({"action": "FailIndex", "onExitCodes": codes})
+    return rules
+
+
+def _pod(resend: Resend, diode: Diode, program: Program, *, role: str, settings_name: str) -> dict[str, Any]:
+    volumes: list[dict[str, Any]] = [
+        {
+            "name": "configuration",
+            "projected": {"defaultMode": _MODE, "sources": _sources(resend, diode, role, settings_name)},
+        },
+        {"name": "state", "persistentVolumeClaim": {"claimName": state_claim_name(diode.metadata.name)}},
+    ]
+    configuration = {"name": "configuration", "mountPath": CONFIGURATION_FOLDER, "readOnly": True}
+    mounts: list[dict[str, Any]] = [configuration, {"name": "state", "mountPath": STATE_FOLDER}]
+    bundle, fetching = resend.spec.bundle, []
+    if bundle is not None and (file := bundle.persistent_volume_claim) is not None:
+        volumes.append({"name": "bundle", "persistentVolumeClaim": {"claimName": file.claim_name, "readOnly": True}})
+        mounts.append({"name": "bundle", "mountPath": BUNDLE_FOLDER, "readOnly": True})
+    elif bundle is not None and bundle.s3 is not None:
+        volumes.append({"name": "bundle", "emptyDir": {}})
+        mounts.append({"name": "bundle", "mountPath": BUNDLE_FOLDER, "readOnly": True})
+        fetching.append(
+            container(
+                diode.spec,
+                program,
+                name="fetch-bundle",
+                arguments=_fetch_arguments(resend),
+                mounts=[configuration, {"name": "bundle", "mountPath": BUNDLE_FOLDER}],
+            )
+        )
+    sender = container(
+        diode.spec, program, name=role, arguments=["resend", f"{CONFIGURATION_FOLDER}/{PROPERTIES_NAME}"], mounts=mounts
+    )
+    return pod_spec(diode.spec, program, containers=[sender], init_containers=fetching, volumes=volumes)
+
+
+def _fetch_arguments(resend: Resend) -> list[str]:
+    bundle = resend.spec.bundle
+    if bundle is None or bundle.s3 is None:
+        raise ValueError("this Resend has nothing to fetch")
+    s3 = bundle.s3
+    arguments = ["bundle", "fetch", f"s3://{s3.bucket}/{s3.key}", f"--output={BUNDLE_FOLDER}/{FETCHED_NAME}"]
+    arguments.append(f"--s3-endpoint-url={s3.endpoint}")
+    # Between planning and sending somebody may put another bundle there; then nothing is sent.
+    sha256 = resend.status.bundle_sha256 or bundle.sha256
+    if sha256 is not None:
+        arguments.append(f"--sha256={sha256}")
+    if s3.region is not None:
+        arguments.append(f"--s3-region={s3.region}")
+    if s3.credentials_secret is not None:
+        arguments += [
+            f"--s3-access-key-file={SECRETS_FOLDER}/{_S3_ACCESS_KEY}",
+            f"--s3-secret-key-file={SECRETS_FOLDER}/{_S3_SECRET_KEY}",
+        ]
+    return arguments
+
+
+def _sources(resend: Resend, diode: Diode, role: str, settings_name: str) -> list[dict[str, Any]]:
+    """What is put together in the folder of settings; one volume, because none can be mounted into another."""
+    names = [PROPERTIES_NAME, *([FILTER_NAME] if resend.spec.input_filter is not None else [])]
+    sources: list[dict[str, Any]] = [_config_map(settings_name, {name: name for name in names})]
+    bundle = resend.spec.bundle
+    if bundle is not None and bundle.inline is not None:
+        sources.append(_config_map(_bundle_name(resend), {BUNDLE_NAME: BUNDLE_NAME}))
+    elif bundle is not None and bundle.config_map is not None:
+        sources.append(_config_map(bundle.config_map.name, {bundle.config_map.key: BUNDLE_NAME}))
+    for secret, entries in _secret_entries(resend, diode, role).items():
+        items = [{"key": entry, "path": f"secrets/{file}"} for file, entry in entries.items()]
+        sources.append({"secret": {"name": secret, "items": items}})
+    return sources
+
+
+def _config_map(name: str, entries: dict[str, str]) -> dict[str, Any]:
+    items = [{"key": entry, "path": file} for entry, file in entries.items()]
+    return {"configMap": {"name": name, "items": items}}
+
+
+def _secret_entries(resend: Resend, diode: Diode, role: str) -> dict[str, dict[str, str]]:
+    """Which entries of which Secrets a pod needs: by Secret, the entry of each file."""
+    wanted: list[tuple[str, str, str]] = []
+    tls, sasl = resend.spec.kafka.tls, resend.spec.kafka.sasl
+    if tls is not None and tls.ca_secret is not None:
+        wanted.append((tls.ca_secret.name, CA, tls.ca_secret.key))
+    if tls is not None and (client := tls.client_secret) is not None:
+        wanted += [(client.name, CERTIFICATE, client.certificate_key), (client.name, KEY, client.key_key)]
+        if client.password_key is not None:
+            wanted.append((client.name, KEY_PASSWORD, client.password_key))
+    if sasl is not None:
+        wanted.append((sasl.password_secret.name, SASL_PASSWORD, sasl.password_secret.key))
+    if diode.spec.encryption is not None:
+        certificate = diode.spec.encryption.certificate_secret
+        wanted.append((certificate.name, RECEIVER, certificate.key))
+    if _needs_key(diode, role):
+        wanted.append((_key_name(resend), SESSION_KEY, SESSION_KEY))
+    s3 = resend.spec.bundle.s3 if resend.spec.bundle is not None else None
+    if s3 is not None and (keys := s3.credentials_secret) is not None:
+        wanted += [
+            (keys.name, _S3_ACCESS_KEY, keys.access_key_id_key),
+            (keys.name, _S3_SECRET_KEY, keys.secret_access_key_key),
+        ]
+    found: dict[str, dict[str, str]] = {}
+    for secret, file, entry in wanted:
+        found.setdefault(secret, {})[file] = entry
+    return found

@@ -1,0 +1,188 @@
+"""Owns how a Resend and its Diode become the properties file of ``gapless resend``, and where its files lie in a pod.
+
+Must not know how they get there, nor what the sender makes of the settings. One reader understands the file: the
+sender's table of settings, against which the tests hold it.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from gapless_api.errors import ConfigurationError
+from gapless_operator.children import digest
+
+if TYPE_CHECKING:
+    from gapless_api.v1alpha1.diode import DiodeSpec
+    from gapless_api.v1alpha1.resend import BundleSource, Resend, ResendSpec
+
+CONFIGURATION_FOLDER = "/etc/gapless"
+PROPERTIES_NAME, FILTER_NAME, BUNDLE_NAME = "resend.properties", "filter.rules", "bundle"
+"""Files in it; the bundle is there when it comes from a ConfigMap."""
+SECRETS_FOLDER = f"{CONFIGURATION_FOLDER}/secrets"
+CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
+SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
+RECEIVER, SESSION_KEY = "receiver.crt", "session-key"
+BUNDLE_FOLDER, FETCHED_NAME = "/bundle", "fetched"
+"""Where the volume with the bundle is, and what an init container calls what it has fetched."""
+STATE_FOLDER = "/var/lib/gapless"
+_PROGRESS_SECONDS = 2
+"""Often enough for a status that is written every five seconds."""
+
+
+def run_of(resend: Resend) -> str:
+    """What tells the work of one `force` from that of another one, for names and checkpoints; empty without `force`."""
+    return digest(resend.spec.force)[:8] if resend.spec.force is not None else ""
+
+
+def properties(resend: Resend, diode: DiodeSpec, *, plan: bool) -> str:
+    """The properties file.
+
+    Args:
+        resend: what to send.
+        diode: over which link.
+        plan: whether only to say what would be sent.
+
+    Raises:
+        ConfigurationError: a value cannot stand in such a file.
+    """
+    spec = resend.spec
+    values: dict[str, str | int | float | bool | None] = {
+        **_selection(spec),
+        **_kafka(spec),
+        **_link(spec, diode),
+        "id": f"{resend.metadata.namespace}/{resend.metadata.name}",
+        "reportLine": True,
+        "progressInterval": _PROGRESS_SECONDS,
+        "checkpoint": f"{STATE_FOLDER}/{'-'.join(filter(None, (resend.metadata.uid, run_of(resend))))}/",
+    }
+    budget = diode.budget
+    if plan:
+        values["plan"] = True
+        values["eps"] = pace(spec, diode) or None
+        values["bitsPerSecond"] = budget.bits_per_second or None
+    else:
+        values["shardCount"] = spec.parallelism
+        if spec.eps:
+            values["eps"] = spec.eps
+            values["paceFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.pace"
+        if budget.events_per_second or budget.bits_per_second:
+            values["budgetFile"] = f"{STATE_FOLDER}/budget"
+            values["budgetEps"] = budget.events_per_second or None
+            values["budgetBitsPerSecond"] = budget.bits_per_second or None
+        if diode.encryption is not None:
+            values["sessionKeyFile"] = f"{SECRETS_FOLDER}/{SESSION_KEY}"
+    lines = [_line(name, value) for name, value in values.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def filter_rules(spec: ResendSpec) -> str | None:
+    """The file of filter rules, one a line; ``None`` without a filter.
+
+    Raises:
+        ConfigurationError: a rule has a line break, which would make two of it.
+    """
+    if spec.input_filter is None:
+        return None
+    for number, rule in enumerate(spec.input_filter.rules):
+        if rule.splitlines() != [rule]:
+            raise ConfigurationError(
+                f"spec.inputFilter.rules.{number} has a line break; write it as \\n in a new Resend, which matches one."
+            )
+    return "".join(f"{rule}\n" for rule in spec.input_filter.rules)
+
+
+def bundle_path(bundle: BundleSource) -> str:
+    """Where a sender finds the bundle."""
+    if bundle.persistent_volume_claim is not None:
+        return f"{BUNDLE_FOLDER}/{bundle.persistent_volume_claim.path}"
+    if bundle.s3 is not None:
+        return f"{BUNDLE_FOLDER}/{FETCHED_NAME}"
+    return f"{CONFIGURATION_FOLDER}/{BUNDLE_NAME}"
+
+
+def pace(spec: ResendSpec, diode: DiodeSpec) -> float:
+    """Events per second that the Resend may use: its own limit or the Diode's, whichever is lower; 0 for none."""
+    return min((limit for limit in (spec.eps or 0, diode.budget.events_per_second) if limit), default=0.0)
+
+
+def _selection(spec: ResendSpec) -> dict[str, str | int | None]:
+    chosen: dict[str, str | int | None] = {}
+    if spec.bundle is not None:
+        chosen = {"resendFileName": bundle_path(spec.bundle)}
+    elif spec.offsets is not None:
+        chosen = {
+            "topic": spec.offsets.topic,
+            "partition": spec.offsets.partition,
+            "offsetFrom": spec.offsets.from_,
+            "offsetTo": spec.offsets.to,
+        }
+    elif spec.time_range is not None:
+        chosen = {
+            "topic": spec.time_range.topic,
+            "partition": spec.time_range.partition,
+            "from": _moment(spec.time_range.from_),
+            "to": None if spec.time_range.to is None else _moment(spec.time_range.to),
+        }
+    return {
+        **chosen,
+        "unavailable": spec.unavailable.lower(),
+        "fill": ",".join(spec.fillable) or None,
+        "compressWhenLengthExceeds": spec.compress_when_length_exceeds,
+        "inputFilterRules": f"{CONFIGURATION_FOLDER}/{FILTER_NAME}" if spec.input_filter is not None else None,
+        "inputFilterDefaultAction": spec.input_filter.default_action.lower() if spec.input_filter else None,
+    }
+
+
+def _kafka(spec: ResendSpec) -> dict[str, str | bool | None]:
+    kafka, tls, sasl = spec.kafka, spec.kafka.tls, spec.kafka.sasl
+    values: dict[str, str | bool | None] = {"bootstrapServers": kafka.bootstrap_servers}
+    if tls is not None:
+        values["tls"] = tls.enabled
+        if tls.ca_secret is not None:
+            values["caFile"] = f"{SECRETS_FOLDER}/{CA}"
+        if tls.client_secret is not None:
+            values["certFile"] = f"{SECRETS_FOLDER}/{CERTIFICATE}"
+            values["keyFile"] = f"{SECRETS_FOLDER}/{KEY}"
+            if tls.client_secret.password_key is not None:
+                values["keyPasswordFile"] = f"{SECRETS_FOLDER}/{KEY_PASSWORD}"
+    if sasl is not None:
+        values["saslMechanism"] = sasl.mechanism
+        values["saslUsername"] = sasl.username
+        values["saslPasswordFile"] = f"{SECRETS_FOLDER}/{SASL_PASSWORD}"
+    return values
+
+
+def _link(spec: ResendSpec, diode: DiodeSpec) -> dict[str, str | int | float | bool | None]:
+    window = spec.partition_window or diode.partition_window
+    translations = diode.topic_translations
+    values: dict[str, str | int | float | bool | None] = {
+        "partitionStartValue": window.start,
+        "partitionStopValue": window.count,
+        "topicTranslations": json.dumps(translations, sort_keys=True, ensure_ascii=False) if translations else None,
+        "targetIP": diode.target.host,
+        "targetPort": diode.target.port,
+        "nic": diode.nic,
+        "sourceAddress": diode.source_address,
+        "payloadSize": diode.payload_size,
+        "copies": spec.copies or diode.copies,
+    }
+    if diode.encryption is not None:
+        values["encryption"] = True
+        values["publicKeyFile"] = f"{SECRETS_FOLDER}/{RECEIVER}"
+    return values
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _line(name: str, value: str | float | bool) -> str:  # noqa: FBT001 -- a value as it is
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if text != text.strip() or len(text.splitlines()) > 1:
+        raise ConfigurationError(
+            f"The value {text!r} for {name} begins or ends with a space or has a line break, which the sender's "
+            f"settings cannot hold; correct it in a new Resend."
+        )
+    return f"{name}={text}"

@@ -1,0 +1,270 @@
+"""Owns what a Resend needs next: to be judged, planned, queued, sent, tried again, recorded, and cleaned up.
+
+Must not know how anything is written or watched. Pure: the same Resend, observation and time give the same plan. What
+is decided is read from what exists (Jobs, pods, the Diode's status); the Resend's own status only remembers what
+nothing else does: the number of the attempt, when the next one may begin, and how it ended.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.errors import ConfigurationError
+from gapless_api.errors import verdict as verdict_of_error
+from gapless_api.v1alpha1.conditions import ConditionType, condition
+from gapless_api.v1alpha1.identity import resend_identity
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.resource import API_VERSION
+from gapless_operator.diode.ledger import has_recorded, same_work
+from gapless_operator.plan import Plan, Ref
+from gapless_operator.resend import standing
+from gapless_operator.resend.bundle import called, check_digest, check_selection, look_into
+from gapless_operator.resend.jobs import latest_job, proceed, superseded
+from gapless_operator.resend.manifests import BUNDLE, PLAN, SEND
+from gapless_operator.resend.properties import filter_rules, properties
+from gapless_operator.resend.stage import verdict
+from gapless_operator.resend.step import Situation, Step
+from gapless_operator.standing import conditions_with, transition
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.resend import Resend, ResendStatus
+    from gapless_operator.observed import ResendObserved
+    from gapless_operator.settings import Program
+
+JOBS_KEPT = timedelta(hours=1)
+"""How long the Jobs of a Resend that is over are kept, for their logs."""
+_LOOK_AGAIN = timedelta(seconds=30)
+_WARNINGS = frozenset(Reason) - {
+    Reason.QUEUED,
+    Reason.KEY_LANE_BUSY,
+    Reason.PLANNING,
+    Reason.PLANNED,
+    Reason.STARTING,
+    Reason.SENDING,
+    Reason.SENT,
+    Reason.NOTHING_TO_SEND,
+    Reason.ALREADY_SENT,
+    Reason.SUSPENDED,
+    Reason.STOPPED,
+}
+
+
+def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, program: Program) -> Plan:
+    """Say what a Resend needs next.
+
+    Args:
+        resend: with the status that was written last.
+        observed: what there is around it.
+        now: the time.
+        program: the sender image.
+    """
+    if resend.metadata.deleting:
+        return Plan()
+    now = now.replace(microsecond=0)
+    status = _begun_anew(resend, now)
+    if verdict(status) is not None:
+        step = _over(resend, status, observed, now)
+    elif status.finished_at is not None:
+        step = Step(said={}, again_after=None)  # It failed, and nobody has changed the spec since.
+    else:
+        try:
+            step = _judged(resend, status, observed, now, program)
+        except ConfigurationError as error:
+            step = Step(said=standing.refused(Reason(verdict_of_error(error).condition_reason), str(error)))
+    return _plan(resend, status, step, now)
+
+
+def _plan(resend: Resend, status: ResendStatus, step: Step, now: datetime) -> Plan:
+    before = resend.status.conditions
+    generation = resend.metadata.generation
+    conditions = conditions_with(before, step.said, generation=generation, now=now)
+    summary = condition(conditions, ConditionType.READY)
+    after = status.model_copy(
+        update={
+            **step.update,
+            "observed_generation": generation,
+            "conditions": conditions,
+            "phase": summary.reason if summary is not None else None,
+        }
+    )
+    return Plan(
+        create=step.create,
+        apply=step.apply,
+        delete=step.delete,
+        status=after.to_status() if after != resend.status else None,
+        events=transition(before, conditions, of=ConditionType.READY, warnings=_WARNINGS),
+        requeue_after_seconds=None if step.again_after is None else max(step.again_after.total_seconds(), 1.0),
+    )
+
+
+def _begun_anew(resend: Resend, now: datetime) -> ResendStatus:
+    """The status without what a change of the spec has made void.
+
+    Another `force` is new work. Any change of the spec is a reason to try again what had failed.
+    """
+    status = resend.status
+    nothing_yet = status.attempt == 0 and status.finished_at is None
+    if status.force != resend.spec.force:
+        if nothing_yet:
+            return status.model_copy(update={"force": resend.spec.force})
+        return status.model_copy(
+            update={
+                "force": resend.spec.force,
+                "progress": None,
+                "unavailable": (),
+                "report": None,
+                "identity": None,
+                "bundle_sha256": None,
+                "bundle_id": None,
+                "started_at": None,
+                "finished_at": None,
+                "retry_at": now if status.attempt else None,
+            }
+        )
+    failed = status.finished_at is not None and verdict(status) is None
+    if failed and status.observed_generation != resend.metadata.generation:
+        return status.model_copy(
+            update={"started_at": None, "finished_at": None, "retry_at": now if status.attempt else None}
+        )
+    return status
+
+
+def _judged(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime, program: Program) -> Step:
+    """See whether the Resend can be carried out, and go on with it.
+
+    Raises:
+        ConfigurationError: it cannot, as it is.
+    """
+    diode = observed.diode
+    if diode is None or diode.metadata.deleting:
+        name = resend.spec.diode_ref.name
+        message = f"There is no Diode {name} in the namespace {resend.metadata.namespace}; create it."
+        return Step(said=standing.waiting_for(Reason.DIODE_NOT_FOUND, message), again_after=_LOOK_AGAIN)
+    window = (resend.spec.partition_window or diode.spec.partition_window).window()
+    check_selection(resend, window)
+    properties(resend, diode.spec, plan=False)
+    filter_rules(resend.spec)
+    source, looked = resend.spec.bundle, dict[str, Any]()
+    sha256 = status.bundle_sha256
+    if source is not None and sha256 is None and source.persistent_volume_claim is None and source.s3 is None:
+        content = observed.bundle_entry if source.inline is None else source.inline.encode()
+        if content is None:
+            message = f"There is no {called(source)} in the namespace {resend.metadata.namespace}; create it."
+            return Step(said=standing.waiting_for(Reason.BUNDLE_NOT_FOUND, message), again_after=_LOOK_AGAIN)
+        look = look_into(content, name=called(source), window=window, expected_sha256=source.sha256)
+        sha256, looked = look.sha256, {"bundle_sha256": look.sha256, "bundle_id": look.id}
+    is_known = source is None or sha256 is not None
+    if is_known:
+        if source is not None and sha256 is not None:
+            check_digest(sha256, source.sha256, name=called(source))
+        looked["identity"] = resend_identity(resend.spec, window=diode.spec.partition_window, bundle_sha256=sha256)
+    situation = Situation(resend, status.model_copy(update=looked), diode, observed, now, program)
+    step = _carried_on(situation, is_known=is_known)
+    return Step(
+        said=step.said,
+        update={**looked, **step.update},
+        create=step.create,
+        apply=step.apply,
+        delete=(*step.delete, *superseded(situation)),
+        again_after=step.again_after,
+    )
+
+
+def _carried_on(situation: Situation, *, is_known: bool) -> Step:
+    """Plan or send, whichever it is time for."""
+    resend, status, diode = situation.resend, situation.status, situation.diode
+    if resend.spec.mode == "Plan":
+        return _planned_already(situation) or proceed(situation, PLAN)
+    encryption = diode.spec.encryption
+    if encryption is not None and encryption.shared_with_live_stream and latest_job(situation, SEND) is None:
+        message = (
+            f"Diode {diode.metadata.name} encrypts for a receiver that the live stream uses, too; this resend would "
+            f"make the live stream unreadable: give resends a receiver port of their own in another Diode."
+        )
+        return Step(said=standing.failed(Reason.SHARED_KEY_LANE, message))
+    if not is_known:
+        # Only a pod can read the bundle: have it looked at first, so that the ledger can tell whether it was sent.
+        return _looked_into(situation)
+    if status.started_at is None and latest_job(situation, SEND) is None and status.identity is not None:
+        entry = same_work(diode.status.ledger, identity=status.identity, force=resend.spec.force)
+        if entry is not None:
+            message = (
+                f"The same was sent by Resend {entry.resend} until {entry.finished_at:%Y-%m-%d %H:%M:%S} UTC "
+                f"({entry.sent:,} events, {entry.unavailable:,} unavailable); to send it again, set spec.force to a "
+                f"new word."
+            )
+            return Step(
+                said=standing.over(Reason.ALREADY_SENT, message, whole=not entry.unavailable),
+                update={"finished_at": situation.now, "retry_at": None},
+            )
+    return proceed(situation, SEND)
+
+
+def _planned_already(situation: Situation) -> Step | None:
+    """The plan is in the status and its Job was cleaned away."""
+    status = situation.status
+    ready = condition(status.conditions, ConditionType.READY)
+    if (
+        status.plan is None
+        or situation.resend.spec.suspend
+        or ready is None
+        or ready.reason != Reason.PLANNED
+        or latest_job(situation, PLAN) is not None
+    ):
+        return None
+    return Step(said=standing.planned(ready.message))
+
+
+def _looked_into(situation: Situation) -> Step:
+    step = proceed(situation, PLAN)
+    if "plan" not in step.update:
+        return step
+    if "bundle_sha256" not in step.update:
+        message = "The sender did not say which bundle it read; see that the sender image and the operator match."
+        return Step(said=standing.failed(Reason.DEFECT, message), update=step.update)
+    message = "The bundle was looked into; it will be sent."
+    return Step(said=standing.working(Reason.PLANNING, message), update=step.update, again_after=timedelta(seconds=1))
+
+
+def _over(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime) -> Step:
+    """Everything is done: have it recorded, say it, and clean up in time."""
+    reason, finished = verdict(status), status.finished_at
+    said = condition(status.conditions, ConditionType.SUCCEEDED)
+    if reason is None or said is None or finished is None:
+        raise ValueError("this Resend is not over")
+    diode = observed.diode
+    is_recorded = (
+        reason == Reason.ALREADY_SENT
+        or said.status != "Unknown"
+        or diode is None
+        or diode.metadata.deleting
+        or status.identity is None
+        or has_recorded(diode.status.ledger, uid=resend.metadata.uid, force=status.force, finished_at=finished)
+    )
+    if not is_recorded:
+        return Step(said=standing.entering_ledger(reason, said.message), again_after=timedelta(seconds=5))
+    whole = said.status == "True" if said.status != "Unknown" else reason != Reason.INCOMPLETE
+    refs, due = [], []
+    if now - finished >= JOBS_KEPT:
+        refs = [Ref("batch/v1", "Job", job.meta.name, job.meta.uid) for job in observed.jobs if not job.meta.deleting]
+        refs += [
+            Ref("v1", "ConfigMap", child.meta.name, child.meta.uid)
+            for child in observed.config_maps
+            if child.meta.role in {PLAN, SEND, BUNDLE} and not child.meta.deleting
+        ]
+    else:
+        due.append(finished + JOBS_KEPT - now)
+    ttl = resend.spec.ttl_seconds_after_finished
+    if ttl is not None:
+        left = finished + timedelta(seconds=ttl) - now
+        if left <= timedelta(0) and said.status != "Unknown":
+            refs = [Ref(API_VERSION, "Resend", resend.metadata.name, resend.metadata.uid)]
+        due.append(max(left, timedelta(seconds=1)))
+    return Step(
+        said=standing.over(reason, said.message, whole=whole),
+        delete=tuple(refs),
+        again_after=min(due, default=None),
+    )

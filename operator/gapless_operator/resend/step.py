@@ -1,0 +1,46 @@
+"""Owns what the parts of a Resend's reconciler are given and what they answer; must not know what they decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    from gapless_api.v1alpha1.conditions import ConditionType
+    from gapless_api.v1alpha1.diode import Diode
+    from gapless_api.v1alpha1.resend import Resend, ResendStatus
+    from gapless_operator.observed import ResendObserved
+    from gapless_operator.plan import Manifest, Ref
+    from gapless_operator.settings import Program
+    from gapless_operator.standing import Said
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that is known when a Resend is judged."""
+
+    resend: Resend
+    status: ResendStatus
+    """As it was written last, but for what a change of the spec has made void."""
+    diode: Diode
+    observed: ResendObserved
+    now: datetime
+    """In whole seconds, as statuses have it."""
+    program: Program
+    """The sender image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What is said about a Resend and what is done about it."""
+
+    said: Mapping[ConditionType, Said]
+    update: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the status that change, by their Python names."""
+    create: tuple[Manifest, ...] = ()
+    apply: tuple[Manifest, ...] = ()
+    delete: tuple[Ref, ...] = ()
+    again_after: timedelta | None = None

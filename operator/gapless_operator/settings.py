@@ -1,0 +1,124 @@
+"""Owns what an installation tells the operator: namespaces, images, accounts, ports; must not know who uses which."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_LOG_LEVELS = ("debug", "info", "warning", "error")
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What the pods of one of our programs are made of, unless a resource says otherwise."""
+
+    image: str
+    service_account: str = ""
+    """Empty for the namespace's default."""
+    pull_policy: str = "IfNotPresent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """What the installation says."""
+
+    namespaces: tuple[str, ...] = ()
+    """The namespaces to serve; none for all of the cluster."""
+    spark: Program = field(default_factory=lambda: Program(image="gapless/spark"))
+    """Runs scans."""
+    sender: Program = field(default_factory=lambda: Program(image="gapless/sender"))
+    """Runs resends and preflights."""
+    instance: str = "gapless-operator"
+    """Name of this process in events."""
+    own_namespace: str = ""
+    """The namespace of this process; empty outside of a cluster."""
+    log_level: str = "info"
+    metrics_port: int = 8080
+    health_port: int = 8081
+    resync_seconds: float = 10.0
+    """How often every resource is looked at, whatever has happened."""
+    relist_seconds: float = 60.0
+    """How often the cluster is listed anew, for what the watches did not tell."""
+    canary_seconds: float = 60.0
+    """How often an object of our own is changed, which the watches must bring back."""
+    stale_seconds: float = 200.0
+    """After how long without that the liveness probe fails: three canaries, and a little."""
+    fault_after_write: int | None = None
+    """For tests: after which write the process kills itself."""
+
+
+def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> OperatorSettings:
+    """Read the command line; a wrong one ends the process with a usage message and exit code 2."""
+    parser = argparse.ArgumentParser(
+        prog="gapless-operator",
+        description="Finds and closes gaps: reconciles the kinds Diode, GapScan and Resend of gapless.dev/v1alpha1.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--namespace",
+        action="append",
+        default=[],
+        metavar="NAME,…",
+        help="namespaces to serve, separated by commas or by repeating the option (default: all)",
+    )
+    parser.add_argument("--spark-image", default="gapless/spark", metavar="IMAGE", help="image that runs scans")
+    parser.add_argument(
+        "--spark-service-account", default="", metavar="NAME", help="account of Spark drivers (default: default)"
+    )
+    parser.add_argument("--sender-image", default="gapless/sender", metavar="IMAGE", help="image that runs resends")
+    parser.add_argument(
+        "--sender-service-account", default="", metavar="NAME", help="account of sender pods (default: default)"
+    )
+    parser.add_argument("--image-pull-policy", default="IfNotPresent", choices=_PULL_POLICIES)
+    parser.add_argument("--log-level", default="info", choices=_LOG_LEVELS, type=str.lower)
+    parser.add_argument("--metrics-port", default=8080, type=int, metavar="PORT", help="0 for none")
+    parser.add_argument("--health-port", default=8081, type=int, metavar="PORT", help="0 for none")
+    parser.add_argument(
+        "--resync-seconds", default=10.0, type=float, metavar="SECONDS", help="how often all resources are looked at"
+    )
+    parser.add_argument(
+        "--relist-seconds", default=60.0, type=float, metavar="SECONDS", help="how often the cluster is listed anew"
+    )
+    parser.add_argument(
+        "--canary-seconds", default=60.0, type=float, metavar="SECONDS", help="how often the watches are tried"
+    )
+    parser.add_argument(
+        "--stale-seconds",
+        default=200.0,
+        type=float,
+        metavar="SECONDS",
+        help="after how long without a sign of the watches the liveness probe fails",
+    )
+    given = parser.parse_args(arguments)
+    fault = environment.get("GAPLESS_FAULT_AFTER_WRITE", "")
+    if fault and not fault.isdecimal():
+        parser.error(f"GAPLESS_FAULT_AFTER_WRITE is {fault!r}; it must be a number of writes, or not set")
+    named = (name.strip() for text in given.namespace for name in text.split(","))
+    return OperatorSettings(
+        namespaces=tuple(dict.fromkeys(name for name in named if name)),
+        spark=Program(
+            image=given.spark_image,
+            service_account=given.spark_service_account,
+            pull_policy=given.image_pull_policy,
+        ),
+        sender=Program(
+            image=given.sender_image,
+            service_account=given.sender_service_account,
+            pull_policy=given.image_pull_policy,
+        ),
+        instance=environment.get("POD_NAME") or environment.get("HOSTNAME") or "gapless-operator",
+        own_namespace=environment.get("POD_NAMESPACE", ""),
+        log_level=given.log_level,
+        metrics_port=given.metrics_port,
+        health_port=given.health_port,
+        resync_seconds=given.resync_seconds,
+        relist_seconds=given.relist_seconds,
+        canary_seconds=given.canary_seconds,
+        stale_seconds=given.stale_seconds,
+        fault_after_write=int(fault) if fault else None,
+    )

@@ -1,0 +1,1 @@
+"""Everything of the operator that touches the cluster, the clock or a thread. Holds no code itself."""

@@ -1,0 +1,312 @@
+"""Owns how the operator speaks to the API server: every read and write it makes; must not know why any is made.
+
+Connections, certificates and tokens are the official client's. Everything blocks, so it is called from threads. Every
+failure is one of the errors below, which say whether trying again can help.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import urllib3
+from kubernetes import config
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
+
+from gapless_api.errors import ConfigurationError
+from gapless_operator.shell.faults import FaultPoint
+from gapless_operator.shell.kinds import EVENT, Kind, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_operator.plan import Manifest, Ref
+
+FIELD_MANAGER = "gapless-operator"
+_CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
+_LARGEST_LIST_CHUNK = 500
+
+
+class ApiError(Exception):
+    """The API server did not do what was asked; the service tries again, so that no exit code stands for it."""
+
+
+class UnavailableError(ApiError):
+    """It cannot be reached, is overloaded or failed; the same again may go well."""
+
+
+class ConflictError(ApiError):
+    """The object is another one than we looked at; look again."""
+
+
+class RefusedError(ApiError):
+    """It will not do this: no right, a quota, an admission policy, or an object that is not valid."""
+
+
+class NotFoundError(ApiError):
+    """There is no such object, namespace or kind."""
+
+
+def connected() -> ApiClient:
+    """A client for the cluster that this pod runs in, or for the one that KUBECONFIG names.
+
+    Raises:
+        ConfigurationError: there is neither.
+    """
+    settings = Configuration()
+    try:
+        if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+        else:
+            config.load_kube_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+    except (config.ConfigException, OSError) as error:
+        raise ConfigurationError(
+            f"The cluster is unknown ({error}); run the operator in a pod with a service account, or set KUBECONFIG."
+        ) from None
+    # Trying again is the work queue's business; only a connection that cannot be opened is tried at once again.
+    settings.retries = urllib3.Retry(
+        total=2, connect=2, read=False, redirect=0, status=0, other=0, respect_retry_after_header=False
+    )
+    settings.connection_pool_maxsize = 16
+    return ApiClient(settings)
+
+
+class ClusterApi:
+    """Reads and writes objects as plain dictionaries."""
+
+    def __init__(
+        self, client: ApiClient, fault: FaultPoint | None = None, *, instance: str = "gapless-operator"
+    ) -> None:
+        self._client = client
+        self._fault = fault or FaultPoint()
+        self._instance = instance
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+        """Read an object; ``None`` when there is none."""
+        try:
+            return self._json("GET", kind.path(namespace, name))
+        except NotFoundError:
+            return None
+
+    def list(self, kind: Kind, namespace: str | None) -> tuple[list[dict[str, Any]], str]:
+        """Read all objects of a kind that matter, of one namespace or of all; and the version of the list."""
+        found: list[dict[str, Any]] = []
+        going_on = ""
+        while True:
+            query = {"limit": str(_LARGEST_LIST_CHUNK)}
+            if kind.selector:
+                query["labelSelector"] = kind.selector
+            if going_on:
+                query["continue"] = going_on
+            page = self._json("GET", kind.path(namespace), query)
+            head = {"apiVersion": kind.api_version, "kind": kind.name}  # items of a list come without the two
+            found.extend({**head, **item} for item in page.get("items") or ())
+            metadata = page.get("metadata") or {}
+            going_on = metadata.get("continue") or ""
+            if not going_on:
+                return found, str(metadata.get("resourceVersion", ""))
+
+    def log(self, namespace: str, pod: str, container: str, *, tail_lines: int, most_bytes: int) -> str | None:
+        """Read the end of a container's log; ``None`` when it has none (yet, or any more).
+
+        Raises:
+            UnavailableError: the kubelet cannot be reached.
+        """
+        query = {"container": container, "tailLines": str(tail_lines)}
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        try:
+            response = self._request("GET", path, query)
+            # A bound of our own: the server's limitBytes would cut off the end, which is what matters.
+            content = _read_end(response, most_bytes)
+        except (NotFoundError, RefusedError):
+            return None
+        except urllib3.exceptions.HTTPError as error:
+            raise UnavailableError(
+                f"The log of pod {namespace}/{pod} cannot be read ({error}); it is tried again."
+            ) from None
+        return content.decode("utf-8", "replace")
+
+    # ------------------------------------------------------------------------------------------------ writing
+
+    def create(self, manifest: Manifest) -> dict[str, Any] | None:
+        """Create an object; ``None`` when one of that name exists, which is then left as it is."""
+        kind = kind_of(manifest["apiVersion"], manifest["kind"])
+        path = kind.path(manifest["metadata"]["namespace"])
+        try:
+            created = self._json("POST", path, {"fieldManager": FIELD_MANAGER}, manifest)
+        except ConflictError:
+            return None
+        self._fault.wrote()
+        return created
+
+    def apply(self, manifest: Manifest) -> dict[str, Any]:
+        """Write an object by server-side apply: what the manifest says is so afterwards, the rest stays."""
+        metadata = manifest["metadata"]
+        path = kind_of(manifest["apiVersion"], manifest["kind"]).path(metadata["namespace"], metadata["name"])
+        applied = self._apply(path, manifest)
+        self._fault.wrote()
+        return applied
+
+    def apply_unseen(self, manifest: Manifest) -> dict[str, Any]:
+        """Do the same for an object that is not part of any plan, so that tests need not count it."""
+        metadata = manifest["metadata"]
+        path = kind_of(manifest["apiVersion"], manifest["kind"]).path(metadata["namespace"], metadata["name"])
+        return self._apply(path, manifest)
+
+    def apply_status(self, body: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+        """Make `status` the status of the object `body`, if that is still what it was.
+
+        Raises:
+            ConflictError: it was changed meanwhile, so the status may be about something else.
+        """
+        metadata = body["metadata"]
+        kind = kind_of(body["apiVersion"], body["kind"])
+        manifest = {
+            "apiVersion": kind.api_version,
+            "kind": kind.name,
+            "metadata": {
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+            },
+            "status": status,
+        }
+        written = self._apply(kind.path(metadata["namespace"], metadata["name"], "status"), manifest)
+        self._fault.wrote()
+        return written
+
+    def delete(self, namespace: str, ref: Ref) -> bool:
+        """Delete an object and what it owns; return whether it was there and the one that was meant."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+        if ref.uid:
+            options["preconditions"] = {"uid": ref.uid}
+        try:
+            self._json("DELETE", kind_of(ref.api_version, ref.kind).path(namespace, ref.name), body=options)
+        except (NotFoundError, ConflictError):
+            return False
+        self._fault.wrote()
+        return True
+
+    def post_event(self, manifest: Manifest) -> None:
+        """Create an event (events.k8s.io/v1); that one of the name exists is success."""
+        body = {**manifest, "reportingController": FIELD_MANAGER, "reportingInstance": self._instance}
+        try:
+            self._json("POST", EVENT.path(manifest["metadata"]["namespace"]), body=body)
+        except ConflictError:
+            return
+        self._fault.wrote()
+
+    # ------------------------------------------------------------------------------------------------ the wire
+
+    def _apply(self, path: str, manifest: Manifest) -> dict[str, Any]:
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return self._json("PATCH", path, query, manifest, content_type="application/apply-patch+yaml")
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Manifest | None = None,
+        content_type: str = "application/json",
+    ) -> dict[str, Any]:
+        response = self._request(method, path, query, body, content_type)
+        found = json.loads(response.data)
+        return found if isinstance(found, dict) else {}
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Manifest | None = None,
+        content_type: str = "application/json",
+    ) -> urllib3.BaseHTTPResponse:
+        headers = {"Accept": "application/json, */*"}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        address = f"{path}?{urlencode(query)}" if query else path
+        request = self._client.param_serialize(method, address, header_params=headers, auth_settings=["BearerToken"])
+        timeout = (_CONNECT_SECONDS, _READ_SECONDS)
+        try:
+            response = self._client.call_api(*request[:3], body, _request_timeout=timeout).response
+            if response.status < 300:
+                return response  # type: ignore[no-any-return]
+            said = response.data
+        except (ApiException, urllib3.exceptions.HTTPError) as error:
+            raise UnavailableError(f"The API server cannot be reached ({_cause(error)}); it is tried again.") from None
+        raise _error(method, path, response.status, said)
+
+
+def _cause(error: Exception) -> str:
+    """The heart of what the HTTP library says."""
+    reason = getattr(error, "reason", None) or error
+    return str(reason).rpartition(": ")[2][:200] or type(reason).__name__
+
+
+def _error(method: str, path: str, status: int, said: bytes) -> ApiError:
+    try:
+        message = json.loads(said).get("message", "")
+    except (ValueError, AttributeError):
+        message = said[:200].decode("utf-8", "replace")
+    sentence = f"The API server answers {method} {path} with {status}: {message.rstrip('.')}."
+    if status == 404:
+        return NotFoundError(sentence)
+    if status == 409:
+        return ConflictError(sentence)
+    if status == 429 or status >= 500:
+        return UnavailableError(sentence)
+    return RefusedError(sentence)
+
+
+def _read_end(response: urllib3.BaseHTTPResponse, most_bytes: int) -> bytes:
+    """Read all of a response and keep its last `most_bytes`."""
+    pieces: list[bytes] = []
+    held = 0
+    for piece in response.stream(64 * 1024):
+        pieces.append(piece)
+        held += len(piece)
+        while held - len(pieces[0]) >= most_bytes:
+            held -= len(pieces.pop(0))
+    return b"".join(pieces)[-most_bytes:]
+
+
+def event_manifest(  # noqa: PLR0913 -- the parts of an event
+    regarding: Mapping[str, Any], *, name: str, at: str, kind: str, reason: str, note: str, action: str
+) -> dict[str, Any]:
+    """An event about the object `regarding`.
+
+    Args:
+        regarding: the whole object.
+        name: of the event; the same name is the same event.
+        at: when it happened, with microseconds.
+        kind: Normal or Warning.
+        reason: in one word.
+        note: in a sentence; cut where Kubernetes would refuse it.
+        action: what the operator was doing, in one word.
+    """
+    metadata = regarding["metadata"]
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.name,
+        "metadata": {"name": name, "namespace": metadata["namespace"]},
+        "eventTime": at,
+        "type": kind,
+        "reason": reason[:128],
+        "action": action[:128],
+        "note": note if len(note.encode()) <= 1024 else note.encode()[:1021].decode("utf-8", "ignore") + "…",
+        "regarding": {
+            "apiVersion": regarding["apiVersion"],
+            "kind": regarding["kind"],
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata.get("resourceVersion", ""),
+        },
+    }

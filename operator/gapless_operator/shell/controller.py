@@ -1,0 +1,226 @@
+"""Owns one reconcile: take the object and what is around it, ask its reconciler, carry the plan out.
+
+Must not know any rule of a reconciler, nor when a reconcile happens. Everything here blocks and runs in a thread, one
+thread for each object at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from gapless_api.errors import ConfigurationError
+from gapless_api.v1alpha1 import Diode, GapScan, Reason, Resend
+from gapless_operator.diode.reconcile import reconcile_diode
+from gapless_operator.gapscan.reconcile import reconcile_gapscan
+from gapless_operator.observed import DIGEST_ANNOTATION, UID_LABEL
+from gapless_operator.plan import Plan
+from gapless_operator.resend.reconcile import reconcile_resend
+from gapless_operator.shell.api import ApiError, ConflictError, NotFoundError, RefusedError, event_manifest
+from gapless_operator.shell.kinds import OWNERS, SECRET, kind_of
+from gapless_operator.shell.refusal import refused
+from gapless_operator.shell.world import MODELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gapless_operator.plan import Event, Manifest
+    from gapless_operator.settings import OperatorSettings
+    from gapless_operator.shell.api import ClusterApi
+    from gapless_operator.shell.cache import Body, Cache, Key
+    from gapless_operator.shell.metrics import Metrics
+    from gapless_operator.shell.world import World
+
+_LOG = structlog.get_logger("gapless.controller")
+_KINDS = {kind.name: kind for kind in OWNERS}
+_AT_ONCE = 0.2
+
+
+class Controller:
+    """Reconciles Diodes, GapScans and Resends."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 -- everything that it brings together
+        self,
+        settings: OperatorSettings,
+        api: ClusterApi,
+        cache: Cache,
+        world: World,
+        metrics: Metrics,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        *,
+        told: Callable[[Body], None] = lambda _: None,
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            settings: of the installation.
+            api: to write with.
+            cache: what is known.
+            world: what reconcilers are shown of it.
+            metrics: to count in.
+            clock: the time.
+            told: called with every object that was changed by writing it, in the thread of the reconcile.
+        """
+        self._settings, self._api, self._cache, self._world = settings, api, cache, world
+        self._metrics, self._clock, self._told = metrics, clock, told
+
+    def reconcile(self, key: Key) -> float | None:
+        """Bring an object one step further; return after how many seconds to look again.
+
+        Raises:
+            ApiError: the API server did not do what was asked; try again later.
+        """
+        body = self._cache.get(_KINDS[key.kind], key.namespace, key.name)
+        if body is None:
+            return None
+        began = time.monotonic()
+        outcome = "error"
+        try:
+            again_after = self._reconcile(body)
+        except ConflictError:
+            # Somebody changed the object meanwhile, and we have not heard of it yet.
+            outcome = "conflict"
+            self._refresh(key, body)
+            return _AT_ONCE
+        except NotFoundError:
+            outcome = "conflict"
+            self._refresh(key, body)
+            return self._settings.resync_seconds
+        else:
+            outcome = "ok"
+            return again_after
+        finally:
+            self._metrics.reconciles.labels(key.kind, outcome).inc()
+            self._metrics.reconcile_seconds.labels(key.kind).observe(time.monotonic() - began)
+
+    def _reconcile(self, body: Body) -> float | None:
+        now = self._clock()
+        try:
+            resource = self._world.resource(MODELS[body["kind"]], body)
+        except ConfigurationError as error:
+            status, events = refused(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
+            self._carry_out(body, Plan(status=status, events=events), now)
+            return None
+        if isinstance(resource, GapScan):
+            plan = reconcile_gapscan(resource, self._world.around_gap_scan(resource), now, program=self._settings.spark)
+        elif isinstance(resource, Resend):
+            plan = reconcile_resend(resource, self._world.around_resend(resource), now, self._settings.sender)
+        elif isinstance(resource, Diode):
+            plan = reconcile_diode(resource, self._world.around_diode(resource), now, self._settings.sender)
+        else:
+            raise TypeError(body["kind"])
+        try:
+            self._carry_out(body, plan, now)
+        except RefusedError as error:
+            status, events = refused(body, Reason.WRITE_REFUSED, str(error), now=now, final=False)
+            self._carry_out(body, Plan(status=status, events=events), now)
+            raise
+        return plan.requeue_after_seconds
+
+    def _carry_out(self, body: Body, plan: Plan, now: datetime) -> None:
+        namespace = body["metadata"]["namespace"]
+        for manifest in plan.create:
+            created = self._api.create(manifest)
+            self._wrote(manifest, "create", created)
+        for manifest in plan.apply:
+            if not self._is_there(manifest):
+                self._wrote(manifest, "apply", self._api.apply(manifest))
+        for ref in plan.delete:
+            if self._api.delete(namespace, ref):
+                self._metrics.writes.labels(ref.kind, "delete").inc()
+                self._log(body, "deleted", kind=ref.kind, child=ref.name)
+        if plan.status is not None:
+            written = self._api.apply_status(body, plan.status)
+            self._metrics.writes.labels(body["kind"], "status").inc()
+            self._keep(written)
+            self._tell_transitions(body, plan.status)
+        for number, event in enumerate(plan.events):
+            self._post(body, event, now, number)
+
+    def _is_there(self, manifest: Manifest) -> bool:
+        """Whether a child is as the manifest says: written before a crash, for example, which the status forgot.
+
+        To write it again would be harmless, but who is killed after each write would never get beyond it.
+        """
+        metadata = manifest["metadata"]
+        known = self._cache.get(
+            kind_of(manifest["apiVersion"], manifest["kind"]), metadata["namespace"], metadata["name"]
+        )
+        if known is None or known["metadata"].get("deletionTimestamp"):
+            return False
+        wanted = (metadata.get("annotations") or {}).get(DIGEST_ANNOTATION)
+        there = known["metadata"]
+        return (
+            wanted is not None
+            and wanted == (there.get("annotations") or {}).get(DIGEST_ANNOTATION)
+            and (metadata.get("labels") or {}).get(UID_LABEL) == (there.get("labels") or {}).get(UID_LABEL)
+        )
+
+    def _wrote(self, manifest: Manifest, verb: str, answer: Body | None) -> None:
+        self._metrics.writes.labels(manifest["kind"], verb).inc()
+        if answer is not None and kind_of(manifest["apiVersion"], manifest["kind"]) is not SECRET:
+            self._keep(answer)
+
+    def _keep(self, answer: Body) -> None:
+        """Know at once what we have written, and tell of it: when the watch brings it, it will be no news."""
+        if self._cache.store(answer):
+            self._told(answer)
+
+    def _post(self, body: Body, event: Event, now: datetime, number: int) -> None:
+        """Post an event. One that cannot be posted is not worth doing the rest again for."""
+        at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        mark = hashlib.sha256(f"{body['metadata']['uid']}{at}{number}{event.reason}".encode()).hexdigest()[:16]
+        manifest = event_manifest(
+            body,
+            name=f"{body['metadata']['name'][:200]}.{mark}",
+            at=at,
+            kind=event.type,
+            reason=event.reason,
+            note=event.message,
+            action="Reconcile",
+        )
+        try:
+            self._api.post_event(manifest)
+        except ApiError as error:
+            self._log(body, "event lost", reason=event.reason, error=str(error))
+        else:
+            self._metrics.writes.labels("Event", "create").inc()
+
+    def _refresh(self, key: Key, body: Body) -> None:
+        """Take the object as it is now."""
+        fresh = self._api.get(_KINDS[key.kind], key.namespace, key.name)
+        if fresh is None:
+            self._cache.remove(body)
+        else:
+            self._cache.store(fresh)
+
+    def _tell_transitions(self, body: Body, status: Any) -> None:
+        """One line for each condition that became another one."""
+        before = {c["type"]: c for c in (body.get("status") or {}).get("conditions") or ()}
+        for condition in status.get("conditions") or ():
+            old = before.get(condition["type"], {})
+            if (old.get("status"), old.get("reason")) != (condition["status"], condition["reason"]):
+                self._log(
+                    body,
+                    "transition",
+                    condition=condition["type"],
+                    status=condition["status"],
+                    reason=condition["reason"],
+                    message=condition.get("message", ""),
+                )
+
+    def _log(self, body: Body, event: str, **more: Any) -> None:
+        metadata = body["metadata"]
+        _LOG.info(
+            event,
+            resource=body["kind"],
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            uid=metadata["uid"],
+            generation=metadata.get("generation"),
+            **more,
+        )

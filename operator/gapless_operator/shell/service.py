@@ -1,0 +1,323 @@
+"""Owns the operator as a running process: list, watch, wake, look again, stop; must not know any rule of a reconciler.
+
+One event loop runs the work queue and the clocks; Kopf's watches have a thread of their own and hand over every change.
+The watches make the operator quick. That it is right rests on looking at every resource every ten seconds and on
+listing the cluster anew every minute, for watches are known to go silent and to pass over deletions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import kopf
+import structlog
+
+from gapless_operator.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
+from gapless_operator.shell.api import ApiError, ClusterApi, NotFoundError, RefusedError, UnavailableError, connected
+from gapless_operator.shell.cache import Body, Cache, Key, key_of
+from gapless_operator.shell.controller import Controller
+from gapless_operator.shell.faults import FaultPoint
+from gapless_operator.shell.kinds import CHILDREN, CONFIG_MAP, DIODE, OWNERS, POD, RESEND, SPARK_APPLICATION, Kind
+from gapless_operator.shell.metrics import Metrics
+from gapless_operator.shell.pod_logs import PodLogs
+from gapless_operator.shell.queue import WorkQueue
+from gapless_operator.shell.watches import Watches
+from gapless_operator.shell.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from gapless_operator.settings import OperatorSettings
+
+_LOG = structlog.get_logger("gapless.service")
+_WORKERS = 6
+"""Resources that are reconciled at the same time; each waits for the API server most of the time."""
+_CANARY = "gapless-operator-canary"
+_OWNER_KINDS = {kind.name: kind for kind in OWNERS}
+
+
+class Service:
+    """The operator."""
+
+    def __init__(self, settings: OperatorSettings, api: ClusterApi | None = None) -> None:
+        """Prepare it; nothing is sent yet.
+
+        Raises:
+            ConfigurationError: no cluster is known.
+        """
+        self._settings = settings
+        self._api = api or ClusterApi(connected(), FaultPoint(settings.fault_after_write), instance=settings.instance)
+        self._cache = Cache()
+        self._logs = PodLogs(self._api)
+        self._world = World(self._cache, self._api, self._logs)
+        self._metrics = Metrics(self._cache, queue_length=lambda: self._queue.depth)
+        self._controller = Controller(
+            settings, self._api, self._cache, self._world, self._metrics, told=self._changed_here
+        )
+        # With a fault point nothing runs beside, so that no other write is on its way when the process ends.
+        workers = _WORKERS if settings.fault_after_write is None else 1
+        self._queue = WorkQueue[Key](self._work, workers=workers, failed=self._failed)
+        self._served: set[tuple[Kind, str | None]] = set()
+        """Kinds that the cluster has and that we may see, with their namespace (``None``: all)."""
+        self._watched: set[tuple[Kind, str | None]] = set()
+        self._seen_diodes: dict[str, object] = {}
+        self._ready = False
+        self._watches: list[Watches] = []
+        self._has_canary = True
+        self._beat = time.monotonic()
+        self._stopped = asyncio.Event()
+        self._problem: BaseException | None = None
+
+    async def run(self) -> int:
+        """Run until a signal; return the exit code."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(max_workers=_WORKERS + 2, thread_name_prefix="worker"))
+        for name in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(name, self._stopped.set)
+        if self._settings.metrics_port:
+            self._metrics.serve(self._settings.metrics_port)
+        _LOG.info("starting", namespaces=list(self._settings.namespaces) or "all", instance=self._settings.instance)
+        clocks = [asyncio.create_task(self._run_all())]
+        await self._stopped.wait()
+        _LOG.info("stopping", because=repr(self._problem) if self._problem else "signal")
+        for clock in clocks:
+            clock.cancel()
+        await asyncio.gather(*clocks, return_exceptions=True)
+        await self._queue.close()
+        await asyncio.gather(*(asyncio.to_thread(watches.stop) for watches in self._watches))
+        return 0 if self._problem is None else 1
+
+    async def _run_all(self) -> None:
+        """List, watch, then tick for ever."""
+        try:
+            await self._first_list()
+            self._start_watches()
+            self._ready = True
+            self._wake_all()
+            _LOG.info("serving", kinds=sorted({kind.name for kind, _ in self._served}))
+            await asyncio.gather(
+                self._every(self._settings.resync_seconds, self._resync),
+                self._every(self._settings.relist_seconds, self._relist),
+                self._every(self._settings.canary_seconds, self._sing, at_once=True),
+            )
+        except Exception as error:  # noqa: BLE001 -- a defect here must end the process, so that it is started anew
+            _LOG.exception("failed")
+            self._fail(error)
+
+    def _fail(self, error: BaseException | None) -> None:
+        self._problem = error
+        self._stopped.set()
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    async def _first_list(self) -> None:
+        """List everything, however long the API server or the definitions of our kinds take to be there."""
+        while True:
+            try:
+                await asyncio.to_thread(self._list_all)
+            except UnavailableError as error:
+                _LOG.warning("waiting for the API server", error=str(error))
+            else:
+                if any(kind in OWNERS for kind, _ in self._served):
+                    return
+                _LOG.warning("waiting for a kind to serve: none is installed, or this account may not list any")
+            await asyncio.sleep(3)
+
+    def _places(self) -> list[str | None]:
+        return list(self._settings.namespaces) or [None]
+
+    def _list_all(self, kinds: tuple[Kind, ...] = (*OWNERS, *CHILDREN)) -> list[Body]:
+        """List `kinds` anew; return what was new, changed or is gone. Blocks."""
+        changed: list[Body] = []
+        for kind in kinds:
+            for namespace in self._places():
+                try:
+                    bodies, version = self._api.list(kind, namespace)
+                except (NotFoundError, RefusedError) as error:
+                    if (kind, namespace) in self._served:
+                        _LOG.warning("not served any more", kind=kind.name, namespace=namespace, error=str(error))
+                    self._served.discard((kind, namespace))
+                    continue
+                if (kind, namespace) not in self._served and self._ready:
+                    _LOG.info("served from now on", kind=kind.name, namespace=namespace)
+                self._served.add((kind, namespace))
+                changed += self._cache.replace(kind, namespace, bodies, version)
+                if kind is not CONFIG_MAP:
+                    self._metrics.heard(kind.name)  # ConfigMaps have the canary, which says more
+        self._world.spark_operator = any(kind is SPARK_APPLICATION for kind, _ in self._served)
+        self._logs.keep({body["metadata"]["uid"] for body in self._cache.all(POD)})
+        return changed
+
+    def _start_watches(self) -> None:
+        """Watch what is served: together the namespaces in which the same kinds are."""
+        groups: dict[frozenset[Kind], list[str]] = {}
+        for namespace in self._places():
+            kinds = frozenset(kind for kind, place in self._served if place == namespace)
+            if kinds:
+                groups.setdefault(kinds, []).extend([] if namespace is None else [namespace])
+        for kinds, namespaces in groups.items():
+            ordered = sorted(kinds, key=lambda kind: kind.name)
+            self._watches.append(
+                Watches(ordered, namespaces, changed=self._changed_elsewhere, ended=self._ended_elsewhere)
+            )
+            self._watched |= {(kind, namespace) for kind in kinds for namespace in (namespaces or (None,))}
+        if self._settings.health_port:
+            self._watches[0].probe(self._check, f"http://0.0.0.0:{self._settings.health_port}/healthz")
+        self._metrics.heard(CONFIG_MAP.name)
+        for watches in self._watches:
+            watches.start()
+
+    def _changed_elsewhere(self, kind: Kind, what: str | None, body: Body) -> None:
+        """Take a change from the watches' thread."""
+        self._metrics.heard(kind.name)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: we are stopping
+            self._loop.call_soon_threadsafe(self._changed, what, body)
+
+    def _changed_here(self, body: Body) -> None:
+        """Take our own change from a worker's thread: a Diode's turn is news to its Resends, whoever wrote it."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._wake_for, body)
+
+    def _ended_elsewhere(self, problem: BaseException | None) -> None:
+        if problem is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._fail, problem)
+
+    def _changed(self, what: str | None, body: Body) -> None:
+        if self._cache.remove(body) if what == "DELETED" else self._cache.store(body):
+            self._wake_for(body)
+
+    # -------------------------------------------------------------------------------------------------- waking
+
+    def _wake_for(self, body: Body) -> None:
+        """Wake everybody to whom the change of an object may matter."""
+        namespace, labels = body["metadata"].get("namespace", ""), body["metadata"].get("labels") or {}
+        if body["kind"] in _OWNER_KINDS:
+            self._queue.wake(key_of(body))
+            if body["kind"] == RESEND.name:
+                diode = ((body.get("spec") or {}).get("diodeRef") or {}).get("name")
+                self._wake(DIODE, namespace, diode)
+            elif body["kind"] == DIODE.name and self._matters_to_resends(body):
+                for resend in self._cache.all(RESEND, namespace):
+                    if not (resend.get("status") or {}).get("finishedAt"):
+                        self._queue.wake(key_of(resend))
+            return
+        owner = _OWNER_KINDS.get(labels.get(KIND_LABEL, ""))
+        if owner is not None:
+            for reference in body["metadata"].get("ownerReferences") or ():
+                if reference.get("kind") == owner.name:
+                    self._wake(owner, namespace, reference.get("name"))
+                    break
+            else:
+                self._wake(owner, namespace, labels.get(NAME_LABEL))
+        self._wake(DIODE, namespace, labels.get(DIODE_LABEL))
+
+    def _matters_to_resends(self, diode: Body) -> bool:
+        """Whether a Diode has changed in what Resends look at; with hundreds in its queue most changes are no news."""
+        metadata, status = diode["metadata"], diode.get("status") or {}
+        ready = [(c["type"], c["status"]) for c in status.get("conditions") or ()]
+        view = (metadata.get("generation"), status.get("active"), ready, len(status.get("ledger") or ()))
+        known = self._seen_diodes.get(metadata["uid"])
+        self._seen_diodes[metadata["uid"]] = view
+        return view != known
+
+    def _wake(self, kind: Kind, namespace: str, name: str | None) -> None:
+        if name and self._cache.get(kind, namespace, name) is not None:
+            self._queue.wake(Key(kind.name, namespace, name))
+
+    def _wake_all(self) -> None:
+        for kind in OWNERS:
+            for body in self._cache.all(kind):
+                self._queue.wake(key_of(body))
+
+    async def _work(self, key: Key) -> float | None:
+        if self._cache.get(_OWNER_KINDS[key.kind], key.namespace, key.name) is None:
+            self._queue.forget(key)
+            return None
+        return await asyncio.to_thread(self._controller.reconcile, key)
+
+    def _failed(self, key: Key, error: Exception, again_after: float) -> None:
+        self._metrics.errors.labels(type(error).__name__).inc()
+        names = {"resource": key.kind, "namespace": key.namespace, "name": key.name}
+        again = round(again_after, 1)
+        if isinstance(error, ApiError):
+            _LOG.warning("reconcile failed", **names, error=str(error), again_after_seconds=again)
+        else:
+            _LOG.error("reconcile failed", **names, again_after_seconds=again, exc_info=error)
+
+    # -------------------------------------------------------------------------------------------------- clocks
+
+    async def _every(self, seconds: float, do: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
+        """Do something again and again; what fails is told and done again next time."""
+        while True:
+            if not at_once:
+                await asyncio.sleep(seconds)
+            at_once = False
+            try:
+                await do()
+            except ApiError as error:
+                self._metrics.errors.labels(type(error).__name__).inc()
+                _LOG.warning("the API server does not answer", error=str(error))
+
+    async def _resync(self) -> None:
+        """Look at every resource, and list the kinds that are served and not watched."""
+        self._beat = time.monotonic()
+        unwatched = tuple(dict.fromkeys(kind for kind, place in self._served if (kind, place) not in self._watched))
+        if unwatched:
+            await asyncio.to_thread(self._list_all, unwatched)
+        self._wake_all()
+
+    async def _relist(self) -> None:
+        for body in await asyncio.to_thread(self._list_all):
+            self._wake_for(body)
+
+    async def _sing(self) -> None:
+        """Change the canary, which the watch of ConfigMaps must bring back."""
+        place = next((namespace for kind, namespace in sorted(self._served, key=str) if kind is CONFIG_MAP), None)
+        namespace = place or self._settings.own_namespace
+        if not namespace:
+            return
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": _CANARY,
+                "namespace": namespace,
+                "labels": {KIND_LABEL: "Canary", "app.kubernetes.io/managed-by": "gapless-operator"},
+            },
+            "data": {"sung": datetime.now(UTC).isoformat(), "by": self._settings.instance},
+        }
+        try:
+            await asyncio.to_thread(self._api.apply_unseen, manifest)
+        except RefusedError as error:
+            if self._has_canary:
+                _LOG.warning("silent watches cannot be noticed: the canary may not be written", error=str(error))
+            self._has_canary = False
+        else:
+            self._has_canary = True
+
+    def _check(self) -> None:
+        """Say whether the process is alive; called by the watches' loop.
+
+        When the watches are silent, or the API server is away, a new process is worth a try.
+
+        Raises:
+            kopf.PermanentError: the watches are silent or our own loop does not turn.
+        """
+        stale = self._settings.stale_seconds
+        age = self._metrics.age_seconds(CONFIG_MAP.name)
+        still = time.monotonic() - self._beat
+        problem = ""
+        if self._has_canary and age is not None and age > stale:
+            problem = f"nothing was heard from the API server for {age:.0f} seconds"
+        elif still > stale + self._settings.resync_seconds:
+            problem = f"the work loop has not turned for {still:.0f} seconds"
+        if problem:
+            _LOG.warning("not alive", because=problem)
+            raise kopf.PermanentError(problem)

@@ -1,0 +1,173 @@
+"""Owns what each reconciler is shown, gathered from the cache, the logs and a few reads.
+
+Must not know what a reconciler makes of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gapless_api.errors import ConfigurationError
+from gapless_api.v1alpha1 import Diode, GapScan, Resend
+from gapless_operator.engines.sparkapplication import ObservedSparkApplication
+from gapless_operator.gapscan.reconcile import GapScanObserved
+from gapless_operator.observed import (
+    DIODE_LABEL,
+    DiodeObserved,
+    ObservedChild,
+    ObservedJob,
+    ObservedPod,
+    ResendObserved,
+    moment,
+)
+from gapless_operator.resend.bundle import entry_needed
+from gapless_operator.shell.kinds import (
+    CONFIG_MAP,
+    DIODE,
+    JOB,
+    POD,
+    RESEND,
+    SPARK_APPLICATION,
+    VOLUME_CLAIM,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_api.v1alpha1 import Resource
+    from gapless_operator.shell.api import ClusterApi
+    from gapless_operator.shell.cache import Body, Cache
+    from gapless_operator.shell.kinds import Kind
+    from gapless_operator.shell.pod_logs import PodLogs
+
+MODELS: dict[str, type[Resource]] = {"Diode": Diode, "GapScan": GapScan, "Resend": Resend}
+_ResourceT = TypeVar("_ResourceT", bound="Resource")
+
+
+class World:
+    """The cluster as reconcilers see it."""
+
+    def __init__(self, cache: Cache, api: ClusterApi, logs: PodLogs) -> None:
+        self._cache, self._api, self._logs = cache, api, logs
+        self._models: dict[str, tuple[str, Resource]] = {}
+        self.spark_operator = False
+        """Whether the cluster knows SparkApplications; kept up to date by whoever looks."""
+
+    def resource(self, model: type[_ResourceT], body: Body) -> _ResourceT:
+        """The model of a body; each version is read once, because a Resend can hold a bundle.
+
+        Raises:
+            ConfigurationError: the spec is not as it must be.
+        """
+        metadata = body["metadata"]
+        version = str(metadata.get("resourceVersion", ""))
+        known = self._models.get(metadata["uid"])
+        if known is not None and known[0] == version and isinstance(known[1], model):
+            return known[1]
+        made = model.from_resource(body)
+        self._models[metadata["uid"]] = (version, made)
+        return made
+
+    def forget(self, uid: str) -> None:
+        """Drop what is kept about an object that is gone."""
+        self._models.pop(uid, None)
+
+    def around_gap_scan(self, scan: GapScan) -> GapScanObserved:
+        """What belongs to a GapScan; only the logs of attempts are read that its status is not done with."""
+        uid = scan.metadata.uid
+        return GapScanObserved(
+            spark_operator=self.spark_operator,
+            jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
+            applications=tuple(map(ObservedSparkApplication.of, self._cache.owned(SPARK_APPLICATION, uid))),
+            pods=tuple(
+                self._pod(body, with_log=_is_driver(body) and _is_open(scan, body))
+                for body in self._cache.owned(POD, uid)
+            ),
+            config_maps=self._children(CONFIG_MAP, uid),
+        )
+
+    def around_resend(self, resend: Resend) -> ResendObserved:
+        """What a Resend needs to know."""
+        uid, namespace = resend.metadata.uid, resend.metadata.namespace
+        diodes = self._all(Diode, DIODE, namespace)
+        named = resend.spec.diode_ref.name
+        return ResendObserved(
+            diode=next((diode for diode in diodes if diode.metadata.name == named), None),
+            other_diodes=tuple(diode for diode in diodes if diode.metadata.name != named),
+            jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
+            pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
+            config_maps=self._children(CONFIG_MAP, uid),
+            bundle_entry=self._bundle_entry(resend),
+            fresh_key=secrets.token_bytes(32),
+        )
+
+    def around_diode(self, diode: Diode) -> DiodeObserved:
+        """What a Diode needs to know."""
+        uid, namespace = diode.metadata.uid, diode.metadata.namespace
+        return DiodeObserved(
+            other_diodes=tuple(other for other in self._all(Diode, DIODE, None) if other.metadata.uid != uid),
+            resends=self._all(Resend, RESEND, namespace),
+            jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
+            pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
+            volume_claims=self._children(VOLUME_CLAIM, uid),
+            sender_pods=tuple(
+                self._pod(body, with_log=False)
+                for body in self._cache.all(POD, namespace)
+                if (body["metadata"].get("labels") or {}).get(DIODE_LABEL) == diode.metadata.name
+            ),
+        )
+
+    def _all(self, model: type[_ResourceT], kind: Kind, namespace: str | None) -> tuple[_ResourceT, ...]:
+        """All of a kind that can be read; what cannot be is told to its own owner."""
+        found = []
+        for body in self._cache.all(kind, namespace):
+            try:
+                found.append(self.resource(model, body))
+            except ConfigurationError:
+                continue
+        return tuple(found)
+
+    def _pod(self, body: Body, *, with_log: bool) -> ObservedPod:
+        return ObservedPod.of(body, self._logs.output(body) if with_log else None)
+
+    def _children(self, kind: Kind, uid: str) -> tuple[ObservedChild, ...]:
+        return tuple(map(ObservedChild.of, self._cache.owned(kind, uid)))
+
+    def _bundle_entry(self, resend: Resend) -> bytes | None:
+        """Read the ConfigMap that a Resend names, which is not ours and therefore not watched."""
+        wanted = entry_needed(resend)
+        if wanted is None:
+            return None
+        body = self._api.get(CONFIG_MAP, resend.metadata.namespace, wanted.name)
+        if body is None:
+            return None
+        text = (body.get("data") or {}).get(wanted.key)
+        if isinstance(text, str):
+            return text.encode()
+        packed = (body.get("binaryData") or {}).get(wanted.key)
+        try:
+            return None if packed is None else base64.b64decode(packed, validate=True)
+        except binascii.Error:
+            return None
+
+
+def _is_driver(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod of a scan is the one that tells the result."""
+    labels = pod["metadata"].get("labels") or {}
+    return str(labels.get("spark-role", "driver")) == "driver"
+
+
+def _is_open(scan: GapScan, pod: Mapping[str, Any]) -> bool:
+    """Whether a pod belongs to an attempt whose end is not recorded; an unknown one is newer than the last known."""
+    last = scan.status.last_attempt
+    if last is None or last.started is None:
+        return True
+    labels = pod["metadata"].get("labels") or {}
+    attempt = labels.get("batch.kubernetes.io/job-name") or labels.get("sparkoperator.k8s.io/app-name")
+    if attempt == last.name:
+        return last.outcome is None
+    created = moment(pod["metadata"].get("creationTimestamp"))
+    return created is None or created > last.started

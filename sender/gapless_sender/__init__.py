@@ -1,0 +1,1 @@
+"""Replay events from Kafka over a one-way UDP link; must not know Kubernetes or Spark."""

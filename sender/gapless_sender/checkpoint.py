@@ -1,0 +1,264 @@
+"""Owns how far a resend has come, on disk; must not know what is resent or how.
+
+The file is JSON Lines. The first line is a whole state, written in one step (temporary file, sync, rename); each
+further line is what one batch added, appended and synced, so that a batch costs one small write however much has
+happened before. A last line that a crash has cut is ignored: its batch is sent again, the one repetition that is
+promised.
+
+Beside the file stands a lock file, so that two senders cannot share one checkpoint, and while several processes work,
+one file for each of them (``.shard-0`` …), which the next start takes in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.errors import ConfigurationError, LocalStorageError
+from gapless_api.files import write_whole
+from gapless_sender.ledger import PartitionLedger, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+VERSION = 1
+_REWRITE_BYTES = 16 * 1024 * 1024
+"""A file that grew by so much is begun anew, so that a resend of days does not fill the disk."""
+
+Key = tuple[str, int]
+"""Topic and partition as the downstream side names them."""
+
+
+class Progress:
+    """The accounts of all partitions, and the end that each open range was given at the first start."""
+
+    def __init__(self) -> None:
+        self.ledgers: dict[Key, PartitionLedger] = {}
+        self.bounds: dict[Key, tuple[int, int]] = {}
+        """First offset and end (exclusive) of what was wanted without numbers, fixed at the first start."""
+        self.complete = False
+
+    def ledger(self, key: Key) -> PartitionLedger:
+        """The account of one partition."""
+        return self.ledgers.setdefault(key, PartitionLedger())
+
+    def take(self, entry: Mapping[str, Any]) -> None:
+        """Take in one object of the file. Raises ValueError, KeyError or TypeError when it is none."""
+        if "complete" in entry:
+            self.complete = bool(entry["complete"])
+        for part in entry["partitions"]:
+            key = (str(part["topic"]), int(part["partition"]))
+            if "bounds" in part:
+                self.bounds[key] = (int(part["bounds"][0]), int(part["bounds"][1]))
+            if "cursor" in part:
+                self.ledger(key).apply(Step.from_json(part))
+
+    def merge(self, other: Progress) -> None:
+        """Take over every partition in which `other` has come further."""
+        for key, ledger in other.ledgers.items():
+            mine = self.ledgers.get(key)
+            if mine is None or ledger.accounted > mine.accounted:
+                self.ledgers[key] = ledger
+        for key, bounds in other.bounds.items():
+            self.bounds.setdefault(key, bounds)
+
+    def as_entry(self, identity: Mapping[str, Any]) -> dict[str, Any]:
+        """The whole state as the first line of a file."""
+        keys = sorted({*self.ledgers, *self.bounds})
+        return {
+            "gaplessCheckpoint": VERSION,
+            "resend": dict(identity),
+            "complete": self.complete,
+            "partitions": [self._partition_entry(key) for key in keys],
+        }
+
+    def _partition_entry(self, key: Key) -> dict[str, Any]:
+        entry: dict[str, Any] = {"topic": key[0], "partition": key[1]}
+        if key in self.bounds:
+            entry["bounds"] = list(self.bounds[key])
+        if key in self.ledgers:
+            entry |= self.ledgers[key].as_step().as_json()
+        return entry
+
+
+class Checkpoint:
+    """One file that grows with each batch."""
+
+    def __init__(self, path: Path, identity: Mapping[str, Any], progress: Progress) -> None:
+        """Begin the file with `progress`. Raises LocalStorageError when it cannot be written."""
+        self.path = path
+        self.progress = progress
+        self._identity = identity
+        self._handle = -1
+        self._size = 0
+        self._limit = 0
+        self.rewrite()
+
+    def rewrite(self) -> None:
+        """Replace the file by one with the present state alone. Raises LocalStorageError."""
+        content = _line(self.progress.as_entry(self._identity))
+        write_whole(self.path, content, what="checkpoint")
+        self.close()
+        with self._storage_errors():
+            self._handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._size = len(content)
+        self._limit = len(content) * 2 + _REWRITE_BYTES
+
+    def append(self, steps: Iterable[tuple[Key, Step]]) -> None:
+        """Add what a batch did; on return it survives a crash. Raises LocalStorageError."""
+        parts = [{"topic": key[0], "partition": key[1], **step.as_json()} for key, step in steps]
+        self._append({"partitions": parts})
+
+    def append_bounds(self, key: Key, bounds: tuple[int, int]) -> None:
+        """Fix the end of an open range. Raises LocalStorageError."""
+        self.progress.bounds[key] = bounds
+        self._append({"partitions": [{"topic": key[0], "partition": key[1], "bounds": list(bounds)}]})
+
+    def _append(self, entry: Mapping[str, Any]) -> None:
+        content = _line(entry)
+        with self._storage_errors():
+            try:
+                written = os.write(self._handle, content)
+                if written < len(content):  # The disk is full now: writing on makes the kernel say so.
+                    os.write(self._handle, content[written:])
+                os.fdatasync(self._handle)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._handle, self._size)
+                raise
+        self._size += len(content)
+        if self._size > self._limit:
+            self.rewrite()
+
+    def close(self) -> None:
+        """Close the file; it can be opened anew by `rewrite`."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    @contextlib.contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LocalStorageError(
+                f"The checkpoint {self.path} cannot be written ({error.strerror}); make room and start again: at most "
+                f"the last batch is sent twice."
+            ) from error
+
+
+def load(path: Path, identity: Mapping[str, Any]) -> Progress:
+    """Read a checkpoint and those of the processes that shared the work; nothing there means the beginning.
+
+    Raises:
+        ConfigurationError: the file is no checkpoint, or belongs to another resend.
+        LocalStorageError: the file cannot be read.
+    """
+    progress = Progress()
+    for file in [path, *_shard_files(path)]:
+        found = _read(file, identity)
+        if found is not None:
+            progress.merge(found)
+            progress.complete = progress.complete or found.complete
+    return progress
+
+
+def shard_path(path: Path, shard: int) -> Path:
+    """The file of one of several processes."""
+    return path.with_name(f"{path.name}.shard-{shard}")
+
+
+def remove_shard_files(path: Path) -> None:
+    """Delete the files of the processes, after their content went into the main one."""
+    for file in _shard_files(path):
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep the checkpoint to this sender while the block runs.
+
+    Raises:
+        ConfigurationError: another sender has it.
+        LocalStorageError: the lock file cannot be made.
+    """
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise LocalStorageError(
+            f"The checkpoint {path} cannot be written ({error.strerror}); make room or give another place for it."
+        ) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(
+                f"The checkpoint {path} is in use by another sender; wait until it ends, or give each its own."
+            ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _shard_files(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(f"{_escaped(path.name)}.shard-*"))
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+
+
+def _read(file: Path, identity: Mapping[str, Any]) -> Progress | None:
+    try:
+        lines = file.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LocalStorageError(
+            f"The checkpoint {file} cannot be read ({error.strerror}); make it readable or give another one."
+        ) from error
+    progress = Progress()
+    try:
+        header = json.loads(lines[0])
+        version = int(header["gaplessCheckpoint"])
+        if version != VERSION:
+            raise ConfigurationError(
+                f"The checkpoint {file} is of version {version} and this program knows {VERSION}; go on with the "
+                f"program that wrote it, or delete the file to begin anew."
+            )
+        theirs = dict(header["resend"])
+        progress.take(header)
+        # What follows the last line feed is empty, or a line that a crash has cut.
+        for line in lines[1:-1]:
+            progress.take(json.loads(line))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ConfigurationError(
+            f"The file {file} is no checkpoint of gapless resend; give another path, or delete the file to begin anew."
+        ) from None
+    ours = json.loads(json.dumps(identity))
+    if theirs != ours:
+        different = sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
+        shown = ", ".join(
+            f"{name} was {_short(theirs.get(name))} and is {_short(ours.get(name))}" for name in different
+        )
+        raise ConfigurationError(
+            f"The checkpoint {file} belongs to another resend ({shown}); give the same settings again, or another "
+            f"checkpoint."
+        )
+    return progress
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str) and len(value) > 20:
+        return f"{value[:12]}…"
+    return "not set" if value is None else json.dumps(value)
+
+
+def _line(entry: Mapping[str, Any]) -> bytes:
+    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,279 @@
+"""Owns what one process needs to send, made from the settings, and the run of a resend that needs one process only.
+
+Must not know how several processes share the work.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.errors import ConfigurationError, StoppedError
+from gapless_sender.budget import Budget
+from gapless_sender.input_filter import InputFilter
+from gapless_sender.lazy_log import log
+from gapless_sender.ledger import Totals
+from gapless_sender.link import UdpLink
+from gapless_sender.pacing import Pace, Paces
+from gapless_sender.packets import finished_text, starting_text, status_packet, stopping_text
+from gapless_sender.plan import Reason
+from gapless_sender.replay import DISORDER_OFFSETS, MOST_BATCH_EVENTS, Transmitter, Treatment
+from gapless_sender.report import Traffic
+from gapless_sender.sharding import WHOLE, Shard, check_sharing, has_link_budget, pace_file
+from gapless_sender.share import Job, all_wishes, planned_jobs, work_through
+from gapless_sender.source import KafkaSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gapless_api.kafka_connection import KafkaConnection
+    from gapless_sender.checkpoint import Checkpoint, Progress
+    from gapless_sender.encryption import KeyExchange, SessionKey
+    from gapless_sender.keys import AnnouncedKeys
+    from gapless_sender.plan import Selection
+    from gapless_sender.progress import ProgressView
+    from gapless_sender.report import Account
+    from gapless_sender.stopping import Stopping
+
+
+@dataclass(slots=True)
+class Equipment:
+    """The link and everything between a batch and it."""
+
+    values: dict[str, Any]
+    stopping: Stopping
+    link: UdpLink
+    payload_size: int
+    treatment: Treatment
+    exchange: KeyExchange | None
+    given_key: SessionKey | None
+    """The key that all shards use, if there are several."""
+    budget: Budget
+    """The memory of the resend's own pace, which several processes can share."""
+    link_budget: Budget | None
+    """That of all resends over the link together."""
+    shard: Shard
+
+    @classmethod
+    def ready(cls, values: dict[str, Any], stopping: Stopping, shard: Shard = WHOLE) -> Equipment:
+        """Make everything that needs no Kafka, so that whatever is wrong shows before anything is sent.
+
+        Raises:
+            ConfigurationError: a rule, a certificate, the interface or the target is wrong.
+        """
+        rules = values["inputFilterRules"] or ""
+        input_filter = InputFilter.parse(rules, values["inputFilterDefaultAction"])
+        exchange, given_key, sealing_bytes = None, None, 0
+        check_sharing(values, shard)
+        if values["encryption"]:
+            if values["publicKeyFile"] is None:
+                raise ConfigurationError(
+                    "encryption is on and publicKeyFile is missing; give the certificate of the receiver, or leave "
+                    "encryption out."
+                )
+            from gapless_sender.encryption import OVERHEAD_BYTES, KeyExchange, SessionKey  # noqa: PLC0415 -- slow to load
+
+            exchange, sealing_bytes = KeyExchange.load(values["publicKeyFile"]), OVERHEAD_BYTES
+            if exchange.warning:
+                log("warning", exchange.warning)
+            if values["sessionKeyFile"] is not None:
+                given_key = SessionKey.load(values["sessionKeyFile"], series=shard.index)
+        budget, link_budget = _budgets(values)
+        link = open_link(values, stopping)
+        try:
+            payload_size = values["payloadSize"] or link.mtu_payload_size()
+            if given_key is not None and exchange is not None and shard.count > 1:
+                _check_announcement(exchange.packets(given_key, payload_size), payload_size)
+        except BaseException:
+            link.close()
+            raise
+        treatment = Treatment(
+            payload_size=payload_size,
+            input_filter=input_filter,
+            compress_above_bytes=values["compressWhenLengthExceeds"],
+            fill=fillable(values),
+            most_fragments=values["maxFragments"],
+            keeps_order=values["order"] == "strict",
+            disorder_offsets=MOST_BATCH_EVENTS if values["order"] == "free" else DISORDER_OFFSETS,
+            sealing_bytes=sealing_bytes,
+        )
+        return cls(
+            values,
+            stopping,
+            link,
+            payload_size,
+            treatment,
+            exchange,
+            given_key,
+            budget,
+            link_budget,
+            shard,
+        )
+
+    def transmitter(self, link: UdpLink, *, sharers: int = 1) -> Transmitter:
+        """What sends batches over `link` at the pace that `sharers` processes and all shards share."""
+        values, clock = self.values, self.stopping
+        part = 1 if pace_file(values) is not None else self.shard.count
+        own = Pace(values["eps"] / part, values["bitsPerSecond"] / part, clock=clock, budget=self.budget)
+        pace: Pace | Paces = own
+        if self.link_budget is not None:
+            limits = values["budgetEps"], values["budgetBitsPerSecond"]
+            pace = Paces(own, Pace(*limits, clock=clock, budget=self.link_budget))
+        sharers *= self.shard.count
+
+        def under_way() -> None:
+            self.stopping.in_batch = True
+
+        return Transmitter(link, pace, self.values["copies"], under_way=under_way, sharers=sharers)
+
+    def announced_keys(self) -> AnnouncedKeys | None:
+        """What makes and announces session keys; ``None`` without encryption."""
+        if self.exchange is None:
+            return None
+        from gapless_sender.key_schedule import KeyTimings  # noqa: PLC0415 -- only encryption needs it
+        from gapless_sender.keys import AnnouncedKeys  # noqa: PLC0415 -- slow to load
+
+        return AnnouncedKeys(
+            self.exchange,
+            self.link,
+            payload_size=self.payload_size,
+            timings=KeyTimings(announcements=self.values["keyRepeats"], settle_seconds=self.values["keySettle"]),
+            every_seconds=self.values["generateNewSymmetricKeyEvery"],
+            clock=self.stopping,
+            given=self.given_key,
+        )
+
+    def source(self, connection: KafkaConnection) -> KafkaSource:
+        """A connection to Kafka, not yet made."""
+        return KafkaSource(
+            connection,
+            isolation_level=self.values["isolationLevel"],
+            connect_timeout_seconds=self.values["connectTimeout"],
+            stall_timeout_seconds=self.values["stallTimeout"],
+            pulse=self.stopping.check,
+        )
+
+    def say_starting(self) -> None:
+        """Tell the receiver that a resend begins."""
+        self._say(starting_text(_now(), self.values["id"], str(self.values["resendFileName"] or "")))
+
+    def say_ended(self, error: BaseException | None) -> None:
+        """Tell the receiver how it ended, if it was not by an error."""
+        if error is None:
+            self._say(finished_text(_now(), self.values["id"]))
+        elif isinstance(error, StoppedError):
+            self._say(stopping_text(_now(), self.values["id"]))
+
+    def _say(self, text: str) -> None:
+        if self.values["statusPackets"]:
+            self.link.send([status_packet(text, self.payload_size)])
+
+    def traffic(self, link: UdpLink) -> Traffic:
+        """What `link` has done."""
+        stats = link.stats
+        return Traffic(stats.datagrams, stats.payload_bytes, stats.calls, stats.refused, stats.retries)
+
+
+def _budgets(values: dict[str, Any]) -> tuple[Budget, Budget | None]:
+    """The memories of the resend's own pace and of the link's. Raises ConfigurationError or LocalStorageError."""
+    file = pace_file(values)
+    alone = Budget.shared if values["parallelism"] > 1 else Budget
+    own = Budget.in_file(file) if file is not None else alone()
+    return own, Budget.in_file(values["budgetFile"]) if has_link_budget(values) else None
+
+
+def _check_announcement(packets: Sequence[bytes], payload_size: int) -> None:
+    """Make sure that shards which announce their key at the same moment do not mix it up. Raises ConfigurationError."""
+    if len(packets) > 1:
+        raise ConfigurationError(
+            f"The receiver's certificate has so long a key that its announcement needs {len(packets)} datagrams at "
+            f"payloadSize {payload_size}, which several shards would mix up; raise payloadSize, or use one shard."
+        )
+
+
+def open_link(values: dict[str, Any], stopping: Stopping) -> UdpLink:
+    """Open the link that the settings describe. Raises ConfigurationError."""
+    return UdpLink.open(
+        values["targetIP"],
+        values["targetPort"],
+        nic=values["nic"] or "",
+        source_address=values["sourceAddress"] or "",
+        order="strict" if values["order"] == "strict" else "free",
+        clock=stopping,
+    )
+
+
+def fillable(values: dict[str, Any]) -> frozenset[Reason]:
+    """The reasons for which an event that cannot be sent is sent empty."""
+    return frozenset(Reason(word) for word in values["fill"]) if values["unavailable"] == "fill" else frozenset()
+
+
+@dataclass(slots=True)
+class Whole:
+    """A resend as a whole: what is wanted, from where, how far it is, and where that is kept and shown."""
+
+    selection: Selection
+    connection: KafkaConnection
+    progress: Progress
+    checkpoint: Checkpoint | None
+    view: ProgressView
+    account: Account
+    """Filled in at the end, also when an error ends the work."""
+
+
+def work_alone(equipment: Equipment, whole: Whole) -> None:
+    """Do a whole resend in this process.
+
+    Raises:
+        GaplessError: whatever ends the work early; the receiver is told when it is a signal.
+    """
+    link = equipment.link
+    selection, progress, checkpoint, account = whole.selection, whole.progress, whole.checkpoint, whole.account
+    jobs: list[Job] = []
+    with ExitStack() as stack:
+        source = equipment.source(whole.connection)
+        stack.callback(source.close)
+        source.connect()
+        wishes = all_wishes(selection, source)
+        fix_bounds = checkpoint.append_bounds if checkpoint is not None else progress.bounds.__setitem__
+        jobs += planned_jobs(selection, wishes, source, progress, fix_bounds)
+        whole.view.begin(sum_of(jobs))
+        try:
+            if all(job.done for job in jobs):
+                return
+            equipment.say_starting()
+            keys = equipment.announced_keys()
+            if keys is not None:
+                keys.current()
+                account.keys_announced = keys.announced
+            work_through(
+                jobs,
+                selection,
+                source,
+                equipment.treatment,
+                equipment.transmitter(link),
+                keys=keys,
+                checkpoint=checkpoint,
+                stopping=equipment.stopping,
+                advanced=lambda: whole.view.advanced(lambda: (sum_of(jobs), link.stats.datagrams)),
+            )
+            account.keys_announced = keys.announced if keys is not None else 0
+            equipment.say_ended(None)
+        except BaseException as error:
+            equipment.say_ended(error)
+            raise
+        finally:
+            account.partitions = [job.account for job in jobs]
+            account.traffic = equipment.traffic(link)
+            whole.view.end(sum_of(jobs), link.stats.datagrams)
+
+
+def sum_of(jobs: Sequence[Job]) -> Totals:
+    """The account of `jobs` together."""
+    return sum((job.totals for job in jobs), Totals())
+
+
+def _now() -> datetime:
+    return datetime.now().astimezone()

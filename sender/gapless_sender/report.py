@@ -1,0 +1,225 @@
+"""Owns the final report: its JSON, its sentence and its exit code; pure, and must not know how the work was done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.exit_codes import ExitCode
+from gapless_sender.ledger import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, Totals, totals
+from gapless_sender.plan import Reason
+from gapless_sender.sharding import WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gapless_api.offsets import OffsetRanges
+    from gapless_sender.plan import PartitionPlan, Selection
+
+VERSION = 1
+_NAMED_RANGES = 3
+
+
+class Outcome(StrEnum):
+    """How a resend ended."""
+
+    DONE = "Done"
+    """Everything planned was sent (or filtered or filled)."""
+    NOTHING_TO_DO = "NothingToDo"
+    INCOMPLETE = "Incomplete"
+    """Finished, and something could not be sent; it is listed."""
+    STOPPED = "Stopped"
+    """By a signal; the checkpoint has the progress."""
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAccount:
+    """The account of one partition, ready for the report; small enough to hand over between processes."""
+
+    topic: str
+    partition: int
+    upstream_topic: str
+    upstream_partition: int
+    totals: Totals
+    ranges: dict[str, list[list[int]]]
+    """Ranges (inclusive) by what became of them."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The account as the report shows it."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "upstreamTopic": self.upstream_topic,
+            "upstreamPartition": self.upstream_partition,
+            **self.totals.as_json(),
+            "ranges": self.ranges,
+        }
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went over the link."""
+
+    datagrams: int = 0
+    payload_bytes: int = 0
+    system_calls: int = 0
+    refused: int = 0
+    retries: int = 0
+
+    def add(self, other: Traffic) -> None:
+        """Take in another process's part."""
+        for name in Traffic.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def as_json(self) -> dict[str, int]:
+        """The figures as the report names them."""
+        return {
+            "datagrams": self.datagrams,
+            "payloadBytes": self.payload_bytes,
+            "systemCalls": self.system_calls,
+            "refused": self.refused,
+            "retries": self.retries,
+        }
+
+
+@dataclass(slots=True)
+class Account:
+    """Everything that a resend did."""
+
+    partitions: list[PartitionAccount] = field(default_factory=list)
+    traffic: Traffic = field(default_factory=Traffic)
+    keys_announced: int = 0
+
+    @property
+    def totals(self) -> Totals:
+        """All partitions together."""
+        return sum((partition.totals for partition in self.partitions), Totals())
+
+    def unavailable(self) -> dict[str, int]:
+        """How many events could not be sent, by reason."""
+        counts = dict.fromkeys(map(str, Reason), 0)
+        for partition in self.partitions:
+            for reason in counts:
+                counts[reason] += sum(last - first + 1 for first, last in partition.ranges.get(reason, ()))
+        return {reason: count for reason, count in counts.items() if count}
+
+
+def account_of(plan: PartitionPlan, wanted_count: int, ledger: PartitionLedger) -> PartitionAccount:
+    """Sum up one partition."""
+    place = plan.place
+    kinds = {str(kind): ledger.ranges(kind) for kind in (FILTERED, FILLED, OUTSIDE, *Reason) if ledger.counts[kind]}
+    not_sent = ledger.ranges(NOT_ASKED_FOR)
+    for ranges in kinds.values():
+        not_sent |= ranges
+    dealt_with = plan.wanted.clip(0, ledger.cursor - 1) if ledger.cursor else not_sent
+    shown = {"sent": dealt_with - not_sent, **kinds}
+    return PartitionAccount(
+        place.topic,
+        place.partition,
+        place.upstream_topic,
+        place.upstream_partition,
+        totals(plan.wanted, wanted_count, ledger),
+        {kind: _listed(ranges) for kind, ranges in shown.items() if len(ranges)},
+    )
+
+
+def _listed(ranges: OffsetRanges) -> list[list[int]]:
+    return [[first, last] for first, last in ranges]
+
+
+def report(  # noqa: PLR0913 -- the parts of a report
+    *,
+    outcome: Outcome,
+    exit_code: int,
+    reason: str | None,
+    message: str,
+    selection: Selection | None,
+    bundle: dict[str, Any] | None,
+    account: Account,
+    started: str,
+    seconds: float,
+) -> dict[str, Any]:
+    """Put the report together; there is no `selection` when the work ended before one was made."""
+    sums = account.totals
+    shard = selection.shard if selection is not None else WHOLE
+    skipped = selection.skipped if selection is not None else ()
+    return {
+        "gaplessReport": VERSION,
+        "outcome": str(outcome),
+        "exitCode": int(exit_code),
+        "reason": reason,
+        "message": message,
+        "shard": shard.index,
+        "shards": shard.count,
+        "mode": str(selection.mode) if selection is not None else None,
+        "bundle": bundle,
+        "started": started,
+        "seconds": round(seconds, 3),
+        "eventsPerSecond": round((sums.sent + sums.filtered + sums.filled) / seconds, 1) if seconds > 0 else 0.0,
+        "ledger": sums.as_json(),
+        "unavailable": account.unavailable(),
+        "link": account.traffic.as_json(),
+        "keysAnnounced": account.keys_announced,
+        "skipped": [{"topic": entry.topic, "partition": entry.partition, "events": entry.events} for entry in skipped],
+        "partitions": [partition.as_json() for partition in account.partitions],
+    }
+
+
+def unavailable_ranges(account: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Every range that could not be sent, of the `partitions` of a report."""
+    for partition in account:
+        for reason in Reason:
+            for first, last in partition["ranges"].get(reason, ()):
+                yield {
+                    "topic": partition["topic"],
+                    "partition": partition["partition"],
+                    "first": first,
+                    "last": last,
+                    "reason": str(reason),
+                }
+
+
+def _first_unavailable(account: Account) -> str:
+    ranges = unavailable_ranges(partition.as_json() for partition in account.partitions)
+    first = list(islice(ranges, _NAMED_RANGES + 1))
+    shown = [
+        f"{entry['topic']}/{entry['partition']} {entry['first']}"
+        + (f"-{entry['last']}" if entry["last"] > entry["first"] else "")
+        for entry in first[:_NAMED_RANGES]
+    ]
+    return ", ".join(shown) + (", …" if len(first) > _NAMED_RANGES else "")
+
+
+def verdict_of(account: Account, *, began_complete: bool, listed: bool = True) -> tuple[Outcome, ExitCode, str]:
+    """How a resend ended that went through to its end, with the sentence that says so.
+
+    Args:
+        account: what it did.
+        began_complete: whether nothing was left to do when it began.
+        listed: whether there is a report that lists what could not be sent; else the sentence names the first ones.
+    """
+    sums = account.totals
+    if not sums.holds:  # pragma: no cover -- a defect of Gapless; better loud than wrong
+        raise AssertionError(f"the account does not add up: {sums}")
+    if sums.unavailable:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in account.unavailable().items())
+        done = "Nothing was left to send" if began_complete else f"Sent {sums.sent:,} of {sums.planned:,} events"
+        return (
+            Outcome.INCOMPLETE,
+            ExitCode.INCOMPLETE,
+            f"{done}; unavailable: {sums.unavailable:,} ({reasons}), "
+            + ("listed in the report." if listed else f"first {_first_unavailable(account)}; --report lists all."),
+        )
+    if began_complete:
+        return Outcome.NOTHING_TO_DO, ExitCode.DONE, "Nothing to do: the checkpoint says that everything has been sent."
+    if not sums.planned:
+        return Outcome.NOTHING_TO_DO, ExitCode.DONE, "Nothing to do: no event was chosen."
+    more = [f"{count:,} {name}" for name, count in (("filtered", sums.filtered), ("filled", sums.filled)) if count]
+    return (
+        Outcome.DONE,
+        ExitCode.DONE,
+        f"Sent {sums.sent:,} of {sums.planned:,} events{' (' + ', '.join(more) + ' as empty ones)' if more else ''}.",
+    )

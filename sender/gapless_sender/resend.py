@@ -1,0 +1,210 @@
+"""Owns one run of ``gapless resend``: puts the parts together, in one process or several, and sees to its end.
+
+Must not know how any part does its work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.errors import (
+    ConfigurationError,
+    GaplessError,
+    LocalStorageError,
+    StoppedError,
+    UndeliveredError,
+    verdict,
+)
+from gapless_api.exit_codes import ExitCode
+from gapless_api.files import write_whole
+from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files
+from gapless_sender.lazy_log import choose_log, log
+from gapless_sender.plan import select
+from gapless_sender.progress import ProgressView
+from gapless_sender.report import Account, Outcome, report, verdict_of
+from gapless_sender.report_line import short_report, write_report_line
+from gapless_sender.sharding import shard_of, with_own_files
+from gapless_sender.share import remembered_jobs
+from gapless_sender.stopping import Stopping
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless_api.settings import Resolved
+    from gapless_sender.plan import Selection
+    from gapless_sender.sharding import Shard
+
+
+def run(found: Resolved) -> int:
+    """Resend what the settings choose; print the sentence that says how it ended, and return the exit code.
+
+    Raises:
+        GaplessError: with the sentence for the user; the report, if one is asked for, has been written.
+    """
+    started, began = time.monotonic(), datetime.now(UTC)
+    _log_oddities(found)
+    account = Account()
+    selection: Selection | None = None
+    bundle: dict[str, Any] | None = None
+    values = found.values
+    report_path: Path | None = None
+    ending: tuple[Outcome, int, str]
+    problem: GaplessError | None = None
+    try:
+        shard = shard_of(values, os.environ)
+        values = with_own_files(values, shard)
+        report_path = _checked_report(values["report"])
+        selection, bundle = _selection(values, shard)
+        if values["plan"]:
+            from gapless_sender.estimate import show_plan  # noqa: PLC0415 -- only --plan needs it
+
+            return show_plan(values, selection, bundle)
+        began_complete = _work(values, selection, account)
+        ending = verdict_of(
+            account, began_complete=began_complete, listed=report_path is not None or values["reportLine"]
+        )
+    except GaplessError as error:
+        outcome = Outcome.STOPPED if isinstance(error, StoppedError) else Outcome.FAILED
+        ending = outcome, verdict(error).exit_code, str(error)
+        problem = error
+    outcome, exit_code, message = ending
+    made = report(
+        outcome=outcome,
+        exit_code=exit_code,
+        reason=verdict(problem).condition_reason if problem is not None else None,
+        message=message,
+        selection=selection,
+        bundle=bundle,
+        account=account,
+        started=began.isoformat(timespec="seconds"),
+        seconds=time.monotonic() - started,
+    )
+    if values["reportLine"]:
+        write_report_line(short_report(made))
+    _write_report(report_path, made)
+    if problem is not None:
+        raise problem
+    if exit_code != ExitCode.DONE:
+        raise UndeliveredError(message)
+    sys.stderr.write(f"{message}\n")
+    return exit_code
+
+
+def _work(values: dict[str, Any], selection: Selection, account: Account) -> bool:
+    """Do everything; afterwards `account` holds what was done, also when an error ends the work.
+
+    Returns:
+        Whether a checkpoint said beforehand that nothing is left.
+    """
+    from gapless_api.kafka_connection import connection_from  # noqa: PLC0415 -- slow to load
+    from gapless_sender.process import Equipment, Whole, work_alone  # noqa: PLC0415 -- slow to load
+
+    connection = connection_from(values, client_id="gapless-resend")
+    path: Path | None = values["checkpoint"]
+    stopping = Stopping(keeps_progress=path is not None)
+    stopping.listen()
+    with ExitStack() as stack:
+        equipment = Equipment.ready(values, stopping, selection.shard)
+        stack.callback(equipment.link.close)
+        if not selection.wishes and selection.all_partitions_of is None:
+            return False
+        progress, checkpoint = Progress(), None
+        if path is not None:
+            stack.enter_context(locked(path))
+            progress = load(path, selection.identity)
+            if progress.complete:
+                account.partitions = [job.account for job in remembered_jobs(selection, progress)]
+                return True
+            checkpoint = Checkpoint(path, selection.identity, progress)
+            stack.callback(checkpoint.close)
+            remove_shard_files(path)
+        view = ProgressView(
+            interval_seconds=values["progressInterval"],
+            statistics_seconds=values["logStatistics"],
+            sender_id=values["id"],
+            shard=selection.shard,
+        )
+        known = None if selection.all_partitions_of is not None else len(selection.wishes)
+        shards = values["parallelism"] if known is None else min(values["parallelism"], known)
+        whole = Whole(selection, connection, progress, checkpoint, view, account)
+        if shards > 1:
+            from gapless_sender.shards import work_in_shards  # noqa: PLC0415 -- only several processes need it
+
+            work_in_shards(equipment, whole, shards)
+        else:
+            work_alone(equipment, whole)
+        if checkpoint is not None:
+            progress.complete = True
+            checkpoint.rewrite()
+            remove_shard_files(checkpoint.path)
+        return False
+
+
+def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, dict[str, Any] | None]:
+    """What is to be resent, and the bundle as the report names it."""
+    file: Path | None = values["resendFileName"]
+    if file is None:
+        if values["verifyKey"] is not None:
+            raise ConfigurationError("verifyKey is given without a bundle; delete it, or give the bundle it is for.")
+        return select(values, None, shard=shard), None
+    from gapless_api.bundle import read_bundle  # noqa: PLC0415 -- slow to load
+    from gapless_api.bundle_form import canonical_sha256  # noqa: PLC0415
+
+    bundle = read_bundle(file, verification_key=values["verifyKey"])
+    digest = bundle.mark.sha256 if bundle.mark is not None else canonical_sha256(bundle.kind, bundle.results)
+    selection = select(values, bundle, bundle_digest=digest, shard=shard)
+    named = {
+        "file": str(file),
+        "type": str(bundle.kind),
+        "id": bundle.mark.id if bundle.mark is not None else None,
+        "sha256": digest,
+    }
+    if selection.skipped:
+        shown = ", ".join(f"{entry.topic}/{entry.partition}" for entry in selection.skipped[:20])
+        more = len(selection.skipped) - 20
+        log(
+            "warning",
+            "entries of the bundle are outside the partition window and skipped",
+            partitions=shown + (f" and {more} more" if more > 0 else ""),
+            window=str(selection.window),
+        )
+    return selection, named
+
+
+def _log_oddities(found: Resolved) -> None:
+    """Name, once, what was given and does not matter."""
+    choose_log(found.values["logLevel"], found.values["logFileName"])
+    if found.ignored:
+        log("info", "settings of other programs in the file have no effect here", **found.ignored)
+    if found.unknown_variables:
+        log("warning", "unknown environment variables have no effect", variables=", ".join(found.unknown_variables))
+    without_effect = [name for name in ("limit", "inputFilterTimeout") if name in found.sources]
+    if without_effect:
+        log("info", "settings are accepted and have no effect", settings=", ".join(without_effect))
+
+
+def _checked_report(path: Path | None) -> Path | None:
+    """Find out before anything is sent whether the report has a place at all."""
+    if path is not None and not os.access(path.parent, os.W_OK | os.X_OK):
+        raise LocalStorageError(
+            f"The report {path} cannot be written (its folder is missing or closed to us); give another place for it."
+        )
+    return path
+
+
+def _write_report(path: Path | None, made: dict[str, Any]) -> None:
+    if path is None:
+        return
+    content = json.dumps(made, indent=1).encode() + b"\n"
+    try:
+        write_whole(path, content, what="report")
+    except LocalStorageError:
+        sys.stderr.buffer.write(content)
+        sys.stderr.flush()
+        raise

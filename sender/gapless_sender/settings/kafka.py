@@ -1,0 +1,32 @@
+"""Owns the settings of how Kafka is read; must not know what they do."""
+
+from __future__ import annotations
+
+from gapless_api.kafka_settings import CONNECT_TIMEOUT, KAFKA_GROUP
+from gapless_api.settings import Setting, choice
+from gapless_sender.settings.values import positive_seconds
+
+KAFKA: tuple[Setting, ...] = (
+    Setting(
+        "isolationLevel",
+        "Which records of transactions are read; the live sender reads uncommitted ones, so their offsets went "
+        "over the link, too.",
+        parse=choice("read_uncommitted", "read_committed"),
+        default="read_uncommitted",
+        shown_default="read_uncommitted",
+        metavar="LEVEL",
+        own=True,
+        group=KAFKA_GROUP,
+    ),
+    CONNECT_TIMEOUT,
+    Setting(
+        "stallTimeout",
+        "Seconds without any record of Kafka after which the resend ends with exit code 3 and its progress saved.",
+        parse=positive_seconds,
+        default=60.0,
+        shown_default="60",
+        metavar="SECONDS",
+        own=True,
+        group=KAFKA_GROUP,
+    ),
+)

@@ -1,0 +1,81 @@
+"""Owns the settings of the way over the link; must not know what they do."""
+
+from __future__ import annotations
+
+from gapless_api.settings import Setting, boolean, integer
+from gapless_sender.settings.values import address, payload_size
+
+_GROUP = "The link"
+
+LINK: tuple[Setting, ...] = (
+    Setting(
+        "targetIP",
+        "Address or name of the receiver: IPv4, IPv6, broadcast or multicast.",
+        metavar="HOST",
+        required=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "targetPort",
+        "UDP port of the receiver.",
+        parse=integer(1, 65535),
+        metavar="PORT",
+        required=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "nic",
+        "Network interface to send from; nothing for the one the routing table gives.",
+        metavar="NAME",
+        group=_GROUP,
+    ),
+    Setting(
+        "sourceAddress",
+        "IP address to send from.",
+        parse=address,
+        metavar="IP",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "payloadSize",
+        "Largest UDP payload in bytes, 500 to 65459; auto or 0 for what the interface's MTU carries.",
+        parse=payload_size,
+        default=1400,
+        shown_default="1400",
+        metavar="BYTES|auto",
+        group=_GROUP,
+    ),
+    Setting(
+        "maxFragments",
+        "Events that need more datagrams than this are not sent but reported as TooLarge, because the receiver "
+        "would drop them.",
+        parse=integer(1, 65535),
+        default=4096,
+        shown_default="4096, the usual receiver's limit",
+        metavar="N",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "copies",
+        "How often every datagram is sent, against loss on the link; the receiver drops what it has.",
+        parse=integer(1, 100),
+        default=1,
+        shown_default="1",
+        metavar="N",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "statusPackets",
+        "Whether to send the status texts at start and end that the receiver writes to its internal topic.",
+        parse=boolean,
+        default=True,
+        shown_default="true",
+        metavar="true|false",
+        switch=True,
+        own=True,
+        group=_GROUP,
+    ),
+)

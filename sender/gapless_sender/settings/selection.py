@@ -1,0 +1,139 @@
+"""Owns the settings of what is to be resent; must not know what they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gapless_api.ids import MAX_PARTITION
+from gapless_api.settings import Setting, boolean, choice, integer
+from gapless_sender.settings.values import manual_offset, moment, partition, reasons, translations
+
+_GROUP = "What to resend"
+
+SELECTION: tuple[Setting, ...] = (
+    Setting(
+        "resendFileName",
+        "Bundle to resend, as written by 'gapless scan', 'gapless audit' or the peer's create.",
+        parse=Path,
+        metavar="FILE",
+        environment="RESULT_FILE_NAME",
+        aliases=("resultFileName", "bundle"),
+        group=_GROUP,
+    ),
+    Setting(
+        "topic",
+        "Topic for a resend by offsets or by time, as the receiving side names it, or as Kafka does on this side.",
+        group=_GROUP,
+    ),
+    Setting(
+        "partition",
+        "Partition as the receiving side numbers it; without it a time range covers all partitions.",
+        parse=partition,
+        metavar="N",
+        group=_GROUP,
+    ),
+    Setting(
+        "offsetFrom",
+        "First offset to resend, inclusive.",
+        parse=manual_offset,
+        metavar="OFFSET",
+        group=_GROUP,
+    ),
+    Setting(
+        "offsetTo",
+        "Last offset to resend, inclusive; -1 or nothing for all there is.",
+        parse=manual_offset,
+        metavar="OFFSET",
+        group=_GROUP,
+    ),
+    Setting(
+        "from",
+        "Oldest Kafka timestamp to resend, inclusive; with a bundle or offsets it narrows them.",
+        parse=moment,
+        metavar="TIME",
+        group=_GROUP,
+    ),
+    Setting(
+        "to",
+        "Newest Kafka timestamp to resend, inclusive; nothing for no end.",
+        parse=moment,
+        metavar="TIME",
+        group=_GROUP,
+    ),
+    Setting(
+        "partitionStartValue",
+        "What the live sender adds to this cluster's partition numbers.",
+        parse=integer(0, MAX_PARTITION),
+        default=0,
+        shown_default="0",
+        metavar="N",
+        group=_GROUP,
+    ),
+    Setting(
+        "partitionStopValue",
+        "How many partitions, from partitionStartValue up, belong to this cluster; 0 for all; entries of a bundle "
+        "outside are skipped and named.",
+        parse=integer(0, MAX_PARTITION),
+        default=0,
+        shown_default="0",
+        metavar="COUNT",
+        group=_GROUP,
+    ),
+    Setting(
+        "topicTranslations",
+        "The live sender's JSON object of upstream topic to topic on the wire; Kafka is read under the upstream name.",
+        parse=translations,
+        default={},
+        metavar="JSON",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "unavailable",
+        "What to do about offsets that Kafka no longer has: report them, or fill them with empty events, which "
+        "the receiving side's detector counts as seen.",
+        parse=choice("report", "fill"),
+        default="report",
+        shown_default="report",
+        metavar="report|fill",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "fill",
+        "Reasons that unavailable=fill may close, out of NonExistent (compacted, transaction marker), Expired "
+        "(deleted by retention) and TooLarge.",
+        parse=reasons,
+        default=("NonExistent",),
+        shown_default="NonExistent",
+        metavar="REASON,…",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "plan",
+        "Show what would be sent (events, bytes, time, what is unavailable) and send nothing at all.",
+        parse=boolean,
+        default=False,
+        metavar="true|false",
+        switch=True,
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "limit",
+        "Accepted for the peer's files and without effect, as there: the bundle's own type decides.",
+        parse=choice("all", "first"),
+        default="all",
+        metavar="all|first",
+        group=_GROUP,
+    ),
+    Setting(
+        "verifyKey",
+        "Ed25519 public key (PEM); a bundle without a valid signature of it is refused.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group=_GROUP,
+    ),
+)

@@ -1,0 +1,153 @@
+"""Owns how texts of ``gapless resend``'s settings become values; must not know which setting has which form.
+
+Each function raises ValueError with the end of the sentence "it must be …".
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
+from gapless_api.settings import choice, integer
+from gapless_sender.network import LEAST_PAYLOAD_SIZE, MOST_PAYLOAD_SIZE
+from gapless_sender.sharding import FileOrFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FILLABLE = ("NonExistent", "Expired", "TooLarge")
+"""Reasons that ``fill`` may name; what is not written yet is never filled, because it will come."""
+
+
+def payload_size(text: str) -> int:
+    """Read the datagram size in bytes; 0 stands for "by the MTU of the network interface"."""
+    wanted = f"auto, or a whole number from {LEAST_PAYLOAD_SIZE} to {MOST_PAYLOAD_SIZE}"
+    if text.lower() in {"auto", "0"}:
+        return 0
+    try:
+        size = int(text)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if not LEAST_PAYLOAD_SIZE <= size <= MOST_PAYLOAD_SIZE:
+        raise ValueError(wanted)
+    return size
+
+
+def rate(text: str) -> float:
+    """Read a rate; zero and anything below (the peer writes -1) stand for no limit, which is 0.0."""
+    try:
+        found = float(text)
+    except ValueError:
+        raise ValueError("a number such as 5000 or 0.5; 0 or less for no limit") from None
+    if found != found or found in {float("inf"), float("-inf")}:  # noqa: PLR0124 -- NaN alone differs from itself
+        raise ValueError("a finite number; 0 or less for no limit")
+    return max(found, 0.0)
+
+
+def bit_rate(text: str) -> float:
+    """Read bits per second, with an optional k, M or G (powers of 1,000)."""
+    factors = {"k": 1e3, "m": 1e6, "g": 1e9}
+    found = re.fullmatch(r"(-?[0-9.]+)\s*([kKmMgG]?)", text)
+    if found is None:
+        raise ValueError("a number of bits per second such as 8000000, 800k or 8M; 0 for no limit")
+    return rate(found[1]) * factors.get(found[2].lower(), 1)
+
+
+def moment(text: str) -> int:
+    """Read an RFC 3339 time as milliseconds since 1970, the unit of Kafka's timestamps.
+
+    Finer fractions are cut off, because Kafka has no finer timestamps.
+    """
+    wanted = "a time as RFC 3339 writes it, such as 2026-11-20T10:00:00Z or 2026-11-20T11:00:00+01:00"
+    if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", text) is None:
+        raise ValueError(wanted)
+    try:
+        found = datetime.fromisoformat(text.upper())
+        return (found - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        raise ValueError(wanted) from None
+
+
+def translations(text: str) -> dict[str, str]:
+    """Read the live sender's JSON object of upstream topic -> topic on the wire, and make sure it can be reversed."""
+    wanted = 'a JSON object of upstream topic to topic on the wire, such as {"events":"transfer"}'
+    try:
+        pairs = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        raise ValueError(wanted) from None
+    if not isinstance(pairs, list) or not text.lstrip().startswith("{"):
+        raise ValueError(wanted)
+    found: dict[str, str] = {}
+    for upstream, wire in pairs:
+        if not isinstance(wire, str) or not upstream or not wire:
+            raise ValueError(wanted)
+        for other, its_wire in found.items():
+            if its_wire == wire:
+                raise ValueError(
+                    f"reversible, but {other} and {upstream} both become {wire}, so that nobody can tell which of the "
+                    f"two an event of {wire} came from; resend them one by one with one translation each"
+                )
+        found[upstream] = wire
+    return found
+
+
+def positive_seconds(text: str) -> float:
+    """Read a duration in seconds, more than nothing."""
+    try:
+        found = float(text)
+    except ValueError:
+        raise ValueError("a number of seconds above 0") from None
+    if not 0 < found < 1e9:
+        raise ValueError("a number of seconds above 0")
+    return found
+
+
+def seconds(text: str) -> float:
+    """Read a duration in seconds, 0 for none."""
+    try:
+        return 0.0 if float(text) == 0 else positive_seconds(text)
+    except ValueError:
+        raise ValueError("a number of seconds, 0 or more") from None
+
+
+def reasons(text: str) -> tuple[str, ...]:
+    """Read the reasons that may be filled."""
+    one = choice(*FILLABLE)
+    try:
+        return tuple(dict.fromkeys(one(word.strip()) for word in text.split(",") if word.strip()))
+    except ValueError:
+        raise ValueError("a list of " + ", ".join(FILLABLE)) from None
+
+
+def file_or_folder(text: str) -> FileOrFolder:
+    """Read a path; one that ends with a slash is a folder even if there is none yet."""
+    return FileOrFolder(Path(text), text.endswith("/"))
+
+
+def _offset(least: int) -> Callable[[str], int]:
+    return integer(least, MAX_OFFSET)
+
+
+def partition(text: str) -> int | None:
+    """The peer's -1 stands for all partitions."""
+    number = integer(-1, MAX_PARTITION)(text)
+    return None if number < 0 else number
+
+
+def manual_offset(text: str) -> int | None:
+    """The peer's -1 stands for "not given" or, as the end, for "to the end of the partition"."""
+    number = _offset(-1)(text)
+    return None if number < 0 else number
+
+
+def address(text: str) -> str:
+    """Read an IP address."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError("an IP address of this machine") from None

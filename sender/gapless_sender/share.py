@@ -1,0 +1,173 @@
+"""Owns the work of one process: its partitions, one after the other, from Kafka to the link.
+
+Must not know whether other processes work beside it, nor how the whole is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gapless_api.errors import ConfigurationError
+from gapless_sender.ledger import PartitionLedger, Step, Totals, totals
+from gapless_sender.plan import plan_partition, wishes_of_all
+from gapless_sender.replay import PartitionReplay, Transmitter
+from gapless_sender.report import PartitionAccount, account_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gapless_sender.checkpoint import Checkpoint, Progress
+    from gapless_sender.plan import PartitionPlan, Selection, Wish
+    from gapless_sender.replay import Keys, Treatment
+    from gapless_sender.source import KafkaSource
+    from gapless_sender.stopping import Stopping
+
+
+@dataclass(slots=True)
+class Job:
+    """One partition to be done."""
+
+    plan: PartitionPlan
+    wanted_count: int
+    ledger: PartitionLedger
+
+    @property
+    def totals(self) -> Totals:
+        """Its account so far."""
+        return totals(self.plan.wanted, self.wanted_count, self.ledger)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.plan.wanted.index_reaching(self.ledger.cursor) == len(self.plan.wanted)
+
+    @property
+    def account(self) -> PartitionAccount:
+        """Its account, with all ranges."""
+        return account_of(self.plan, self.wanted_count, self.ledger)
+
+
+def planned_jobs(
+    selection: Selection,
+    wishes: Sequence[Wish],
+    source: KafkaSource,
+    progress: Progress,
+    fix_bounds: Callable[[tuple[str, int], tuple[int, int]], None],
+) -> list[Job]:
+    """Ask Kafka what must be known before anything is sent, for every partition.
+
+    Args:
+        selection: what the user asks for.
+        wishes: the part of it that is this process's.
+        source: connected.
+        progress: what was done before; its bounds are kept, so that a resumed open range has the same end.
+        fix_bounds: called for each new bound.
+
+    Raises:
+        ConfigurationError: a topic or partition does not exist, or the checkpoint does not fit.
+        SourceUnreachableError: Kafka does not answer or denies access.
+    """
+    jobs = []
+    counts: dict[str, int] = {}
+    for wish in wishes:
+        place = wish.place
+        if place.upstream_partition >= counts.get(place.upstream_topic, 0):
+            counts[place.upstream_topic] = source.check(place)
+        key = (place.topic, place.partition)
+        first, end = 0, 0
+        if wish.by_time or wish.open_from is not None:
+            if key not in progress.bounds:
+                first, end = _bounds(selection, wish, source)
+                fix_bounds(key, (first, end))
+            first, end = progress.bounds.get(key, (first, end))
+        jobs.append(_job(wish, (first, end), progress))
+    return jobs
+
+
+def remembered_jobs(selection: Selection, progress: Progress) -> list[Job]:
+    """The partitions of a finished resend, by its checkpoint alone."""
+    wishes = selection.wishes
+    if selection.all_partitions_of is not None:
+        last = max((selection.window.to_upstream(partition) for _, partition in progress.bounds), default=-1)
+        wishes = wishes_of_all(selection, last + 1)
+    jobs = []
+    for wish in wishes:
+        key = (wish.place.topic, wish.place.partition)
+        first, end = progress.bounds.get(key, (0, 0))
+        jobs.append(_job(wish, (first, end), progress))
+    return jobs
+
+
+def _job(wish: Wish, bounds: tuple[int, int], progress: Progress) -> Job:
+    """Put together what is wanted of a partition and what was done of it. Raises ConfigurationError."""
+    first, end = bounds
+    plan = plan_partition(wish, end=end, first_in_time=first if wish.by_time else None)
+    ledger = progress.ledger((wish.place.topic, wish.place.partition))
+    behind = plan.wanted.clip(0, ledger.cursor - 1).count if ledger.cursor > 0 else 0
+    if ledger.accounted != behind:
+        raise ConfigurationError(
+            f"The checkpoint was altered or is of other work: it accounts for {ledger.accounted} offsets of "
+            f"{wish.place} where {behind} were wanted; give another path, or delete the file to begin anew."
+        )
+    return Job(plan, plan.wanted.count, ledger)
+
+
+def _bounds(selection: Selection, wish: Wish, source: KafkaSource) -> tuple[int, int]:
+    low, high = source.watermarks(wish.place)
+    if wish.open_from is not None:
+        return wish.open_from, high
+    if selection.first_timestamp_ms is None:
+        return low, high
+    return source.first_offset_since(wish.place, selection.first_timestamp_ms, high), high
+
+
+def all_wishes(selection: Selection, source: KafkaSource) -> tuple[Wish, ...]:
+    """The selection's wishes; for a time range over a whole topic, one for each partition that Kafka has."""
+    if selection.all_partitions_of is None:
+        return selection.wishes
+    return wishes_of_all(selection, source.partition_count(selection.all_partitions_of.upstream_topic))
+
+
+def work_through(  # noqa: PLR0913 -- the parts of the pipeline
+    jobs: Sequence[Job],
+    selection: Selection,
+    source: KafkaSource,
+    treatment: Treatment,
+    transmitter: Transmitter,
+    *,
+    keys: Keys | None,
+    checkpoint: Checkpoint | None,
+    stopping: Stopping,
+    advanced: Callable[[], None],
+) -> None:
+    """Do `jobs` in order; `advanced` is called after each batch.
+
+    Raises:
+        SourceUnreachableError, LinkError, LocalStorageError, StoppedError: the accounts hold what was done.
+    """
+    for job in jobs:
+        if job.done:
+            continue
+        place = job.plan.place
+
+        def settled(step: Step, key: tuple[str, int] = (place.topic, place.partition)) -> None:
+            if checkpoint is not None:
+                checkpoint.append([(key, step)])
+            stopping.in_batch = False
+            advanced()
+            stopping.check()
+
+        source.most_events = min(transmitter.batch_events, 1000)
+        source.most_bytes = min(transmitter.batch_bytes, 4 * 1024 * 1024)
+        source.most_hole_offsets = dict.fromkeys(treatment.fill, transmitter.batch_events)
+        replay = PartitionReplay(job.plan, job.ledger, treatment, transmitter, keys=keys, settled=settled)
+        replay.run(
+            source.read(
+                job.plan,
+                job.ledger.cursor,
+                first_ms=selection.first_timestamp_ms,
+                last_ms=selection.last_timestamp_ms,
+            )
+        )
+        advanced()

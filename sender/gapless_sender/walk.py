@@ -1,0 +1,172 @@
+"""Owns the cursor through the wanted offsets of a partition: picks them from what was read, tells what is missing.
+
+Must not know Kafka's client, only the messages that it hands over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from gapless_sender.plan import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from confluent_kafka import Message
+
+    from gapless_api.offsets import OffsetRanges
+
+_HOLES_AT_ONCE = 20_000
+
+
+class Chunk(NamedTuple):
+    """What one step through a partition found; everything wanted below `upto` is now known."""
+
+    offsets: list[int]
+    values: list[bytes]
+    """One for each offset; a null value is empty, as the live sender sends it."""
+    holes: list[tuple[int, int, Reason]]
+    """Wanted offsets (first and last, inclusive) that cannot be read."""
+    outside: list[tuple[int, int]]
+    """Wanted offsets whose record is outside the time range."""
+    upto: int
+
+
+class Walk:
+    """The cursor through the wanted ranges: takes what was read and tells what was stepped over; knows no Kafka."""
+
+    def __init__(
+        self,
+        wanted: OffsetRanges,
+        cursor: int,
+        first_ms: int | None,
+        last_ms: int | None,
+        most_hole_offsets: Mapping[Reason, int] | None = None,
+    ) -> None:
+        """Each chunk has at most so many holes of a reason as `most_hole_offsets` says; nothing for any number."""
+        self._most_hole_offsets = most_hole_offsets or {}
+        self._wanted = wanted
+        self._index = wanted.index_reaching(cursor)
+        self._cursor = cursor
+        self._limits_time = first_ms is not None or last_ms is not None
+        self._first_ms = first_ms if first_ms is not None else -(2**63)
+        self._last_ms = last_ms if last_ms is not None else 2**63
+
+    @property
+    def done(self) -> bool:
+        """Whether every wanted offset is behind us."""
+        return self._index >= len(self._wanted)
+
+    @property
+    def target(self) -> int:
+        """The next wanted offset. Raises IndexError when there is none."""
+        return max(self._wanted[self._index].first, self._cursor) if not self.done else 2**63
+
+    def reach(self, position: int, most_between: int, enough: int) -> int:
+        """The last wanted offset that can be read from `position` on without a hole of more than `most_between`.
+
+        It looks no further than `enough` offsets.
+        """
+        index = self._index
+        last = self._wanted[index].last
+        while last - position < enough and index + 1 < len(self._wanted):
+            following = self._wanted[index + 1]
+            if following.first - last - 1 > most_between:
+                break
+            last = following.last
+            index += 1
+        return last
+
+    def pass_over(self, last: int | None, reason: Reason) -> Iterator[Chunk]:
+        """Everything still wanted up to `last` (inclusive; ``None`` for all) is not there."""
+        holes: list[tuple[int, int, Reason]] = []
+        most = self._most_hole_offsets.get(reason, 2**63)
+        room = most
+        while not self.done:
+            first = self.target
+            if last is not None and first > last:
+                break
+            whole = self._wanted[self._index].last
+            upto = min(whole if last is None else min(whole, last), first + room - 1)
+            holes.append((first, upto, reason))
+            room -= upto - first + 1
+            self._advance(upto, whole)
+            if len(holes) >= _HOLES_AT_ONCE or not room:
+                yield Chunk([], [], holes, [], self._cursor)
+                holes, room = [], most
+        if holes:
+            yield Chunk([], [], holes, [], self._cursor)
+
+    def take(self, records: list[Message]) -> Iterator[Chunk]:
+        """Pick what is wanted out of `records`, which follow each other in the partition."""
+        first_read, last_read = records[0].offset(), records[-1].offset()
+        if self.done or self.target > last_read:
+            return
+        most_between = self._most_hole_offsets.get(Reason.NON_EXISTENT, 2**63)
+        if first_read - self.target > most_between:
+            yield from self.pass_over(first_read - 1, Reason.NON_EXISTENT)
+        if last_read - first_read + 1 == len(records):
+            yield self._pick(records, None)
+            return
+        numbers = [record.offset() for record in records]
+        start = 0
+        for index in range(1, len(numbers)):
+            if numbers[index] - numbers[index - 1] > most_between:
+                yield self._pick(records[start:index], numbers[start:index])
+                yield from self.pass_over(numbers[index] - 1, Reason.NON_EXISTENT)
+                start = index
+        yield self._pick(records[start:], numbers[start:])
+
+    def _pick(self, records: list[Message], numbers: list[int] | None) -> Chunk:
+        """Pick out of `records`, whose offsets are `numbers`; ``None`` if there is no hole between them."""
+        first_read, last_read = records[0].offset(), records[-1].offset()
+        offsets: list[int] = []
+        picked: list[Message] = []
+        holes: list[tuple[int, int, Reason]] = []
+        while not self.done:
+            first = self.target
+            if first > last_read:
+                break
+            whole = self._wanted[self._index].last
+            last = min(whole, last_read)
+            if numbers is None:
+                if first < first_read:
+                    holes.append((first, min(last, first_read - 1), Reason.NON_EXISTENT))
+                start = max(first, first_read)
+                if start <= last:
+                    picked += records[start - first_read : last - first_read + 1]
+                    offsets += range(start, last + 1)
+            else:
+                low, high = bisect_left(numbers, first), bisect_right(numbers, last)
+                found = numbers[low:high]
+                picked += records[low:high]
+                offsets += found
+                _stepped_over(first, last, found, holes)
+            self._advance(last, whole)
+        outside: list[tuple[int, int]] = []
+        if self._limits_time and picked:
+            kept = [self._first_ms <= record.timestamp()[1] <= self._last_ms for record in picked]
+            outside = [(offset, offset) for offset, keep in zip(offsets, kept, strict=True) if not keep]
+            offsets = [offset for offset, keep in zip(offsets, kept, strict=True) if keep]
+            picked = [record for record, keep in zip(picked, kept, strict=True) if keep]
+        values = [record.value() for record in picked]
+        if None in values:
+            values = [value or b"" for value in values]
+        return Chunk(offsets, values, holes, outside, self._cursor)
+
+    def _advance(self, last: int, whole: int) -> None:
+        self._cursor = last + 1
+        if last >= whole:
+            self._index += 1
+
+
+def _stepped_over(first: int, last: int, found: list[int], holes: list[tuple[int, int, Reason]]) -> None:
+    """Add to `holes` what of `first` to `last` is not among `found` (ascending)."""
+    expected = first
+    for offset in found:
+        if offset > expected:
+            holes.append((expected, offset - 1, Reason.NON_EXISTENT))
+        expected = offset + 1
+    if expected <= last:
+        holes.append((expected, last, Reason.NON_EXISTENT))

@@ -1,0 +1,77 @@
+"""Owns the commands ``gapless scan``, ``create`` and ``audit``, from settings to a job; must not know how one works."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gapless_api.cli import command_with, resolved, with_settings
+from gapless_spark.settings import AUDIT, CREATE, SCAN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_WIDE = {"max_content_width": 110}
+
+
+@click.command(cls=command_with(SCAN), context_settings=_WIDE)
+@with_settings(SCAN)
+def scan(file: Path | None, **options: str | None) -> int:
+    """Read the gaps topic of a gap detector and write a bundle of what is missing.
+
+    The bundle goes to the sending side, where gapless resend sends those events again. Both forms of gap records are
+    read, the latest of each window counts. FILE holds settings as key=value lines; files of the peer's create are
+    understood.
+
+    \b
+      gapless scan --bootstrap-servers=kafka:9092 --topic=gaps --resend-file-name=bundle.json
+
+    The detector reports no loss at the end of a window and no lost window: gapless audit finds those.
+
+    Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration or
+    no such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 130/143
+    stopped by a signal with nothing written.
+    """  # noqa: D301 -- click's own paragraph mark
+    settings = resolved(SCAN, file, options)
+    from gapless_spark.scan import run  # noqa: PLC0415 -- Spark and Kafka's client load only when needed
+
+    return run(settings)
+
+
+@click.command(cls=command_with(CREATE), context_settings=_WIDE)
+@with_settings(CREATE)
+def create(file: Path | None, **options: str | None) -> int:
+    """Do what gapless scan does, with the settings of the peer's create and no others.
+
+    For scripts that called create: change the program's name.
+
+    \b
+      gapless create create.properties --limit=first --resendFileName=bundle.json
+    """  # noqa: D301
+    settings = resolved(CREATE, file, options)
+    from gapless_spark.scan import run  # noqa: PLC0415
+
+    return run(settings, command="create")
+
+
+@click.command(cls=command_with(AUDIT), context_settings=_WIDE)
+@with_settings(AUDIT)
+def audit(file: Path | None, **options: str | None) -> int:
+    """Read the received events themselves and write a bundle of what is really missing.
+
+    Needs no gap detector: the key of a received event is its topic_partition_offset, so what is missing follows from
+    the keys. Say with --expect what should be there; else a partition is expected from the lowest to the highest offset
+    seen, and losses before, behind and of whole partitions cannot show.
+
+    \b
+      gapless audit --bootstrap-servers=kafka:9092 --topics=transfer --resend-file-name=bundle.json
+      gapless audit … --expect transfer:0:0-999999 --expect transfer:1:0-870112
+
+    Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration or
+    no such topic, 3 Kafka unreachable or stalled, 130/143 stopped by a signal with nothing written.
+    """  # noqa: D301
+    settings = resolved(AUDIT, file, options)
+    from gapless_spark.audit import run  # noqa: PLC0415
+
+    return run(settings)

@@ -1,0 +1,213 @@
+"""Owns what the commands share: settings in, one look at Kafka, the job, then bundle, report, table and exit code.
+
+Must not know what a job computes. Nothing is written before the job has finished, except a report of why it did not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.bundle import BundleKind, write_bundle
+from gapless_api.bundle_signature import load_signer
+from gapless_api.errors import GaplessError, LocalStorageError, StoppedError
+from gapless_api.files import write_whole
+from gapless_api.kafka_connection import KafkaConnection, connection_from
+from gapless_api.log import configure_logging
+from gapless_spark.bundle_place import BundlePlace
+from gapless_spark.kafka_source import Cut, failure_of_kafka, look, records
+from gapless_spark.outcome import Conclusion, exit_code_of, outcome_of
+from gapless_spark.result_log import write_result
+from gapless_spark.session import Engine, failure_of_machine, session
+from gapless_spark.tables import show_results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from gapless_api.bundle import BundleMark
+    from gapless_api.settings import Resolved
+
+_SHORT_WORK_OFFSETS = 200_000
+"""Up to here a job is over before Java's second compiler would pay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a command reads and what it makes of it."""
+
+    command: str
+    topics: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Of Spark's Kafka source."""
+    find: Callable[[DataFrame | None, Cut], Conclusion]
+    """Gets no DataFrame when the topics are empty, which spares the start of Spark."""
+
+
+def run(job: Job, settings: Resolved) -> int:
+    """Run `job` and return the exit code.
+
+    Raises:
+        GaplessError: the job did not finish, or some records could not be read; the report, if asked for, says so too.
+    """
+    values = settings.values
+    configure_logging(values["logLevel"], values["logFileName"])
+    _say_what_is_ignored(settings)
+    started = time.monotonic()
+    created = datetime.now(UTC)
+    head: dict[str, Any] = {
+        "command": job.command,
+        "created": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "topics": list(job.topics),
+    }
+    with BundlePlace(values) as place:
+        try:
+            with _stopped_by_signals():
+                _check_outputs(values, place)
+                connection = connection_from(values, client_id=f"gapless-{job.command}")
+                cut = look(connection, job.topics, timeout_seconds=values["connectTimeout"])
+                head["cluster_id"] = cut.cluster_id
+                head["read"] = [_read(topic) for topic in cut.topics]
+                conclusion = _find(job, connection, cut, values)
+                mark = _write_bundle(job, conclusion, cut, values, created, place.file)
+                place.deliver()
+        except GaplessError as error:
+            tail = {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "message": str(error)}
+            failed = {**head, **tail, "seconds": _since(started)}
+            if values["resultLines"]:
+                write_result(failed)
+            _write_report(values["report"], failed)
+            raise
+        unread = conclusion.error()
+        report = {
+            **head,
+            "outcome": conclusion.outcome,
+            "exit_code": exit_code_of(unread),
+            "message": conclusion.sentence,
+            "missing": conclusion.missing,
+            **conclusion.details,
+            "partitions": conclusion.partitions,
+            "bundle": {"file": place.name, "id": mark.id, "sha256": mark.sha256, "missing": mark.missing},
+            "seconds": _since(started),
+        }
+        if values["resultLines"]:
+            write_result(report, place.file, most_bundle_bytes=values["resultBundleLimit"])
+    _write_report(values["report"], report)
+    needs_stdout = values["resendFileName"] is None or values["resultLines"]
+    show_results(conclusion, sys.stderr if needs_stdout else sys.stdout, with_sentence=unread is None)
+    _log().info(job.command, outcome=conclusion.outcome, missing=conclusion.missing, seconds=_since(started))
+    if unread is not None:
+        raise unread
+    return exit_code_of(None)
+
+
+def _find(job: Job, connection: KafkaConnection, cut: Cut, values: dict[str, Any]) -> Conclusion:
+    if cut.offsets == 0:
+        return job.find(None, cut)
+    engine = Engine(
+        f"gapless {job.command}",
+        values["master"],
+        values["driverMemory"],
+        short=cut.offsets <= _SHORT_WORK_OFFSETS,
+    )
+    parallelism = values["parallelism"] or os.cpu_count() or 2
+    _log().info("reading", topics=[topic.topic for topic in cut.topics], offsets=cut.offsets)
+    from py4j.protocol import Py4JError  # noqa: PLC0415 -- empty topics need no Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    with session(engine) as spark:
+        try:
+            return job.find(records(spark, connection, cut, job.columns, parallelism=parallelism), cut)
+        except (PySparkException, Py4JError) as error:
+            said = str(error)  # while Java still runs: the text is fetched from there
+            meant = failure_of_kafka(said, connection) or failure_of_machine(said, engine)
+            if meant is None:
+                raise RuntimeError(f"Spark failed: {said}") from None
+            _log().debug("spark", error=said)
+            raise meant from None
+
+
+def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
+    job: Job, conclusion: Conclusion, cut: Cut, values: dict[str, Any], created: datetime, file: Path | None
+) -> BundleMark:
+    source = {"command": f"gapless {job.command}", "topics": ",".join(job.topics), "cluster": cut.cluster_id}
+    if values["sourceName"]:
+        source["name"] = values["sourceName"]
+    return write_bundle(
+        file,
+        BundleKind(values["limit"]),
+        conclusion.results,
+        created=created,
+        source=source,
+        signing_key=values["signingKey"],
+    )
+
+
+def _check_outputs(values: dict[str, Any], place: BundlePlace) -> None:
+    """Find out before the work what would spoil its result."""
+    place.check()
+    for what, path in (("bundle", place.file), ("report", values["report"])):
+        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
+            problem = "it is a folder" if path.is_dir() else f"{path.parent} is no folder that this user may write to"
+            raise LocalStorageError(f"The {what} {path} cannot be written ({problem}); give another place for it.")
+    if values["signingKey"] is not None:
+        load_signer(values["signingKey"])
+
+
+def _write_report(path: Path | None, report: dict[str, Any]) -> None:
+    if path is not None:
+        write_whole(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
+
+
+def _read(topic: Any) -> dict[str, Any]:
+    return {
+        "topic": topic.topic,
+        "partitions": len(topic.end_offsets),
+        "offsets": topic.offsets,
+        "uncommitted": topic.uncommitted,
+    }
+
+
+def _since(started: float) -> float:
+    return round(time.monotonic() - started, 3)
+
+
+def _say_what_is_ignored(settings: Resolved) -> None:
+    if settings.ignored:
+        _log().info("settings of other programs are passed over", settings=settings.ignored)
+    if settings.unknown_variables:
+        _log().warning("environment variables mean nothing here", variables=settings.unknown_variables)
+
+
+def _log() -> Any:
+    import structlog  # noqa: PLC0415 -- slow to import
+
+    return structlog.get_logger()
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGINT into StoppedError. Nothing is half-written then, and Java ends with us."""
+
+    def stop(*_: object) -> None:
+        raise StoppedError("Stopped by SIGTERM; nothing was written.", by_terminal=False)
+
+    previous: Any = None
+    with contextlib.suppress(ValueError):  # not the main thread: whoever runs us there handles signals
+        previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise StoppedError("Stopped by SIGINT; nothing was written.", by_terminal=True) from None
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGTERM, previous)

@@ -1,0 +1,286 @@
+"""Owns how the jobs read Kafka: a look at the topics before Spark starts, and the same cut of them as a DataFrame.
+
+Must not know what the records mean. The look is taken with librdkafka, because it answers in milliseconds and tells
+apart what Java's client mixes up: unreachable, refused, missing, denied.
+
+Both read committed records only. The gap detector writes in transactions, and what it takes back after a crash it
+writes again; the peer's reader takes also what was taken back. The end of a cut is the last stable offset, so that a
+transaction that is open, or was left open by a dead program, delays nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from gapless_api.errors import ConfigurationError, GaplessError, SourceStalledError, SourceUnreachableError
+from gapless_spark.outcome import TopicMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from gapless_api.kafka_connection import KafkaConnection
+
+_STALLED_AFTER_MILLISECONDS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCut:
+    """What of a topic is read: everything up to a moment."""
+
+    topic: str
+    first_offsets: tuple[int, ...]
+    """By partition: the lowest offset that was there at that moment."""
+    end_offsets: tuple[int, ...]
+    """By partition: one more than the highest offset that is read."""
+    uncommitted: int
+    """How many offsets behind the ends belong to transactions that are still open."""
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets the cut spans; there are not more records than that."""
+        return sum(self.end_offsets) - sum(self.first_offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is read, of all topics."""
+
+    cluster_id: str
+    topics: tuple[TopicCut, ...]
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets all topics span together."""
+        return sum(topic.offsets for topic in self.topics)
+
+
+class _TryAgainError(Exception):
+    """Kafka is busy with itself, such as with the choice of a leader."""
+
+
+def look(connection: KafkaConnection, topics: Sequence[str], *, timeout_seconds: float) -> Cut:
+    """Find the topics and how far they reach. Creates no topic, whatever the brokers' settings.
+
+    Raises:
+        SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+        TopicMissingError: a topic does not exist.
+    """
+    asking = _Asking(connection, timeout_seconds)
+    while True:
+        try:
+            return asking.cut(topics)
+        except _TryAgainError:
+            if asking.late:
+                raise asking.unreachable() from None
+            time.sleep(0.2)
+
+
+class _Asking:
+    """One client that asks until a deadline, and what it has heard meanwhile."""
+
+    def __init__(self, connection: KafkaConnection, timeout_seconds: float) -> None:
+        self._connection = connection
+        self._timeout = timeout_seconds
+        self._deadline = time.monotonic() + timeout_seconds
+        self._complaints: list[KafkaError] = []
+        self._admin = AdminClient(
+            {**connection.librdkafka_options(), "error_cb": self._complaints.append, "log_level": 0}
+        )
+
+    @property
+    def late(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    def cut(self, topics: Sequence[str]) -> Cut:
+        cluster = self._admin.describe_cluster(request_timeout=self._timeout)
+        partitions = self._partitions(topics)
+        first = self._offsets(partitions, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
+        end = self._offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+        high = self._offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+        return Cut(
+            self._answer(cluster, "the cluster").cluster_id or "",
+            tuple(
+                TopicCut(topic, first[topic], end[topic], sum(high[topic]) - sum(end[topic])) for topic in partitions
+            ),
+        )
+
+    def _partitions(self, topics: Sequence[str]) -> dict[str, int]:
+        described = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout)
+        return {topic: len(self._answer(described[topic], f"the topic {topic}").partitions) for topic in topics}
+
+    def _offsets(
+        self, partitions: Mapping[str, int], spec: OffsetSpec, isolation: IsolationLevel
+    ) -> dict[str, tuple[int, ...]]:
+        everywhere = [TopicPartition(topic, number) for topic in partitions for number in range(partitions[topic])]
+        asked = self._admin.list_offsets(
+            dict.fromkeys(everywhere, spec), isolation_level=isolation, request_timeout=self._timeout
+        )
+        found: dict[str, list[int]] = {topic: [] for topic in partitions}
+        for place in everywhere:
+            found[place.topic].append(self._answer(asked[place], f"the topic {place.topic}").offset)
+        return {topic: tuple(offsets) for topic, offsets in found.items()}
+
+    def _answer(self, future: Any, what: str) -> Any:
+        """Wait for a result, and end early when Kafka says that trying again is useless."""
+        while True:
+            try:
+                return future.result(timeout=0.1)
+            except FutureTimeoutError:
+                self._admin.poll(0)
+                refusal = next((error for error in self._complaints if error.name() in _REFUSALS), None)
+                if refusal is not None:
+                    raise self._refused(refusal) from None
+                if time.monotonic() > self._deadline + 1:
+                    raise self.unreachable() from None
+            except KafkaException as error:
+                self._admin.poll(0)
+                raise self._meaning(error.args[0], what) from None
+
+    def _meaning(self, error: KafkaError, what: str) -> Exception:
+        name, servers = error.name(), self._connection.bootstrap_servers
+        if name in _NO_ANSWER:
+            return self.unreachable()
+        if name == "UNKNOWN_TOPIC_OR_PART":
+            return TopicMissingError(f"Kafka at {servers} does not have {what}; correct the name or the address.")
+        if name == "TOPIC_EXCEPTION":
+            return ConfigurationError(f"Kafka allows no topic to be called so: {what}; correct the name.")
+        if name.endswith("AUTHORIZATION_FAILED"):
+            return SourceUnreachableError(
+                f"Kafka at {servers} denies access to {what}; have the right to describe and read it granted, or log "
+                f"in as another."
+            )
+        if name in _BUSY:
+            return _TryAgainError()
+        return SourceUnreachableError(
+            f"Kafka at {servers} answers with an error for {what} ({_reason(error)}); look into the brokers' logs."
+        )
+
+    def unreachable(self) -> SourceUnreachableError:
+        telling = [error for error in self._complaints if error.name() != "_ALL_BROKERS_DOWN"]
+        why = f" ({_reason(telling[-1])})" if telling else ""
+        return SourceUnreachableError(
+            f"Kafka at {self._connection.bootstrap_servers} cannot be reached{why}; check the address, the network and "
+            f"whether the brokers run."
+        )
+
+    def _refused(self, refusal: KafkaError) -> SourceUnreachableError:
+        return SourceUnreachableError(
+            f"Kafka at {self._connection.bootstrap_servers} refuses the connection ({_reason(refusal)}); check caFile, "
+            f"certFile, saslMechanism, the name and the password."
+        )
+
+
+_REFUSALS = {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED"}
+_NO_ANSWER = {"_TRANSPORT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_ALL_BROKERS_DOWN", "_RESOLVE", "REQUEST_TIMED_OUT"}
+_BUSY = {
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "NOT_CONTROLLER",
+    "REPLICA_NOT_AVAILABLE",
+    "OFFSET_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+    "KAFKA_STORAGE_ERROR",
+    "NETWORK_EXCEPTION",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+}
+
+
+def _reason(error: KafkaError) -> str:
+    """The text of librdkafka without its own prefixes, in one line."""
+    return " ".join(error.str().split()).rpartition("]: ")[2].rstrip(".")
+
+
+def records(
+    spark: SparkSession, connection: KafkaConnection, cut: Cut, columns: Sequence[str], *, parallelism: int
+) -> DataFrame:
+    """The records of `cut` with the `columns` of Spark's Kafka source that are named."""
+    reader = spark.read.format("kafka").options(**java_options(connection))
+    reader = reader.options(
+        assign=json.dumps({topic.topic: list(range(len(topic.end_offsets))) for topic in cut.topics}),
+        startingOffsets="earliest",
+        endingOffsets=json.dumps({topic.topic: dict(enumerate(topic.end_offsets)) for topic in cut.topics}),
+        failOnDataLoss="true",
+        minPartitions=str(parallelism),
+    )
+    return reader.load().select(*columns)
+
+
+def java_options(connection: KafkaConnection) -> dict[str, str]:
+    """The options for Java's client, as Spark wants them. The result is secret: it holds the key and the password.
+
+    The certificates and the key go in as text: so they reach executors on other machines, and no decrypted key lies in
+    a file. Java's client shows none of them in its logs, and Spark is told to redact them (see `session`).
+    """
+    options = {
+        "bootstrap.servers": connection.bootstrap_servers,
+        "client.id": connection.client_id,
+        "security.protocol": connection.security_protocol,
+        "isolation.level": "read_committed",
+        "default.api.timeout.ms": "20000",
+        "request.timeout.ms": "15000",
+    }
+    if connection.group_id:
+        options["group.id"] = connection.group_id
+    if connection.ca_file is not None:
+        options["ssl.truststore.type"] = "PEM"
+        options["ssl.truststore.certificates"] = _pem_text(connection.ca_file)
+    key = connection.key_pem()
+    if key is not None and connection.cert_file is not None:
+        options["ssl.keystore.type"] = "PEM"
+        options["ssl.keystore.key"] = key.decode("ascii")
+        options["ssl.keystore.certificate.chain"] = _pem_text(connection.cert_file)
+    if connection.sasl_mechanism is not None:
+        module = "plain.PlainLoginModule" if connection.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
+        options["sasl.mechanism"] = connection.sasl_mechanism
+        options["sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{module} required "
+            f"username={_quoted(connection.sasl_username or '')} password={_quoted(connection.sasl_password())};"
+        )
+    named = {f"kafka.{name}": value for name, value in options.items()}
+    return {**named, "kafkaConsumer.pollTimeoutMs": str(_STALLED_AFTER_MILLISECONDS)}
+
+
+def _pem_text(file: Path) -> str:
+    """A PEM file as text; what openssl writes above a certificate may be in any encoding and does not count."""
+    return file.read_text(encoding="ascii", errors="replace")
+
+
+def _quoted(text: str) -> str:
+    """A value of a JAAS configuration."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_MEANINGS: Mapping[str, str] = {
+    "TopicAuthorizationException": "denies access to a topic; have the right to read it granted, or log in as another",
+    "GroupAuthorizationException": "denies the use of the group; give a groupID that is allowed",
+    "SaslAuthenticationException": "refuses the login; check the name and the password",
+    "SslAuthenticationException": "refuses the TLS connection; check caFile and certFile",
+    "UnknownTopicOrPartitionException": "has deleted a topic while it was read; run again",
+    "KAFKA_DATA_LOSS": "has deleted records before they were read; run again, or keep them longer",
+}
+_STALLED = ("TimeoutException", "KafkaException", "DisconnectException")
+
+
+def failure_of_kafka(text: str, connection: KafkaConnection) -> GaplessError | None:
+    """What the text of an exception out of Spark says about Kafka; ``None`` when it is about something else."""
+    for word, meaning in _MEANINGS.items():
+        if word in text:
+            return SourceUnreachableError(f"Kafka at {connection.bootstrap_servers} {meaning}.")
+    if "org.apache.kafka" in text and any(word in text for word in _STALLED):
+        return SourceStalledError(
+            f"Kafka at {connection.bootstrap_servers} stopped answering while it was read; check the brokers and run "
+            f"again."
+        )
+    return None

@@ -1,0 +1,208 @@
+"""Owns how a job can end and in which words; must not know Spark, Kafka or how the words are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.errors import (
+    ConfigurationError,
+    GaplessError,
+    SourceUnreachableError,
+    StoppedError,
+    UndeliveredError,
+    verdict,
+)
+from gapless_api.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gapless_api.bundle_form import PartitionGaps
+    from gapless_spark.completeness import ReceivedPartition
+    from gapless_spark.gap_windows import WindowFindings
+
+
+class Outcome(StrEnum):
+    """What a script can tell from the report's ``outcome``."""
+
+    GAPS_FOUND = "gaps-found"
+    NOTHING_MISSING = "nothing-missing"
+    NOTHING_TO_DO = "nothing-to-do"
+    UNREADABLE_RECORDS = "unreadable-records"
+    TOPIC_MISSING = "topic-missing"
+    UNREACHABLE = "unreachable"
+    BAD_CONFIGURATION = "bad-configuration"
+    STOPPED = "stopped"
+
+
+class TopicMissingError(ConfigurationError):
+    """The topic does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """How a job that finished has ended; the bundle is written in any case."""
+
+    outcome: Outcome
+    sentence: str
+    results: tuple[PartitionGaps, ...]
+    """Every partition that was looked at."""
+    partitions: tuple[dict[str, Any], ...]
+    """The same for the report and the table, in the same order."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """What the report says beyond what every report says."""
+
+    @property
+    def missing(self) -> int:
+        """How many events are missing, in all partitions together."""
+        return sum(result.ranges.count for result in self.results)
+
+    def error(self) -> GaplessError | None:
+        """What makes the command end with another exit code than 0."""
+        return UndeliveredError(self.sentence) if self.outcome is Outcome.UNREADABLE_RECORDS else None
+
+
+def conclude_scan(topic: str, found: WindowFindings) -> Conclusion:
+    """Put what the gaps topic says into words."""
+    outcome, sentence = _scan_in_words(topic, found)
+    return Conclusion(
+        outcome,
+        sentence,
+        found.results,
+        tuple({**_missing(result), "looked_up_to": result.window_max} for result in found.results),
+        {
+            "windows": found.windows,
+            "complete_windows": found.complete_windows,
+            "tombstones": found.tombstones,
+            "unreadable": found.unreadable,
+            "first_unreadable": [record._asdict() for record in found.first_unreadable],
+        },
+    )
+
+
+def _scan_in_words(topic: str, found: WindowFindings) -> tuple[Outcome, str]:
+    missing = found.missing
+    if found.unreadable:
+        where = found.first_unreadable[0]
+        others = f"what the others say ({_amount(missing, 'event')} missing)" if found.windows else "nothing"
+        return Outcome.UNREADABLE_RECORDS, (
+            f"{_amount(found.unreadable, 'record')} of topic {topic} cannot be read as gap records, the first in "
+            f"partition {where.partition} at offset {where.offset} ({where.reason}); the bundle holds {others}: check "
+            f"that the gap detector writes this topic and nobody else."
+        )
+    if not found.windows:
+        return Outcome.NOTHING_TO_DO, f"Nothing to do: topic {topic} holds no gap records; the bundle is empty."
+    if not missing:
+        return Outcome.NOTHING_MISSING, (
+            f"Nothing is missing: {_amount(found.windows, 'window')} of {_amount(len(found.results), 'partition')} in "
+            f"topic {topic} say so."
+        )
+    return Outcome.GAPS_FOUND, _gaps(found.results)
+
+
+def conclude_audit(topics: Sequence[str], found: Sequence[ReceivedPartition], foreign: int) -> Conclusion:
+    """Put what was received and what was not into words.
+
+    Args:
+        topics: that were read.
+        found: the source partitions that were received or expected.
+        foreign: how many records have a key that is no event's.
+    """
+    outcome, sentence = _audit_in_words(topics, found, foreign)
+    results = tuple(partition.gaps() for partition in found)
+    return Conclusion(
+        outcome,
+        sentence,
+        results,
+        tuple(_received(partition, result) for partition, result in zip(found, results, strict=True)),
+        {
+            "records": sum(partition.records for partition in found) + foreign,
+            "foreign_keys": foreign,
+            "received": sum(partition.received for partition in found),
+            "duplicates": sum(partition.duplicates for partition in found),
+            "unexpected": sum(partition.unexpected for partition in found),
+        },
+    )
+
+
+def _audit_in_words(topics: Sequence[str], found: Sequence[ReceivedPartition], foreign: int) -> tuple[Outcome, str]:
+    read = f"topic {topics[0]}" if len(topics) == 1 else f"topics {', '.join(topics)}"
+    if not found:
+        held = f"{_amount(foreign, 'record')} and none with the key of an event" if foreign else "no records"
+        return Outcome.NOTHING_TO_DO, f"Nothing to do: {read} holds {held}, and nothing is expected."
+    inferred = sum(not partition.given for partition in found)
+    caution = (
+        f" What {_amount(inferred, 'partition')} lost before the lowest or after the highest offset seen cannot show; "
+        f"say with --expect what should be there."
+        if inferred
+        else ""
+    )
+    results = [partition.gaps() for partition in found]
+    if not any(len(result.ranges) for result in results):
+        received = sum(partition.received for partition in found)
+        return Outcome.NOTHING_MISSING, (
+            f"Nothing is missing: {_amount(received, 'event')} of {_amount(len(found), 'partition')} were received."
+            f"{caution}"
+        )
+    return Outcome.GAPS_FOUND, _gaps(results) + caution
+
+
+def _missing(result: PartitionGaps) -> dict[str, Any]:
+    ranges = result.ranges
+    return {
+        "topic": result.topic,
+        "partition": result.partition,
+        "missing": ranges.count,
+        "ranges": len(ranges),
+        "first_missing": ranges.first_offset if len(ranges) else None,
+        "last_missing": ranges.last_offset if len(ranges) else None,
+    }
+
+
+def _received(partition: ReceivedPartition, result: PartitionGaps) -> dict[str, Any]:
+    return {
+        **_missing(result),
+        "received": partition.received,
+        "duplicates": partition.duplicates,
+        "first_received": partition.first_received,
+        "last_received": partition.last_received,
+        "first_expected": partition.expected.first_offset,
+        "last_expected": partition.expected.last_offset,
+        "expected": partition.expected.count,
+        "bounds": "given" if partition.given else "seen",
+        "unexpected": partition.unexpected,
+    }
+
+
+def _gaps(results: Sequence[PartitionGaps]) -> str:
+    missing = sum(result.ranges.count for result in results)
+    ranges = sum(len(result.ranges) for result in results)
+    incomplete = sum(bool(len(result.ranges)) for result in results)
+    complete = len(results) - incomplete
+    return (
+        f"{_amount(missing, 'event')} {'is' if missing == 1 else 'are'} missing, in {_amount(ranges, 'range')} of "
+        f"{_amount(incomplete, 'partition')}; {complete} of {_amount(len(results), 'partition')} "
+        f"{'is' if complete == 1 else 'are'} complete."
+    )
+
+
+def _amount(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def outcome_of(error: GaplessError) -> Outcome:
+    """How a job that did not finish has ended."""
+    if isinstance(error, TopicMissingError):
+        return Outcome.TOPIC_MISSING
+    if isinstance(error, StoppedError):
+        return Outcome.STOPPED
+    if isinstance(error, SourceUnreachableError):
+        return Outcome.UNREACHABLE
+    return Outcome.BAD_CONFIGURATION
+
+
+def exit_code_of(error: GaplessError | None) -> ExitCode:
+    """The exit code of a job that ended with `error`, or well."""
+    return ExitCode.DONE if error is None else verdict(error).exit_code

@@ -1,0 +1,41 @@
+"""Owns ``gapless scan``: what the gaps topic says becomes a bundle; must not know how one is read, the other written.
+
+``python -m gapless_spark.scan --spec job.yaml`` is the same for spark-submit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gapless_spark.gap_windows import read_windows
+from gapless_spark.jobs import Job
+from gapless_spark.jobs import run as run_job
+from gapless_spark.latest_records import COLUMNS, find_windows
+from gapless_spark.outcome import Conclusion, conclude_scan
+from gapless_spark.settings import SCAN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from gapless_api.settings import Resolved
+    from gapless_spark.kafka_source import Cut
+
+
+def run(settings: Resolved, *, command: str = "scan") -> int:
+    """Scan as `settings` say and return the exit code. Raises GaplessError."""
+    # `create` lacks our own settings; the job wants all of them.
+    defaults = {setting.name: setting.default for setting in SCAN.settings}
+    settings = replace(settings, values={**defaults, **settings.values})
+    topic = settings.values["topic"]
+
+    def find(records: DataFrame | None, _cut: Cut) -> Conclusion:
+        return conclude_scan(topic, read_windows(()) if records is None else find_windows(records))
+
+    return run_job(Job(command, (topic,), COLUMNS, find), settings)
+
+
+if __name__ == "__main__":
+    from gapless_spark.spec import main
+
+    main("scan")

@@ -1,0 +1,64 @@
+"""Owns the class archive that halves the start of Spark's Java; must not know where it is used: see `session`.
+
+``python -m gapless_spark.startup`` makes it, once for an installation: ``make spark-jars`` and the image call it. It
+runs the plan of a scan over a few records without Kafka, so that Java sees the classes it will need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from datetime import UTC, datetime
+
+from gapless_api.errors import GaplessError
+from gapless_spark.jars import startup_archive
+from gapless_spark.latest_records import find_windows
+from gapless_spark.received import PARTIAL, partial_bitmaps
+from gapless_spark.session import Engine, session
+
+_KAFKA_NOBODY_LISTENS_AT = {
+    "kafka.bootstrap.servers": "127.0.0.1:1",
+    "kafka.default.api.timeout.ms": "1000",
+    "kafka.request.timeout.ms": "900",
+    "assign": '{"t": [0]}',
+}
+
+
+def make_archive() -> None:
+    """Make the archive; an older one is replaced in one step.
+
+    Raises:
+        ConfigurationError: Java or the jars are not as Spark needs them.
+        OSError: the folder of the jars is not writable.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 -- so that a missing Java is said in our words
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    archive = startup_archive()
+    unfinished = archive.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        with session(Engine("gapless startup", archive_to=unfinished)) as spark:
+            record = (
+                0,
+                0,
+                datetime.now(UTC),
+                b"warm:0:0",
+                bytes.fromhex("01" + 8 * "00" + 8 * "00" + "3a30" + 6 * "00"),
+            )
+            schema = "partition int, offset long, timestamp timestamp, key binary, value binary"
+            records = spark.createDataFrame([record], schema)
+            find_windows(records)
+            records.select("key").mapInArrow(partial_bitmaps, PARTIAL).repartition("topic").toArrow()
+            with contextlib.suppress(PySparkException, Py4JError):  # the point is how far it gets
+                spark.read.format("kafka").options(**_KAFKA_NOBODY_LISTENS_AT).load().count()
+        unfinished.replace(archive)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    try:
+        make_archive()
+    except (GaplessError, OSError) as error:
+        sys.exit(f"No archive for quick starts was made, and everything works without it: {error}")

@@ -1,0 +1,59 @@
+"""Owns how a person sees what is missing; must not know how it was found."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gapless_spark.outcome import Conclusion
+
+_ROWS = 60
+_COLUMNS = {
+    "missing": "missing",
+    "ranges": "ranges",
+    "first_missing": "first",
+    "last_missing": "last",
+    "received": "received",
+    "duplicates": "duplicates",
+    "bounds": "expected",
+    "looked_up_to": "looked up to",
+}
+
+
+def show_results(conclusion: Conclusion, stream: IO[str], *, with_sentence: bool) -> None:
+    """Write a table of the partitions, those with gaps first, and the sentence that sums it up."""
+    from rich.console import Console  # noqa: PLC0415 -- slow to import
+
+    console = Console(file=stream, highlight=False, soft_wrap=True, width=None if stream.isatty() else 160)
+    if conclusion.partitions:
+        console.print(_table(conclusion.partitions))
+    if len(conclusion.partitions) > _ROWS:
+        console.print(f"… and {len(conclusion.partitions) - _ROWS} more partitions; --report lists all.", markup=False)
+    if with_sentence:
+        console.print(conclusion.sentence, markup=False)
+
+
+def _table(partitions: Sequence[dict[str, Any]]) -> Any:
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    columns = {key: heading for key, heading in _COLUMNS.items() if key in partitions[0]}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("partition", no_wrap=True)
+    for heading in columns.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    for partition in sorted(partitions, key=lambda partition: not partition["missing"])[:_ROWS]:
+        place = Text(f"{partition['topic']}/{partition['partition']}")
+        table.add_row(place, *(_cell(key, partition) for key in columns), style="" if partition["missing"] else "dim")
+    return table
+
+
+def _cell(key: str, partition: dict[str, Any]) -> str:
+    value = partition[key]
+    if value is None:
+        return "-"
+    if key == "bounds":
+        return f"{partition['first_expected']} to {partition['last_expected']} ({value})"
+    return f"{value:,}" if key in {"missing", "ranges", "received", "duplicates"} else str(value)

@@ -1,0 +1,133 @@
+"""Owns the fixtures of the end-to-end tests: a real cluster with the product's images, and what tests set up in it.
+
+The session enters the network of the cluster's node: what fixtures and tests start from the main thread, starts there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from kit.cluster import choosing, images, product, scene
+from kit.cluster.places import places
+from kit.cluster.shell import alone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kit.cluster.access import Cluster
+    from kit.receiver import Receiver
+
+IMAGE_VERSION = "dev"
+_HERE = Path(__file__).parent
+_numbers = itertools.count(1)
+
+
+class NamespaceFactory(Protocol):
+    """Makes a namespace of a pod security level, which goes with the test."""
+
+    def __call__(self, level: str = "restricted", *, prefix: str = "test") -> str: ...
+
+
+class ReceiverFactory(Protocol):
+    """Starts the peer's receiver behind the one-way link; options as for `kit.receiver.Receiver`."""
+
+    def __call__(self, bootstrap: str, **options: Any) -> Receiver: ...
+
+
+class SiteFactory(Protocol):
+    """Makes a one-way link with all that is around it; options as for `kit.cluster.product.site`."""
+
+    def __call__(self, **options: Any) -> product.Site: ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.fixture(scope="session")
+def bare_cluster() -> Iterator[Cluster]:
+    """A cluster that answers; this process is on its near side. Enough for what needs no pods."""
+    found = choosing.bring_up()
+    with found.near_side():
+        yield found
+
+
+@pytest.fixture(scope="session")
+def cluster(bare_cluster: Cluster) -> Cluster:
+    """The cluster with the images of this checkout in it."""
+    if os.environ.get("GAPLESS_IMAGES") == "loaded":  # for whoever works on tests alone
+        return bare_cluster
+    with bare_cluster.outside():
+        archives = images.build(["sender", "operator", "spark-operator"], IMAGE_VERSION)
+    bare_cluster.load(archives)
+    return bare_cluster
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[NamespaceFactory]:
+    """Make namespaces; all of them, with what is in them, are deleted after the test."""
+    made: list[str] = []
+
+    def make(level: str = "restricted", *, prefix: str = "test") -> str:
+        name = f"{prefix}-{os.getpid()}-{next(_numbers)}"
+        scene.make_namespace(cluster, name, level)
+        made.append(name)
+        return name
+
+    yield make
+    if made and not os.environ.get("GAPLESS_KEEP"):
+        cluster.kubectl("delete", "namespace", *made, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def spark_operator(cluster: Cluster) -> Cluster:
+    """The cluster with the real Spark operator in it."""
+    scene.install_spark_operator(cluster, IMAGE_VERSION)
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_kafka(cluster: Cluster) -> Iterator[scene.TwoSides]:
+    """Kafka before and behind the link for the whole run."""
+    with scene.two_sides(cluster) as sides:
+        yield sides
+
+
+@pytest.fixture
+def far_receiver(cluster: Cluster) -> Iterator[ReceiverFactory]:
+    """Start receivers behind the link; they end with the test."""
+    with contextlib.ExitStack() as running:
+        yield lambda bootstrap, **options: running.enter_context(scene.far_receiver(cluster, bootstrap, **options))
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: Cluster) -> Iterator[product.Installation]:
+    """The product, installed by helm into a cluster that had no trace of it; in both roles, on one cluster."""
+    with alone(places().run / "installation.lock"):  # there is one of it in a cluster, and other runs may want it, too
+        product.remove(cluster)
+        found = product.installation(cluster, IMAGE_VERSION)
+        found.upgrade()
+        yield found
+        if not os.environ.get("GAPLESS_KEEP"):
+            product.remove(cluster)
+
+
+@pytest.fixture
+def make_site(installed: product.Installation, cluster_kafka: scene.TwoSides) -> Iterator[SiteFactory]:
+    """Make sites for Diodes and all that goes over them; they end with the test."""
+    with contextlib.ExitStack() as running:
+        yield lambda **options: running.enter_context(product.site(installed.cluster, cluster_kafka, **options))
+
+
+@pytest.fixture
+def site(make_site: SiteFactory) -> product.Site:
+    """One site."""
+    return make_site()

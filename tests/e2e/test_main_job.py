@@ -1,0 +1,180 @@
+"""The main job on a real cluster, from nothing installed to every event there, each step as a person does it.
+
+The record of it is a page of the documentation: `python -m kit.walkthrough build/e2e/walkthrough.md
+docs/operator-walkthrough.md` brings the page up to date.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, Installation, as_yaml
+from kit.walkthrough import Walkthrough
+
+if TYPE_CHECKING:
+    from conftest import SiteFactory
+    from kit.cluster.access import Cluster
+    from kit.cluster.product import Site
+
+ROOT = Path(__file__).parents[2]
+EVENTS = 20_000
+LOSS = 0.03
+MOST_ROUNDS = 5
+LOOK = ("get", "gapless", "--all-namespaces")
+
+pytestmark = pytest.mark.timeout(600)
+
+INTRODUCTION = f"""# A walk through the operator
+
+What `kubectl` shows at every stage of the main job: {EVENTS:,} events go over a link that loses {LOSS:.0%} of its
+datagrams, and are all there in the end. This page is the record of an end-to-end test (`tests/e2e/test_main_job.py`)
+with real pods, a real Kafka on both sides and a link that really loses datagrams; ages, dates and addresses are
+replaced.
+
+One cluster plays both sides here, each in a namespace of its own, so that one `kubectl get` shows everything. In the
+field they are two clusters, and the file `carried.yaml` is what a person carries from the one to the other.
+"""
+INSTALL = """\
+helm install gapless charts/gapless --namespace gapless --create-namespace \\
+    --set roles.downstream.enabled=true --set roles.upstream.enabled=true \\
+    --set 'scan.namespaces={gapless-receiving}' --set scan.createNamespaces=true"""
+
+
+def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every_event_is_there(  # noqa: PLR0915
+    cluster: Cluster, installed: Installation, make_site: SiteFactory, tmp_path: Path
+) -> None:
+    hall = make_site(name="hall")
+    hall.fill(EVENTS)
+    hall.link.change(drop=LOSS)
+    person = Walkthrough(ROOT / "build" / "e2e" / "walkthrough.md", tmp_path, cluster.kubectl)
+    person.write(INTRODUCTION)
+    person.stage("Install")
+    person.type(INSTALL)
+    person.kubectl("rollout", "status", f"deployment/{installed.deployment}", "-n=gapless")
+
+    person.stage(
+        "The sending side describes its diode",
+        "The platform team does this once. The operator looks at the node from a pod: is the interface there, is it "
+        "up, is there a permanent neighbour entry for the receiver?",
+    )
+    person.file("diode.yaml", as_yaml(hall.diode()))
+    person.kubectl("apply", "-f", "diode.yaml")
+    person.kubectl("wait", "--for=condition=Ready", "diode/hall", f"-n={SENDER_NAMESPACE}", "--timeout=90s")
+    assert "LinkReady" in person.kubectl(*LOOK)
+    preflight = status_of(cluster, "diode", "hall", SENDER_NAMESPACE)["preflight"]
+    assert preflight["exists"]
+    assert preflight["up"]
+    assert preflight["mtu"] >= 1400
+
+    person.stage(
+        "Everything goes over the link once",
+        f"This stands for the live sender. The link loses {LOSS:.0%} of the datagrams, and nobody on the sending side "
+        "can know which.",
+    )
+    person.file("live.yaml", as_yaml(hall.everything(eps=2500)))
+    person.kubectl("apply", "-f", "live.yaml")
+    cluster.wait_for("resend", "live", lambda it: it["status"].get("progress"), namespace=SENDER_NAMESPACE)
+    assert "Sending" in person.kubectl(*LOOK)
+    succeeded(person, "live")
+    assert "Sent" in person.kubectl("get", "resend", "live", f"-n={SENDER_NAMESPACE}")
+    progress = status_of(cluster, "resend", "live", SENDER_NAMESPACE)["progress"]
+    assert progress["sent"] == progress["planned"] == EVENTS
+    lost = hall.compare().missing
+    assert lost > EVENTS * LOSS / 2
+
+    person.stage(
+        "The receiving side asks what is missing",
+        "The gap detector behind the receiver writes what it misses into its topic; a GapScan reads it with Spark.",
+    )
+    hall.detector.drain()
+    scan(person, hall, "missing", {"gapTopic": {"topic": hall.gap_topic}})
+    person.write(CARRY)
+    status = close(person, cluster, hall, "missing")
+    assert 0 < status["missingEvents"] <= lost
+    left = hall.compare().missing
+    assert left < lost / 2
+
+    for number in range(1, MOST_ROUNDS + 1):
+        name = f"audit-{number}"
+        person.stage(*(AUDIT if number == 1 else AUDIT_AGAIN))
+        scan(person, hall, name, {"events": {"topics": [hall.topic], "expect": hall.expected}})
+        status = status_of(cluster, "gapscan", name, SCAN_NAMESPACE)
+        assert status["missingEvents"] == left
+        if not left:
+            break
+        close(person, cluster, hall, name)
+        left = hall.compare().missing
+
+    assert status["missingEvents"] == 0
+    assert "resendManifest" not in status
+    truth = hall.compare()
+    assert truth.complete, truth
+    assert truth.expected == EVENTS
+    person.stage(
+        "Nothing is missing",
+        f"The test compares all {EVENTS:,} events of both Kafkas by their bytes: every one is there, as it was sent.",
+    )
+    final = person.kubectl(*LOOK)
+    assert "NothingMissing" in final
+    person.kubectl("describe", "diode", "hall", f"-n={SENDER_NAMESPACE}")
+
+
+CARRY = """
+The answer is a file that is ready to be applied on the sending side; the list of what is missing is in it. (A list of
+more than 100 KiB is carried beside it; the file says how.)
+"""
+AUDIT = (
+    "The receiving side looks at the received events themselves",
+    (
+        "A gap detector never reports a loss at the end of a window, and what is sent again can be lost again. The "
+        "audit reads the keys of all received events and knows exactly; it takes longer."
+    ),
+)
+AUDIT_AGAIN = (
+    "Once more, until nothing is missing",
+    "In the field a GapScan has a `schedule`, and one look in the morning tells whether there is anything to carry.",
+)
+
+
+def status_of(cluster: Cluster, kind: str, name: str, namespace: str) -> dict[str, Any]:
+    found = cluster.get(kind, name, namespace)
+    assert found is not None
+    status: dict[str, Any] = found["status"]
+    return status
+
+
+def scan(person: Walkthrough, site: Site, name: str, source: dict[str, Any]) -> None:
+    """Apply a GapScan and wait for its answer."""
+    wanted = site.gap_scan(name, source=source)
+    wanted["spec"]["resend"]["copies"] = 2
+    person.file(f"{name}.yaml", as_yaml(wanted))
+    person.kubectl("apply", "-f", f"{name}.yaml")
+    person.kubectl("wait", "--for=condition=Ready", f"gapscan/{name}", f"-n={SCAN_NAMESPACE}", "--timeout=180s")
+    person.kubectl("get", "gapscan", name, f"-n={SCAN_NAMESPACE}")
+
+
+def close(person: Walkthrough, cluster: Cluster, site: Site, name: str) -> dict[str, Any]:
+    """Carry the bundle of a GapScan to the sending side and have it sent; return the GapScan's status."""
+    status = status_of(cluster, "gapscan", name, SCAN_NAMESPACE)
+    bundle = cluster.get("configmap", status["bundle"]["location"].rpartition("/")[2], SCAN_NAMESPACE)
+    assert bundle is not None
+    assert status["bundle"]["missing"] == status["missingEvents"]
+    jsonpath = "-o=jsonpath={.status.resendManifest}"
+    text = person.kubectl("get", "gapscan", name, f"-n={SCAN_NAMESPACE}", jsonpath, into="carried.yaml")
+    resend = yaml.safe_load(text)["metadata"]["name"]
+    person.kubectl("apply", "--server-side", "-f", "carried.yaml")
+    succeeded(person, resend)
+    person.kubectl(*LOOK)
+    ended = status_of(cluster, "resend", resend, SENDER_NAMESPACE)
+    assert ended["progress"]["sent"] == status["bundle"]["missing"]
+    assert ended["bundleSha256"] == status["bundle"]["sha256"]
+    site.settle()
+    return status
+
+
+def succeeded(person: Walkthrough, name: str) -> None:
+    person.kubectl("wait", "--for=condition=Succeeded", f"resend/{name}", f"-n={SENDER_NAMESPACE}", "--timeout=120s")

@@ -1,0 +1,158 @@
+"""What a Resend promises besides sending: a plan first, never the same twice, pauses, and one key for all shards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kit.certificates import make_receiver_keys
+from kit.cluster.product import SENDER_NAMESPACE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import SiteFactory
+    from kit.cluster.access import Cluster
+    from kit.cluster.product import Site
+
+pytestmark = pytest.mark.timeout(400)
+A_BATCH_OF_DATAGRAMS = 2500
+"""What may be sent again after a stop, at most: what was read and not yet noted in the checkpoint."""
+
+
+def patch(cluster: Cluster, name: str, **spec: Any) -> None:
+    change = json.dumps({"spec": spec})
+    cluster.kubectl("patch", "resend", name, f"--namespace={SENDER_NAMESPACE}", "--type=merge", "-p", change)
+
+
+def wait(cluster: Cluster, name: str, condition: str = "Succeeded") -> dict[str, Any]:
+    """Wait for a condition and return the status."""
+    found = cluster.wait_for("resend", name, condition, namespace=SENDER_NAMESPACE, timeout_seconds=120)
+    status: dict[str, Any] = found["status"]
+    return status
+
+
+def reason(status: dict[str, Any], kind: str = "Ready") -> str:
+    return next(str(each["reason"]) for each in status["conditions"] if each["type"] == kind)
+
+
+@pytest.fixture
+def ready(cluster: Cluster, site: Site) -> Site:
+    """A site whose Diode is ready, with some events."""
+    cluster.apply(site.diode())
+    site.fill(4000)
+    cluster.wait_for("diode", site.name, "Ready", namespace=SENDER_NAMESPACE)
+    return site
+
+
+def test_a_plan_sends_nothing_and_becomes_a_resend_that_is_never_done_twice(cluster: Cluster, ready: Site) -> None:
+    name = f"{ready.name}-once"
+    wanted = ready.everything(name, mode="Plan")
+    cluster.apply(wanted)
+    planned = wait(cluster, name, "Ready")
+    assert reason(planned) == "Planned"
+    plan = planned["plan"]
+    assert plan["events"] == 4000
+    assert plan["unavailable"] == 0
+    assert plan["bytes"] > 4000 * 100
+    assert ready.datagrams() == 0
+
+    patch(cluster, name, mode="Send")
+    sent = wait(cluster, name)
+    assert reason(sent) == "Sent"
+    assert sent["progress"]["sent"] == sent["progress"]["planned"] == 4000
+    assert sent["progress"]["percent"] == 100
+    assert ready.compare().complete
+    once = ready.datagrams()
+    assert once == pytest.approx(plan["datagrams"], rel=0.25)
+
+    cluster.delete("resend", name, SENDER_NAMESPACE)
+    cluster.apply(ready.everything(name))
+    again = wait(cluster, name)
+    assert reason(again) == "AlreadySent"
+    assert name in next(each["message"] for each in again["conditions"] if each["type"] == "Ready")
+    assert ready.datagrams() == once
+    assert not cluster.list("job", SENDER_NAMESPACE, f"gapless.dev/name={name}")
+
+    patch(cluster, name, force="because the receiver lost its disk")
+    cluster.wait_for(
+        "resend",
+        name,
+        lambda it: reason(it["status"]) == "Sent" and it["status"]["force"] == "because the receiver lost its disk",
+        namespace=SENDER_NAMESPACE,
+        timeout_seconds=120,
+    )
+    assert ready.datagrams() == pytest.approx(2 * once, abs=10)
+
+
+def test_a_resend_that_is_suspended_stops_and_goes_on_where_it_was(cluster: Cluster, ready: Site) -> None:
+    name = f"{ready.name}-paused"
+    cluster.apply(ready.everything(name, eps=250))
+    cluster.wait_for(
+        "resend",
+        name,
+        lambda it: it["status"].get("progress", {}).get("sent", 0) > 500,
+        namespace=SENDER_NAMESPACE,
+        timeout_seconds=120,
+    )
+    patch(cluster, name, suspend=True)
+    cluster.wait_for("resend", name, lambda it: reason(it["status"]) == "Suspended", namespace=SENDER_NAMESPACE)
+    no_pods(cluster, name)
+    before = ready.datagrams()
+    time.sleep(3)
+    assert ready.datagrams() == before
+
+    patch(cluster, name, suspend=False, eps=0)
+    ended = wait(cluster, name)
+    assert ended["progress"]["sent"] == 4000
+    truth = ready.compare()
+    assert truth.complete
+    assert truth.duplicates <= A_BATCH_OF_DATAGRAMS
+
+
+def no_pods(cluster: Cluster, name: str) -> None:
+    """Wait until no pod of a Resend is left."""
+    deadline = time.monotonic() + 60
+    while cluster.list("pod", SENDER_NAMESPACE, f"gapless.dev/name={name}"):
+        assert time.monotonic() < deadline, cluster.story(None, SENDER_NAMESPACE)
+        time.sleep(0.5)
+
+
+def test_the_shards_of_an_encrypted_resend_share_one_key(
+    cluster: Cluster, make_site: SiteFactory, tmp_path: Path
+) -> None:
+    keys = make_receiver_keys(tmp_path)
+    vault = make_site(private_keys=keys.private_key_glob)
+    vault.fill(4000)
+    secret = f"{vault.name}-certificate"
+    with contextlib.ExitStack() as after:
+        after.callback(cluster.delete, "secret", secret, SENDER_NAMESPACE)
+        certificate = f"--from-file=tls.crt={keys.certificate}"
+        cluster.kubectl("create", "secret", "generic", secret, f"--namespace={SENDER_NAMESPACE}", certificate)
+        cluster.apply(vault.diode(encryption={"certificateSecret": {"name": secret}}))
+        cluster.wait_for("diode", vault.name, "Ready", namespace=SENDER_NAMESPACE)
+        name = f"{vault.name}-secret"
+        cluster.apply(vault.everything(name, parallelism=2, compressWhenLengthExceeds=1000))
+        ended = wait(cluster, name)
+    assert ended["progress"]["sent"] == 4000
+    assert vault.compare().complete
+    stats = vault.receiver.stats()
+    assert not stats["unreadable"], stats
+    assert stats["keys_installed"] >= 1
+    job = cluster.get("job", ended["job"], SENDER_NAMESPACE)
+    assert job is not None
+    assert job["spec"]["completions"] == 2
+    pods = cluster.list("pod", SENDER_NAMESPACE, f"gapless.dev/name={name}")
+    assert {pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] for pod in pods} == {"0", "1"}
+    shares = [json.loads(line) for pod in pods for line in report_lines(cluster, pod["metadata"]["name"])]
+    assert len(shares) == 2
+    assert sum(share["ledger"]["sent"] for share in shares) == 4000
+    assert all(share["ledger"]["sent"] for share in shares)
+
+
+def report_lines(cluster: Cluster, pod: str) -> list[str]:
+    return [line for line in cluster.logs(pod, SENDER_NAMESPACE).splitlines() if line.startswith('{"event":"report"')]

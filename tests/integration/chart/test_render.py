@@ -1,0 +1,319 @@
+"""What the chart renders. `GAPLESS_UPDATE_GOLDEN=1` writes the golden files anew; review them like code."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from gapless_operator.settings import read_settings
+from gapless_operator.shell.kinds import CHILDREN, CONFIG_MAP, OWNERS
+
+if TYPE_CHECKING:
+    from conftest import Helm, Manifest
+
+pytestmark = pytest.mark.integration
+
+HERE = Path(__file__).parent
+SETS = ("upstream", "downstream", "both")
+BOTH = {"roles": {"downstream": {"enabled": True}, "upstream": {"enabled": True}}}
+EVERYTHING = {
+    **BOTH,
+    "networkPolicy.enabled": True,
+    "sender.resourceQuota.enabled": True,
+    "metrics.podMonitor.enabled": True,
+    "metrics.prometheusRule.enabled": True,
+    "metrics.dashboards.enabled": True,
+    "clusterName": "north",
+    "windows": [{"cluster": "north", "start": 0, "count": 6}],
+}
+
+
+def values_of(name: str) -> Path:
+    return HERE / "values" / f"{name}.yaml"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_chart_renders_as_reviewed(helm: Helm, name: str) -> None:
+    rendered = helm.template(values_of(name))
+    assert rendered.returncode == 0, rendered.stderr
+    # Definitions and dashboards are checked in beside the chart; here they would only drown the rest.
+    text = "".join(
+        part
+        for part in re.split(r"(?m)^(?=---\n)", rendered.stdout)
+        if "templates/crds.yaml" not in part and "templates/dashboards.yaml" not in part
+    )
+    golden = HERE / "golden" / f"{name}.yaml"
+    if os.environ.get("GAPLESS_UPDATE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_lint_finds_nothing(helm: Helm, name: str) -> None:
+    linted = helm.run("lint", "--strict", "--values", values_of(name), HERE.parents[2] / "charts" / "gapless")
+    assert linted.returncode == 0, linted.stdout
+
+
+def test_the_definitions_are_the_checked_in_ones(helm: Helm) -> None:
+    rendered = {crd["metadata"]["name"]: crd for crd in helm.manifests(values=BOTH, show="templates/crds.yaml")}
+    made = [yaml.safe_load(path.read_text()) for path in (HERE.parents[2] / "crds" / "manifests").glob("*.yaml")]
+    assert {crd["metadata"]["name"]: crd["spec"] for crd in made} == {
+        name: crd["spec"] for name, crd in rendered.items()
+    }
+    assert {crd["metadata"]["annotations"]["helm.sh/resource-policy"] for crd in rendered.values()} == {"keep"}
+
+
+def test_definitions_can_be_left_to_another_way_and_need_not_be_kept(helm: Helm) -> None:
+    assert not [m for m in helm.manifests(values={**BOTH, "crds.enabled": False}) if is_crd(m)]
+    for crd in filter(is_crd, helm.manifests(values={**BOTH, "crds.keep": False})):
+        assert "annotations" not in crd["metadata"]
+
+
+def is_crd(manifest: Manifest) -> bool:
+    return bool(manifest["kind"] == "CustomResourceDefinition")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_operator_understands_every_argument(helm: Helm, name: str) -> None:
+    [deployment] = of_kind(helm.manifests(values_of(name)), "Deployment")
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    settings = read_settings(container["args"], {})
+    roles = yaml.safe_load(values_of(name).read_text())["roles"]
+    assert ("gapless-sender" in settings.namespaces) == ("upstream" in roles)
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"metrics": settings.metrics_port, "probes": settings.health_port}
+
+
+def test_digests_and_registries_reach_the_operator(helm: Helm) -> None:
+    [deployment] = of_kind(helm.manifests(values_of("upstream")), "Deployment")
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example/mirror/gapless/operator:0.1.0"
+    settings = read_settings(container["args"], {})
+    assert settings.sender.image == "registry.example/mirror/gapless/sender@sha256:" + "0123456789abcdef" * 4
+    assert (settings.sender.pull_policy, settings.sender.service_account) == ("Always", "gapless-sender")
+
+
+# ----------------------------------------------------------------------------------------------------- rights
+
+
+def rules(helm: Helm) -> list[tuple[str, dict[str, Any]]]:
+    roles = [m for m in helm.manifests(values=EVERYTHING) if m["kind"] in {"Role", "ClusterRole"}]
+    return [(role["metadata"]["name"], rule) for role in roles for rule in role["rules"]]
+
+
+def test_no_rule_has_a_wildcard(helm: Helm) -> None:
+    assert rules(helm)
+    for _, rule in rules(helm):
+        assert set(rule) == {"apiGroups", "resources", "verbs"}
+        assert "*" not in "".join(rule["apiGroups"] + rule["resources"] + rule["verbs"])
+
+
+def test_nobody_may_read_secrets(helm: Helm) -> None:
+    verbs = {verb for _, rule in rules(helm) if "secrets" in rule["resources"] for verb in rule["verbs"]}
+    assert verbs == {"create"}
+
+
+def granted(helm: Helm, role: str) -> set[tuple[str, str, str]]:
+    return {
+        (group, resource, verb)
+        for name, rule in rules(helm)
+        if name == role
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+@pytest.mark.parametrize("role", ["gapless-scans", "gapless-senders"])
+def test_the_operator_may_watch_every_kind_that_it_watches_and_no_other(helm: Helm, role: str) -> None:
+    watched = {(kind.group, kind.plural, verb) for kind in (*OWNERS, *CHILDREN) for verb in ("list", "watch")}
+    found = granted(helm, role)
+    assert {rule for rule in found if rule[2] in {"list", "watch"}} == watched
+    # Owners are read again after a conflict, ConfigMaps when a Resend names one as its bundle, logs for results.
+    read = {(kind.group, kind.plural) for kind in (*OWNERS, CONFIG_MAP)} | {("", "pods/log")}
+    assert {rule[:2] for rule in found if rule[2] == "get"} == read
+
+
+def test_the_operator_may_write_what_its_children_are_and_no_more(helm: Helm) -> None:
+    def writes(role: str) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for _, resource, verb in granted(helm, role):
+            if verb not in {"get", "list", "watch"}:
+                found.setdefault(resource, set()).add(verb)
+        return found
+
+    child = {"create", "patch", "delete"}
+    assert writes("gapless-scans") == {
+        "gapscans/status": {"patch"},
+        "gapscans/finalizers": {"update"},
+        "jobs": child,
+        "sparkapplications": child,
+        "configmaps": child,
+        "events": {"create"},
+    }
+    assert writes("gapless-senders") == {
+        "diodes/status": {"patch"},
+        "resends/status": {"patch"},
+        "diodes/finalizers": {"update"},
+        "resends/finalizers": {"update"},
+        "resends": {"delete"},
+        "jobs": child,
+        "configmaps": child,
+        "persistentvolumeclaims": {"create", "patch"},
+        "secrets": {"create"},
+        "events": {"create"},
+    }
+
+
+def test_the_operator_has_rights_only_in_namespaces_that_it_serves(helm: Helm) -> None:
+    manifests = helm.manifests(values=EVERYTHING)
+    [deployment] = of_kind(manifests, "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    served = set(read_settings(pod["containers"][0]["args"], {}).namespaces)
+    bindings = [
+        binding
+        for binding in manifests
+        if binding["kind"] in {"RoleBinding", "ClusterRoleBinding"}
+        and binding["subjects"][0]["name"] == pod["serviceAccountName"]
+    ]
+    assert {binding["kind"] for binding in bindings} == {"RoleBinding"}
+    assert {binding["metadata"]["namespace"] for binding in bindings} == served
+    accounts = {m["metadata"]["name"] for m in of_kind(manifests, "ServiceAccount")}
+    assert pod["serviceAccountName"] in accounts
+
+
+def test_who_may_edit_may_resend_and_scan_but_not_change_a_diode(helm: Helm) -> None:
+    roles = {role["metadata"]["name"]: role for role in of_kind(helm.manifests(values=EVERYTHING), "ClusterRole")}
+    [edit] = roles["gapless-edit"]["rules"]
+    assert set(edit["resources"]) == {"gapscans", "resends"}
+    assert roles["gapless-edit"]["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-edit"] == "true"
+    [view] = roles["gapless-view"]["rules"]
+    assert (set(view["resources"]), set(view["verbs"])) == (
+        {"diodes", "gapscans", "resends"},
+        {"get", "list", "watch"},
+    )
+    assert not [key for key in roles["gapless-diodes"]["metadata"]["labels"] if key.startswith("rbac.")]
+    plain = helm.manifests(values={**EVERYTHING, "rbac.aggregateToDefaultRoles": False})
+    assert not [
+        label for role in of_kind(plain, "ClusterRole") for label in role["metadata"]["labels"] if "rbac." in label
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ consistency
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
+    return [manifest for manifest in manifests if manifest["kind"] == kind]
+
+
+def test_every_pod_keeps_to_the_restricted_level(helm: Helm) -> None:
+    manifests = helm.manifests(values=EVERYTHING)
+    pods = [m["spec"] for m in of_kind(manifests, "Pod")]
+    pods += [m["spec"]["template"]["spec"] for m in of_kind(manifests, "Deployment")]
+    assert len(pods) == 2
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+            assert container["resources"]["limits"]["memory"]
+
+
+def test_there_is_one_operator_and_never_two(helm: Helm) -> None:
+    [deployment] = of_kind(helm.manifests(values=BOTH), "Deployment")
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_only_the_senders_namespace_is_made_and_it_outlives_the_release(helm: Helm) -> None:
+    [namespace] = of_kind(helm.manifests(values=BOTH), "Namespace")
+    assert namespace["metadata"]["name"] == "gapless-sender"
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    assert namespace["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert not of_kind(helm.manifests(values={**BOTH, "sender.namespace.create": False}), "Namespace")
+    assert not of_kind(helm.manifests(values_of("downstream")), "Namespace")
+
+
+def test_common_labels_and_annotations_are_on_everything(helm: Helm) -> None:
+    for manifest in helm.manifests(values_of("upstream")):
+        metadata = manifest["metadata"]
+        assert metadata["labels"]["site"] == "17", manifest["kind"]
+        assert metadata["annotations"]["example.org/owner"] == "logging", manifest["kind"]
+
+
+def test_every_namespaced_object_goes_where_it_belongs(helm: Helm) -> None:
+    places = {m["metadata"].get("namespace") for m in helm.manifests(values_of("downstream"))}
+    assert places == {None, "scans-a", "scans-b"}
+    places = {m["metadata"].get("namespace") for m in helm.manifests(values_of("upstream"))}
+    assert places == {None, "gapless-sender", "monitoring"}
+
+
+def test_a_cluster_that_is_too_old_is_refused(helm: Helm) -> None:
+    rendered = helm.template(values=BOTH, kubernetes="1.30.9")
+    assert "chart requires kubeVersion: >=1.31.0-0" in rendered.stderr
+
+
+def test_the_diode_policy_demands_this_clusters_window(helm: Helm) -> None:
+    policies = {
+        policy["metadata"]["name"]: policy["spec"]["validations"]
+        for policy in of_kind(helm.manifests(values_of("upstream")), "ValidatingAdmissionPolicy")
+    }
+    [validation] = policies["gapless-diode-window"]
+    assert "start == 6" in validation["expression"]
+    assert "write partitionWindow: {start: 6, count: 12}." in validation["message"]
+    assert set(policies) == {"gapless-diode-window", "gapless-sender-pods"}
+    names = {p["metadata"]["name"] for p in of_kind(helm.manifests(values=BOTH), "ValidatingAdmissionPolicy")}
+    assert names == {"gapless-sender-pods"}  # without a list of windows any window is right
+
+
+def test_the_rendered_windows_can_be_checked_again(helm: Helm, tmp_path: Path) -> None:
+    from gapless_api.window_files import read_window_files  # noqa: PLC0415 -- the only test that reads windows
+
+    [fleet] = helm.manifests(values_of("upstream"), show="templates/fleet.yaml")
+    (tmp_path / "windows.yaml").write_text(fleet["data"]["windows.yaml"])
+    [read] = read_window_files([tmp_path / "windows.yaml"])
+    assert {cluster: (w.start, w.count) for cluster, w in (read.windows or {}).items()} == {
+        "north": (0, 6),
+        "south": (6, 12),
+    }
+    assert yaml.safe_load(fleet["data"]["partitionWindow"]) == {"start": 6, "count": 12}
+
+
+def test_the_test_pod_runs_the_checked_in_program(helm: Helm) -> None:
+    [pod] = helm.manifests(values=BOTH, show="templates/tests/test-install.yaml")
+    [program] = pod["spec"]["containers"][0]["args"]
+    ast.parse(program)
+    source = HERE.parents[2] / "charts" / "gapless" / "files" / "check_install.py"
+    assert program.strip() == source.read_text().strip()
+    [service] = helm.manifests(values=BOTH, show="templates/deployment.yaml")[1:]
+    health = pod["spec"]["containers"][0]["env"][0]["value"]
+    assert health.startswith(f"http://{service['metadata']['name']}.gapless-system:8081/")
+
+
+def test_what_the_notes_say_holds_for_these_values(helm: Helm, tmp_path: Path) -> None:
+    chart = tmp_path / "gapless"
+    shutil.copytree(HERE.parents[2] / "charts" / "gapless", chart)
+    # helm shows notes only with a cluster; as part of a manifest it shows them without one.
+    shown = 'notes: {{ include "gapless/templates/NOTES.txt" . | toJson }}\n'
+    (chart / "templates" / "shown.yaml").write_text(shown)
+
+    def notes(name: str) -> str:
+        options = ["--kube-version", "1.36.0", "--namespace", "gapless-system", "--show-only", "templates/shown.yaml"]
+        rendered = helm.run("template", "gapless", chart, "--values", values_of(name), *options)
+        text: str = yaml.safe_load(rendered.stdout)["notes"]
+        return text
+
+    assert "partitionWindow: {start: 6, count: 12}" in notes("upstream")
+    assert "This cluster RECEIVES" not in notes("upstream")
+    assert "GapScans are served in: scans-a, scans-b" in notes("downstream")
+    assert "This cluster SENDS" not in notes("downstream")
+    assert "helm test gapless -n gapless-system" in notes("both")

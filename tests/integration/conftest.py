@@ -1,0 +1,30 @@
+"""Owns the fixtures of the tests that resend from a real broker to a real socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kit.listener import Listener
+from kit.resending import Resend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kit.kafka import KafkaBroker
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    """A receiver's port that keeps every datagram."""
+    with Listener() as listening:
+        yield listening
+
+
+@pytest.fixture
+def resend(kafka: KafkaBroker, listener: Listener, tmp_path: Path) -> Resend:
+    """`gapless resend` from `kafka` to `listener`."""
+    settings = {"bootstrapServers": kafka.bootstrap, "targetIP": "127.0.0.1", "targetPort": listener.port}
+    return Resend(tmp_path, settings)

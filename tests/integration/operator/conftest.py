@@ -1,0 +1,317 @@
+"""Owns the fixtures of the shell's tests: a real API server, a played node, and the operator as a process.
+
+What the containers would do is said by the tests (`kit.kubelet`); objects, validation, Jobs, watches, server-side apply
+and garbage collection are Kubernetes' own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
+from gapless_api.offsets import OffsetRange, OffsetRanges
+from gapless_api.result_lines import result_lines
+from kit.api_server import ApiServer
+from kit.kubelet import Behaviour, Kubelet, Runs, as_lines
+from kit.processes import end, free_ports, start_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MANIFESTS = Path(__file__).parents[3] / "crds" / "manifests"
+_numbers = itertools.count(1)
+Gaps = dict[tuple[str, int], list[tuple[int, int]]]
+GAPS: Gaps = {("transfer", 0): [(5, 5), (10, 13)], ("transfer", 1): [(0, 1)], ("transfer", 2): []}
+
+
+def scan_log(gaps: Gaps = GAPS) -> str:
+    """What the pod of a scan prints that found `gaps`."""
+    results = [
+        PartitionGaps(topic, partition, 0, 9999, OffsetRanges([OffsetRange(*pair) for pair in pairs]))
+        for (topic, partition), pairs in gaps.items()
+    ]
+    held = io.BytesIO()
+    with redirect_stdout(io.TextIOWrapper(held, write_through=True)) as stream:
+        at = datetime(2026, 11, 20, 10, tzinfo=UTC)
+        mark = write_bundle(None, BundleKind.ALL, results, created=at, source={"command": "gapless scan"})
+        content = held.getvalue()
+        stream.detach()
+    missing = {place: sum(last - first + 1 for first, last in pairs) for place, pairs in gaps.items()}
+    report = {
+        "outcome": "gaps-found" if any(missing.values()) else "nothing-missing",
+        "message": f"{sum(missing.values())} events are missing.",
+        "missing": sum(missing.values()),
+        "missing_ranges": sum(map(len, gaps.values())),
+        "partitions": [
+            {"topic": topic, "partition": number, "missing": missing[topic, number], "ranges": len(pairs)}
+            for (topic, number), pairs in gaps.items()
+        ],
+        "bundle": {"file": None, "id": mark.id, "sha256": mark.sha256, "missing": mark.missing, "omitted": False},
+    }
+    return "\n".join([*result_lines(report, gzip.compress(content, mtime=0)), ""])
+
+
+PREFLIGHT_LOG = as_lines(
+    {"event": "preflight", "exists": True, "up": True, "carrier": True, "mtu": 1500, "neighbour": "PERMANENT"}
+)
+
+
+def sender_log(planned: int = 7) -> str:
+    """What a sender prints that has sent everything."""
+    ledger = {"planned": planned, "sent": planned, "filtered": 0, "filled": 0, "unavailable": 0}
+    report = {"ledger": ledger, "partitions": [], "unavailable": {}, "unavailableRanges": [], "skipped": []}
+    return as_lines({"event": "progress", **ledger, "events_per_second": 100.0}, {"event": "report", **report})
+
+
+def as_usual(pod: dict[str, Any]) -> Behaviour:
+    """Every pod does well what it is for."""
+    role = pod["metadata"]["labels"].get("gapless.dev/role")
+    return Runs({"scan": scan_log(), "preflight": PREFLIGHT_LOG, "send": sender_log()}.get(str(role), ""))
+
+
+@pytest.fixture(scope="session")
+def api() -> Iterator[ApiServer]:
+    """A real API server with our definitions."""
+    if os.environ.get("GAPLESS_NO_CLUSTER"):
+        pytest.skip("GAPLESS_NO_CLUSTER is set: there is no API server to test with")
+    with ApiServer() as server:
+        server.apply(*sorted(MANIFESTS.glob("*.yaml")), server_side=True)
+        for file in MANIFESTS.glob("*.yaml"):
+            server.wait_for("crd", f"{file.stem}.gapless.dev", "Established")
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kubelet(api: ApiServer) -> Iterator[Kubelet]:
+    """A node that runs nothing and says what tests want."""
+    with Kubelet(api) as node:
+        yield node
+        assert not node.errors
+
+
+class Place:
+    """A namespace and what happens in it."""
+
+    as_usual = staticmethod(as_usual)
+
+    def __init__(self, api: ApiServer, name: str) -> None:
+        self.api, self.name = api, name
+        self.behave: Callable[[dict[str, Any]], Behaviour | None] = as_usual
+
+    def apply(self, kind: str, name: str, **spec: Any) -> None:
+        """Apply a resource of ours, as a user does."""
+        body = {
+            "apiVersion": "gapless.dev/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": self.name},
+            "spec": spec,
+        }
+        self.api.request(
+            "PATCH",
+            f"{self.path(kind, name)}?fieldManager=user&force=true",
+            body,
+            content="application/apply-patch+yaml",
+        )
+
+    def gap_scan(self, name: str = "night", **spec: Any) -> None:
+        """Apply a GapScan."""
+        usual = {
+            "kafka": {"bootstrapServers": "kafka:9092"},
+            "source": {"gapTopic": {"topic": "gaps"}},
+            "engine": {"type": "Job"},
+            "resend": {"diodeRef": {"name": "north"}, "kafka": {"bootstrapServers": "up:9092"}},
+        }
+        self.apply("GapScan", name, **{**usual, **spec})
+
+    def diode(self, name: str = "north", **spec: Any) -> None:
+        """Apply a Diode."""
+        usual = {"nodeSelector": {"diode": "north"}, "nic": "diode0", "target": {"host": "192.0.2.2", "port": 1234}}
+        self.apply("Diode", name, **{**usual, **spec})
+
+    def resend(self, name: str = "again", **spec: Any) -> None:
+        """Apply a Resend."""
+        usual = {
+            "diodeRef": {"name": "north"},
+            "kafka": {"bootstrapServers": "up:9092"},
+            "offsets": {"topic": "transfer", "partition": 0, "from": 0, "to": 6},
+        }
+        self.apply("Resend", name, **{**usual, **spec})
+
+    def path(self, kind: str, name: str = "") -> str:
+        """Path of a resource of ours."""
+        plural = f"{kind.lower()}s"
+        return f"/apis/gapless.dev/v1alpha1/namespaces/{self.name}/{plural}" + (f"/{name}" if name else "")
+
+    def read(self, kind: str, name: str) -> dict[str, Any]:
+        """Read a resource of ours."""
+        found: dict[str, Any] = self.api.request("GET", self.path(kind, name))
+        return found
+
+    def condition(self, kind: str, name: str, wanted: str) -> tuple[str, str]:
+        """Status and reason of a condition."""
+        for condition in self.read(kind, name).get("status", {}).get("conditions", ()):
+            if condition["type"] == wanted:
+                return condition["status"], condition["reason"]
+        return "", ""
+
+    def until(self, kind: str, name: str, wanted: str, status: str, reason: str, *, seconds: float = 30) -> None:
+        """Wait for a condition."""
+        try:
+            self.api.eventually(
+                lambda: self.condition(kind, name, wanted) == (status, reason),
+                timeout_seconds=seconds,
+                what=f"{wanted}={status}/{reason} of {kind} {name}",
+            )
+        except TimeoutError as error:
+            shown = json.dumps(self.read(kind, name).get("status"), indent=1)
+            raise TimeoutError(f"{error}; its status is {shown}") from None
+
+    def objects(self, path: str) -> list[dict[str, Any]]:
+        """List objects such as ``/apis/batch/v1 jobs``."""
+        prefix, plural = path.split()
+        items: list[dict[str, Any]] = self.api.request("GET", f"{prefix}/namespaces/{self.name}/{plural}")["items"]
+        return items
+
+    def names(self, path: str) -> list[str]:
+        """Their names."""
+        return sorted(item["metadata"]["name"] for item in self.objects(path) if not _is_canary(item))
+
+    def reasons(self, name: str) -> list[str]:
+        """Reasons of the events about an object, oldest first."""
+        found = [e for e in self.objects("/apis/events.k8s.io/v1 events") if e["regarding"]["name"] == name]
+        return [event["reason"] for event in sorted(found, key=lambda event: event["eventTime"] or "")]
+
+
+def _is_canary(item: dict[str, Any]) -> bool:
+    return bool(item["metadata"]["name"] == "gapless-operator-canary")
+
+
+@pytest.fixture
+def place(api: ApiServer, kubelet: Kubelet) -> Iterator[Place]:
+    """A namespace of its own; goes with all that is in it."""
+    name = f"test-{os.getpid()}-{next(_numbers)}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    api.request("POST", "/api/v1/namespaces", body)
+    made = Place(api, name)
+    before = kubelet.behave
+
+    def behave(pod: dict[str, Any]) -> Behaviour | None:
+        return made.behave(pod) if pod["metadata"]["namespace"] == name else before(pod)
+
+    kubelet.behave = behave
+    yield made
+    kubelet.behave = before
+    api.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+class Operator:
+    """The operator as a process."""
+
+    def __init__(
+        self, api: ApiServer, namespace: str | None, log: Path, *, fault: int | None = None, **options: Any
+    ) -> None:
+        self.metrics_port, self.health_port = free_ports(2)
+        self.log = log
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(options.pop("kubeconfig", api.kubeconfig)),
+            "POD_NAMESPACE": namespace or "",
+        }
+        if fault is not None:
+            environment["GAPLESS_FAULT_AFTER_WRITE"] = str(fault)
+        given = {"resync-seconds": 1, "relist-seconds": 5, "metrics-port": self.metrics_port}
+        given |= {"health-port": self.health_port, "namespace": namespace}
+        given |= {name.replace("_", "-"): value for name, value in options.items()}
+        arguments = [f"--{name}={value}" for name, value in given.items() if value is not None]
+        with log.open("ab") as stream:
+            self.process = start_bound(
+                [sys.executable, "-m", "gapless_operator", *arguments],
+                stdout=stream,
+                stderr=stream,
+                environment=environment,
+            )
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What it has logged."""
+        return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+
+    def probe_status(self) -> int:
+        """What it answers its liveness probe; 0 for nothing."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/healthz", timeout=5) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    def healthy(self) -> bool:
+        """Whether it answers its liveness probe with 200."""
+        return self.probe_status() == 200
+
+    def metrics(self) -> str:
+        """What Prometheus would read."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+
+    def stop(self) -> int:
+        """Ask it to end."""
+        return end(self.process)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait for its end; ``None`` when it goes on."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+@pytest.fixture
+def operator(api: ApiServer, place: Place, tmp_path: Path) -> Iterator[Callable[..., Operator]]:
+    """Starts operators for the place; they end with the test, and nothing in their logs is an error."""
+    started: list[Operator] = []
+
+    def start(**options: Any) -> Operator:
+        log = tmp_path / f"operator-{len(started)}.log"
+        made = Operator(api, options.pop("namespace", place.name), log, **options)
+        started.append(made)
+        return made
+
+    yield start
+    for running in started:
+        if running.process.poll() is None:
+            assert running.stop() == 0, running.log.read_text()[-3000:]
+        errors = [line for line in running.lines() if line["level"] in {"error", "critical"}]
+        assert not errors, errors
+        assert "Traceback" not in running.log.read_text(encoding="utf-8")
+
+
+def soon(condition: Callable[[], Any], *, seconds: float = 20) -> Any:
+    """Wait until something is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError("it did not come to that")
+        time.sleep(0.1)
+    return found

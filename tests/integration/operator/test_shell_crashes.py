@@ -1,0 +1,283 @@
+"""The shell lives through crashes, an API server that is away, silent watches and rights that it does not have.
+
+Containers are played: the tests set the status of pods as a kubelet would and serve their logs. Jobs, owner references
+and garbage collection are those of Kubernetes' own controllers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.integration
+
+_TIMES = re.compile(r"(Time|At|started|finished|since|updatedAt)$")
+KILLED = 137
+
+
+def settled(value: Any) -> Any:
+    """A status without what differs from run to run: times, uids and what was measured."""
+    if isinstance(value, dict):
+        return {
+            name: settled(entry)
+            for name, entry in value.items()
+            if not _TIMES.search(name) and name not in {"resendUid", "uid", "eventsPerSecond", "etaSeconds"}
+        }
+    if isinstance(value, list):
+        return [settled(entry) for entry in value]
+    return value
+
+
+def story(place: Any) -> None:
+    """One of each kind is applied; the Resend waits for the Diode, which waits for its preflight."""
+    place.diode()
+    place.resend()
+    place.gap_scan()
+
+
+def is_over(place: Any) -> bool:
+    def reason(kind: str, name: str, wanted: str) -> str:
+        return str(place.condition(kind, name, wanted)[1])
+
+    if reason("GapScan", "night", "Ready") != "GapsFound" or reason("Resend", "again", "Succeeded") != "Sent":
+        return False
+    diode = place.read("Diode", "north").get("status", {})
+    return bool(diode.get("ledger")) and not diode.get("active") and not diode.get("queued")
+
+
+def final_state(place: Any, kubelet: Any) -> dict[str, Any]:
+    """The state once nothing changes any more."""
+    before: dict[str, Any] = {}
+    for _ in range(20):
+        found = state(place, kubelet)
+        if found == before:
+            return found
+        before = found
+        time.sleep(2)
+    raise AssertionError(f"it never comes to rest: {before}")
+
+
+def state(place: Any, kubelet: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind, name in (("Diode", "north"), ("GapScan", "night"), ("Resend", "again")):
+        found[kind] = settled(place.read(kind, name)["status"])
+    told = json.loads(json.dumps(found).replace(place.name, "PLACE"))
+    begun = Counter(
+        pod["metadata"]["labels"]["gapless.dev/role"]
+        for pod in kubelet.begun
+        if pod["metadata"]["namespace"] == place.name
+    )
+    objects = {
+        path: place.names(path)
+        for path in ("/apis/batch/v1 jobs", "/api/v1 configmaps", "/api/v1 persistentvolumeclaims")
+    }
+    return {"status": told, "begun": begun, "objects": objects}
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> dict[str, Any]:
+    """The final state of the story when nothing happens to the operator; filled in by the first test."""
+    return {}
+
+
+def test_the_story_without_crashes(
+    place: Any, operator: Callable[..., Any], kubelet: Any, undisturbed: dict[str, Any]
+) -> None:
+    story(place)
+    operator()
+    place.api.eventually(lambda: is_over(place), timeout_seconds=60, what="the end of the story")
+    undisturbed.update(final_state(place, kubelet))
+    assert undisturbed["begun"] == {"preflight": 1, "send": 1, "scan": 1}
+
+
+def test_an_operator_that_dies_after_every_single_write_comes_to_the_same_end(
+    place: Any, operator: Callable[..., Any], kubelet: Any, undisturbed: dict[str, Any]
+) -> None:
+    if not undisturbed:
+        pytest.skip("needs the test before it")
+    story(place)
+    deaths = 0
+    for _ in range(120):
+        running = operator(fault=1, resync_seconds=0.5)
+        if running.wait(6 if is_over(place) else 30) is None:
+            assert is_over(place), "it neither writes nor is it done"
+            break
+        assert running.process.returncode == KILLED
+        deaths += 1
+    else:
+        raise AssertionError("it never stops writing")
+    assert deaths >= 12
+    assert final_state(place, kubelet) == undisturbed
+
+
+def test_a_crash_in_the_middle_and_a_late_restart_change_nothing(
+    place: Any, operator: Callable[..., Any], kubelet: Any, undisturbed: dict[str, Any]
+) -> None:
+    if not undisturbed:
+        pytest.skip("needs the test before it")
+    story(place)
+    running = operator()
+    place.api.eventually(lambda: place.names("/apis/batch/v1 jobs"), what="a Job")
+    running.kill()
+    place.api.eventually(
+        lambda: all(job["status"].get("conditions") for job in place.objects("/apis/batch/v1 jobs")),
+        what="the end of all Jobs while nobody looks",
+    )
+    operator()
+    place.api.eventually(lambda: is_over(place), timeout_seconds=60, what="the end of the story")
+    assert final_state(place, kubelet) == undisturbed
+
+
+def test_an_api_server_that_is_away_is_waited_for(place: Any, operator: Callable[..., Any]) -> None:
+    running = operator()
+    place.gap_scan("before")
+    place.until("GapScan", "before", "Ready", "True", "GapsFound")
+    place.api.pause()
+    try:
+        assert running.wait(8) is None, "an outage does not end the operator"
+    finally:
+        place.api.go_on()
+    place.gap_scan("after")
+    place.until("GapScan", "after", "Ready", "True", "GapsFound", seconds=60)
+    assert any("API server" in str(line) for line in running.lines() if line["level"] == "warning")
+
+
+def test_it_starts_before_the_api_server_does(place: Any, operator: Callable[..., Any]) -> None:
+    place.gap_scan()
+    place.api.pause()
+    try:
+        running = operator()
+        assert running.wait(6) is None
+        assert not running.healthy()
+    finally:
+        place.api.go_on()
+    place.until("GapScan", "night", "Ready", "True", "GapsFound", seconds=60)
+
+
+def test_watches_that_go_silent_fail_the_probe_at_once_and_not_the_process(
+    place: Any, operator: Callable[..., Any]
+) -> None:
+    running = operator(canary_seconds=1, stale_seconds=4)
+    place.api.eventually(running.healthy, what="health")
+    assert running.wait(5) is None
+    assert running.healthy(), "the canary keeps it so"
+    with place.api.frozen():
+        place.api.eventually(lambda: running.probe_status() == 500, timeout_seconds=30, what="a failing probe")
+        assert running.process.poll() is None
+    place.api.eventually(running.healthy, timeout_seconds=60, what="health again")
+
+
+def test_the_rights_of_a_role_that_knows_only_scans_are_enough_for_scans(
+    place: Any, operator: Callable[..., Any], tmp_path: Any
+) -> None:
+    """The same verbs as the chart gives for a namespace of scans; nothing about Diodes, Resends and claims."""
+    account = limited_account(place, tmp_path)
+    running = operator(kubeconfig=account)
+    place.gap_scan()
+    place.until("GapScan", "night", "Ready", "True", "GapsFound")
+    place.api.eventually(lambda: place.reasons("night") == ["Scanning", "GapsFound"], what="events")
+    assert running.healthy()
+    assert running.wait(3) is None
+    assert not [line for line in running.lines() if line["level"] in {"warning", "error"}]
+    (serving,) = (line for line in running.lines() if line["event"] == "serving")
+    assert serving["kinds"] == ["ConfigMap", "GapScan", "Job", "Pod"]
+
+
+def limited_account(place: Any, folder: Any) -> Any:
+    """A kubeconfig for a service account with few rights in the place."""
+    root = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{place.name}"
+    place.api.request("POST", f"/api/v1/namespaces/{place.name}/serviceaccounts", {"metadata": {"name": "limited"}})
+    read, write = ["get", "list", "watch"], ["create", "patch", "delete"]
+    rules = [
+        {"apiGroups": ["gapless.dev"], "resources": ["gapscans"], "verbs": read},
+        {"apiGroups": ["gapless.dev"], "resources": ["gapscans/status"], "verbs": ["get", "patch"]},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [*read, *write]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*read, *write]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": read},
+        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    ]
+    place.api.request("POST", f"{root}/roles", {"metadata": {"name": "limited"}, "rules": rules})
+    subject = {"kind": "ServiceAccount", "name": "limited", "namespace": place.name}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "limited"}
+    binding = {"metadata": {"name": "limited"}, "subjects": [subject], "roleRef": role}
+    place.api.request("POST", f"{root}/rolebindings", binding)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    token = place.api.request("POST", f"/api/v1/namespaces/{place.name}/serviceaccounts/limited/token", request)
+    found = json.loads(place.api.kubeconfig.read_text())
+    found["users"][0]["user"] = {"token": token["status"]["token"]}
+    file = folder / "limited.kubeconfig"
+    file.write_text(json.dumps(found))
+    return file
+
+
+def test_the_spark_operator_may_come_later(place: Any, operator: Callable[..., Any]) -> None:
+    """The definition is a small stand-in for the Spark operator's of 836 KB; the end-to-end tests have the real one."""
+    running = operator()
+    place.gap_scan(engine={"type": "SparkApplication"})
+    place.until("GapScan", "night", "Stalled", "True", "EngineUnavailable")
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta2", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    version["subresources"] = {"status": {}}
+    names = {"kind": "SparkApplication", "plural": "sparkapplications", "singular": "sparkapplication"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "sparkapplications.sparkoperator.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},  # the group's end is a protected one
+        },
+        "spec": {"group": "sparkoperator.k8s.io", "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+    root = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    place.api.request("POST", root, definition)
+    try:
+        applications = "/apis/sparkoperator.k8s.io/v1beta2 sparkapplications"
+        (name,) = place.api.eventually(lambda: _tried(lambda: place.names(applications)), what="a SparkApplication")
+        place.until("GapScan", "night", "Stalled", "False", "NotStalled")
+        # What the Spark operator would say when its controller gives up.
+        state = {"status": {"applicationState": {"state": "SUBMISSION_FAILED", "errorMessage": "no such account"}}}
+        where = f"/apis/sparkoperator.k8s.io/v1beta2/namespaces/{place.name}/sparkapplications/{name}/status"
+        place.api.request("PATCH", where, state, content="application/merge-patch+json")
+        place.until("GapScan", "night", "Ready", "False", "ScanFailed", seconds=60)
+        assert "no such account" in str(place.read("GapScan", "night")["status"]["conditions"])
+        assert running.healthy()
+    finally:
+        place.api.request("DELETE", f"{root}/sparkapplications.sparkoperator.k8s.io")
+
+
+def _tried(look: Callable[[], Any]) -> Any:
+    from kit.api_server import ApiError  # noqa: PLC0415
+
+    try:
+        return look()
+    except ApiError:
+        return None
+
+
+def test_a_whole_cluster_is_served_without_naming_namespaces(place: Any, operator: Callable[..., Any]) -> None:
+    operator(namespace=None)
+    place.gap_scan()
+    place.until("GapScan", "night", "Ready", "True", "GapsFound")
+
+
+def test_without_a_cluster_it_says_so_in_one_sentence(tmp_path: Any) -> None:
+    import os  # noqa: PLC0415
+    import subprocess  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    environment = {**os.environ, "KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "gapless_operator"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert "set KUBECONFIG" in ended.stderr

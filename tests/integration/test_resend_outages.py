@@ -1,0 +1,97 @@
+"""Owns the proof that an outage of Kafka is waited for, or ends loudly with the progress saved."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kit.kafka import KafkaBroker
+from kit.resending import Resend, ids_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kit.listener import Listener
+
+pytestmark = pytest.mark.integration
+
+EVENTS = 60_000
+
+
+@pytest.fixture
+def broker() -> Iterator[KafkaBroker]:
+    """A broker that a test may kill."""
+    with KafkaBroker() as own:
+        own.create_topic("away")
+        own.produce("away", (b"%d " % offset + bytes(1000) for offset in range(EVENTS)))
+        yield own
+
+
+@pytest.fixture
+def far(broker: KafkaBroker, listener: Listener, tmp_path: Path) -> Resend:
+    settings = {"bootstrapServers": broker.bootstrap, "targetIP": "127.0.0.1", "targetPort": listener.port}
+    more = {"topic": "away", "partition": 0, "offsetFrom": 0, "checkpoint": tmp_path / "checkpoint", "eps": 10_000}
+    return Resend(tmp_path, settings | more)
+
+
+def test_a_broker_that_comes_back_is_waited_for(broker: KafkaBroker, far: Resend, listener: Listener) -> None:
+    process = far.start()
+    listener.wait_for(5000)
+    broker.kill()
+    time.sleep(3)
+    broker.start()
+    ended = far.ended(process)
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.ledger["sent"] == EVENTS
+    assert set(Counter(ids_of(listener.settled())).values()) == {1}
+
+
+def test_a_broker_that_stays_away_is_a_stall_and_the_rest_is_sent_later(
+    broker: KafkaBroker, far: Resend, listener: Listener
+) -> None:
+    process = far.start(stallTimeout=4)
+    listener.wait_for(5000)
+    broker.kill()
+    stalled = far.ended(process)
+    assert stalled.exit_code == 3, stalled.stderr
+    assert "sent no record of away/0 for 4 s at offset" in stalled.stderr
+    assert 0 < stalled.ledger["sent"] < EVENTS
+    assert stalled.ledger["remaining"] == EVENTS - stalled.ledger["sent"]
+    broker.start()
+    ended = far.run(eps=0)
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.ledger["sent"] == EVENTS
+    sent = Counter(ids_of(listener.settled()))
+    assert len(sent) == EVENTS
+    assert set(sent.values()) == {1}
+
+
+def test_records_that_expire_while_we_read_are_told_from_those_that_never_were(
+    broker: KafkaBroker, far: Resend, listener: Listener
+) -> None:
+    process = far.start(eps=2000)
+    listener.wait_for(1000)
+    broker.delete_records("away", 0, EVENTS - 5)
+    ended = far.ended(process)
+    assert ended.exit_code == 4, ended.stderr
+    assert ended.report is not None
+    assert set(ended.report["unavailable"]) == {"Expired"}
+    assert ended.ledger["sent"] + ended.ledger["unavailable"] == EVENTS
+    assert ended.report["partitions"][0]["ranges"]["Expired"][-1][-1] == EVENTS - 6
+
+
+def test_a_topic_that_is_deleted_while_we_read_is_named_as_the_reason(
+    broker: KafkaBroker, far: Resend, listener: Listener
+) -> None:
+    process = far.start(stallTimeout=4, eps=40_000)
+    listener.wait_for(1000)
+    broker.admin().delete_topics(["away"])["away"].result()
+    ended = far.ended(process)
+    assert ended.exit_code == 3, ended.stderr
+    assert "sent no record of away/0 for 4 s at offset" in ended.stderr
+    assert "Unknown topic or partition" in ended.stderr
+    assert ended.ledger["remaining"] > 0

@@ -1,0 +1,223 @@
+"""Owns the proof that a resend can be ended anywhere and goes on where it was."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kit.resending import events_of, ids_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import TopicFactory
+    from kit.kafka import KafkaBroker
+    from kit.listener import Listener
+    from kit.resending import Resend
+
+pytestmark = pytest.mark.integration
+
+EVENTS = 6000
+
+
+@pytest.fixture(scope="module")
+def filled(kafka: KafkaBroker) -> str:
+    name = kafka.create_topic(f"progress-{os.getpid()}", 2)
+    for partition in range(2):
+        kafka.produce(name, (b"%d of %d" % (offset, partition) for offset in range(EVENTS)), partition=partition)
+    return name
+
+
+def wanted(topic: str) -> dict[tuple[str, int], list[list[int]]]:
+    return {(topic, 0): [[0, EVENTS - 1]], (topic, 1): [[0, EVENTS - 1]]}
+
+
+def everything(topic: str) -> set[str]:
+    return {f"{topic}_{partition}_{offset}" for partition in range(2) for offset in range(EVENTS)}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_progress_and_nothing_is_sent_twice(
+    number: signal.Signals, parallelism: int, filled: str, resend: Resend, listener: Listener
+) -> None:
+    settings = {
+        "resendFileName": resend.bundle(wanted(filled)),
+        "checkpoint": resend.folder / "checkpoint",
+        "eps": 5000,
+        "parallelism": parallelism,
+    }
+    process = resend.start(**settings)
+    listener.wait_for(1500)
+    process.send_signal(number)
+    stopped = resend.ended(process)
+    assert stopped.exit_code == 128 + number, stopped.stderr
+    assert stopped.report is not None
+    assert stopped.report["outcome"] == "Stopped"
+    before = stopped.ledger
+    if parallelism == 1:
+        assert before["remaining"] == 2 * EVENTS - before["sent"]
+    assert 0 < before["sent"] < 2 * EVENTS
+    assert any(b"shutting down" in datagram for datagram in listener.settled())
+    assert len(events_of(listener.datagrams)) == before["sent"]
+    resumed = resend.run(**settings | {"eps": 0})
+    assert resumed.exit_code == 0, resumed.stderr
+    assert resumed.ledger["sent"] == resumed.ledger["planned"] == 2 * EVENTS
+    sent = Counter(ids_of(listener.settled()))
+    assert set(sent) == everything(filled)
+    assert set(sent.values()) == {1}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_kill_repeats_at_most_one_batch_for_each_process(
+    parallelism: int, filled: str, resend: Resend, listener: Listener
+) -> None:
+    eps = 4000
+    settings = {
+        "resendFileName": resend.bundle(wanted(filled)),
+        "checkpoint": resend.folder / "checkpoint",
+        "parallelism": parallelism,
+    }
+    for events in (500, 4500):
+        before = len(listener.arrivals)
+        process = resend.start(**settings, eps=eps)
+        listener.wait_for(before + events)
+        process.kill()
+        process.communicate()
+        if parallelism > 1:
+            time.sleep(2)  # What it had started notices that it is alone after its batch.
+    resumed = resend.run(**settings)
+    assert resumed.exit_code == 0, resumed.stderr
+    assert resumed.ledger["sent"] == 2 * EVENTS
+    sent = Counter(ids_of(listener.settled()))
+    assert set(sent) == everything(filled)
+    repeated = sum(count - 1 for count in sent.values())
+    assert repeated <= 2 * eps, "two kills; a batch is a second of pace"
+
+
+def test_a_finished_checkpoint_sends_nothing_and_needs_no_kafka(
+    filled: str, resend: Resend, listener: Listener
+) -> None:
+    settings = {"topic": filled, "partition": 0, "offsetFrom": 3, "offsetTo": 9, "checkpoint": resend.folder / "c"}
+    assert resend.run(**settings).exit_code == 0
+    listener.settled()
+    listener.forget()
+    again = resend.run(**settings, bootstrapServers="127.0.0.1:1")
+    assert again.exit_code == 0, again.stderr
+    assert again.report is not None
+    assert again.report["outcome"] == "NothingToDo"
+    assert "Nothing to do: the checkpoint says" in again.stderr
+    assert again.ledger["sent"] == 7
+    assert listener.settled() == []
+
+
+def test_a_checkpoint_of_another_resend_is_refused_with_the_difference(filled: str, resend: Resend) -> None:
+    settings = {"topic": filled, "partition": 0, "offsetFrom": 3, "checkpoint": resend.folder / "c"}
+    assert resend.run(**settings, offsetTo=9).exit_code == 0
+    other = resend.run(**settings, offsetTo=10)
+    assert other.exit_code == 2
+    assert "belongs to another resend (offsetTo was 9 and is 10)" in other.stderr
+
+
+def test_an_altered_checkpoint_is_refused_before_anything_is_sent(
+    filled: str, resend: Resend, listener: Listener
+) -> None:
+    path = resend.folder / "c"
+    settings = {"topic": filled, "partition": 0, "offsetFrom": 3, "offsetTo": 9, "checkpoint": path}
+    assert resend.run(**settings).exit_code == 0
+    listener.settled()
+    listener.forget()
+    kept = path.read_text()
+    for altered in (kept.replace('"sent":7', '"sent":8'), kept.replace('"cursor":10', '"cursor":9')):
+        assert altered != kept
+        for text in (altered, altered.replace('"complete":true', '"complete":false')):
+            path.write_text(text)
+            ended = resend.run(**settings)
+            assert ended.exit_code == 2
+            assert "gapless: The checkpoint was altered or is of other work: it accounts for" in ended.stderr
+    assert listener.settled() == []
+
+
+def test_two_senders_cannot_share_a_checkpoint(filled: str, resend: Resend, listener: Listener) -> None:
+    settings = {"topic": filled, "partition": 0, "offsetFrom": 0, "offsetTo": 3000, "checkpoint": resend.folder / "c"}
+    first = resend.start(**settings, eps=500)
+    listener.wait_for(10)
+    second = resend.run(**settings, report=resend.folder / "second.json")
+    first.terminate()
+    first.communicate()
+    assert second.exit_code == 2
+    assert "in use by another sender" in second.stderr
+
+
+def test_an_open_end_ends_where_it_ended_at_the_first_start(
+    kafka: KafkaBroker, topic: TopicFactory, resend: Resend, listener: Listener
+) -> None:
+    name = topic()
+    kafka.produce(name, [b"first"] * 400)
+    settings = {"topic": name, "partition": 0, "offsetFrom": 100, "checkpoint": resend.folder / "c"}
+    process = resend.start(**settings, eps=100)
+    listener.wait_for(20)
+    process.terminate()
+    assert resend.ended(process).exit_code == 143
+    kafka.produce(name, [b"later"] * 100)
+    resumed = resend.run(**settings)
+    assert resumed.exit_code == 0
+    assert resumed.ledger["sent"] == 300
+    assert sorted(ids_of(listener.settled())) == sorted(f"{name}_0_{offset}" for offset in range(100, 400))
+
+
+def full_disk(folder: Path) -> Path:
+    place = folder / "full"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=False).returncode:
+        pytest.skip("mounting needs root")
+    return place
+
+
+def test_a_disk_that_fills_up_ends_the_resend_and_loses_nothing(
+    filled: str, resend: Resend, listener: Listener
+) -> None:
+    place = full_disk(resend.folder)
+    try:
+        settings = {"topic": filled, "partition": 0, "offsetFrom": 0, "offsetTo": 3999, "checkpoint": place / "c"}
+        process = resend.start(**settings, eps=1000)
+        listener.wait_for(1200)
+        with (place / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+            while True:
+                ballast.write(bytes(4096))
+        ended = resend.ended(process)
+        if ended.exit_code == 0:
+            pytest.skip("the lines of the checkpoint fitted into its last block")
+        assert ended.exit_code == 2, ended.stderr
+        assert "No space left on device" in ended.stderr
+        (place / "ballast").unlink()
+        resumed = resend.run(**settings)
+        assert resumed.exit_code == 0, resumed.stderr
+        assert resumed.ledger["sent"] == 4000
+        sent = Counter(ids_of(listener.settled()))
+        assert len(sent) == 4000
+        assert sum(sent.values()) <= 5000
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def test_a_report_that_finds_no_room_goes_to_standard_error(filled: str, resend: Resend) -> None:
+    place = full_disk(resend.folder)
+    try:
+        (place / "ballast").write_bytes(bytes(64 * 1024))
+        ended = resend.run(topic=filled, partition=0, offsetFrom=0, offsetTo=9, report=place / "report.json")
+        assert ended.exit_code == 2
+        assert "The report" in ended.stderr
+        shown = json.loads(ended.stderr[ended.stderr.index("{") : ended.stderr.rindex("}") + 1])
+        assert shown["ledger"]["sent"] == 10
+        assert [file.name for file in place.iterdir()] == ["ballast"]
+    finally:
+        subprocess.run(["umount", place], check=True)

@@ -1,0 +1,217 @@
+"""Owns a real Kubernetes API server on loopback: etcd, the API server and the controllers for Jobs and for garbage.
+
+Must not know the product, and has no node: `kit.kubelet` plays one. Definitions, validation, server-side apply,
+watches, Jobs and owner references are therefore the real ones, in seconds and without containers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from kit.cluster import pki
+from kit.cluster.build import KUBE
+from kit.cluster.objects import Objects
+from kit.cluster.places import SERVICE_NETWORK, ClusterError
+from kit.processes import end, free_ports, start_bound, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_CONTROLLERS = ("job-controller", "garbage-collector-controller", "namespace-controller", "serviceaccount-controller")
+_START_SECONDS = 90.0
+
+
+class ApiError(Exception):
+    """The API server did not do what a test asked."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{status}: {text[:1000]}")
+        self.status = status
+
+
+class ApiServer(Objects):
+    """A control plane without a node; a context manager."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="gapless-api-"))
+        self._etcd_port, self._peer_port, self.port = free_ports(3)
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.folder / "admin.kubeconfig"
+
+    @property
+    def keys(self) -> Path:
+        """The folder of all keys and certificates."""
+        return self.folder / "pki"
+
+    def __enter__(self) -> Self:
+        KUBE.build()
+        pki.write_all(self.keys, self.folder, self.port)
+        try:
+            self._start_all()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self._processes):
+            end(process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def pause(self) -> None:
+        """Let the API server be away: connections to it are refused."""
+        end(self._processes.pop(1))
+
+    def go_on(self) -> None:
+        """Bring it back."""
+        self._processes.insert(1, self._start("kube-apiserver", *self._api_server()))
+        wait_until(self._answers, timeout_seconds=_START_SECONDS, what="the API server's coming back")
+        end(self._processes.pop())  # the controllers wait half a minute before they look again
+        self._processes.append(self._start_controllers())
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let the API server keep its connections and say nothing, as behind a firewall that forgot them."""
+        self._processes[1].send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._processes[1].send_signal(signal.SIGCONT)
+            wait_until(self._answers, timeout_seconds=_START_SECONDS, what="the API server's coming back")
+
+    def _start_all(self) -> None:
+        peer, client = f"http://127.0.0.1:{self._peer_port}", f"http://127.0.0.1:{self._etcd_port}"
+        etcd = self._start(
+            "etcd",
+            "--name=gapless",
+            f"--data-dir={self.folder / 'etcd'}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=gapless={peer}",
+        )
+        self._processes += [etcd, self._start("kube-apiserver", *self._api_server())]
+        wait_until(self._answers, timeout_seconds=_START_SECONDS, what="the start of the API server")
+        self._processes.append(self._start_controllers())
+
+    def _start_controllers(self) -> subprocess.Popen[bytes]:
+        return self._start(
+            "kube-controller-manager",
+            f"--kubeconfig={self.kubeconfig}",
+            "--bind-address=127.0.0.1",
+            "--secure-port=0",
+            "--leader-elect=false",
+            f"--controllers={','.join(_CONTROLLERS)}",
+        )
+
+    def _api_server(self) -> list[str]:
+        keys = self.keys
+        return [
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            "--advertise-address=127.0.0.1",
+            f"--service-cluster-ip-range={SERVICE_NETWORK}",
+            "--allow-privileged=true",
+            "--authorization-mode=RBAC",
+            # Its controller has no share in what is tested, and pods would wait for accounts.
+            "--disable-admission-plugins=ServiceAccount",
+            f"--client-ca-file={keys}/ca.crt",
+            f"--tls-cert-file={keys}/apiserver.crt",
+            f"--tls-private-key-file={keys}/apiserver.key",
+            f"--kubelet-client-certificate={keys}/admin.crt",
+            f"--kubelet-client-key={keys}/admin.key",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            f"--service-account-key-file={keys}/sa.pub",
+            f"--service-account-signing-key-file={keys}/sa.key",
+            "--profiling=false",
+        ]
+
+    def _start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{program}.log").open("ab") as log:
+            return start_bound([KUBE.file.with_name(program), *arguments], stdout=log, stderr=log)
+
+    def _answers(self) -> bool:
+        for process in self._processes:
+            if process.poll() is not None:
+                logs = "\n".join(file.read_text(errors="replace")[-800:] for file in self.folder.glob("*.log"))
+                raise ClusterError(f"The API server of the tests does not start; its logs end with:\n{logs}")
+        try:
+            return bool(self.request("GET", "/readyz", plain=True) == "ok")
+        except (ApiError, OSError, http.client.HTTPException):
+            return False
+
+    # --------------------------------------------------------------------------------------------------- using it
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 120.0) -> str:
+        """Run kubectl as the administrator and return what it printed."""
+        ended = subprocess.run(
+            [KUBE.file.with_name("kubectl"), *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout_seconds,
+            check=False,
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(self.folder)},
+        )
+        if ended.returncode:
+            raise ClusterError(f"kubectl {' '.join(arguments)[:200]} failed: {ended.stderr.strip()}")
+        return ended.stdout
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        content: str = "application/json",
+        plain: bool = False,
+    ) -> Any:
+        """Speak to the API server without kubectl, which takes a tenth of a second to start.
+
+        Raises:
+            ApiError: it answered with an error.
+        """
+        trust = ssl.create_default_context(cafile=str(self.keys / "ca.crt"))
+        trust.load_cert_chain(self.keys / "admin.crt", self.keys / "admin.key")
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=trust, timeout=30)
+        try:
+            text = None if body is None else json.dumps(body)
+            connection.request(method, path, text, {"Content-Type": content, "Accept": "application/json, */*"})
+            response = connection.getresponse()
+            said = response.read().decode()
+        finally:
+            connection.close()
+        if response.status >= 300:
+            raise ApiError(response.status, said)
+        return said if plain else json.loads(said)
+
+    def eventually(self, look: Any, *, timeout_seconds: float = 30.0, what: str) -> Any:
+        """Look again and again until something true comes back; return it."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            found = look()
+            if found:
+                return found
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{what} did not happen within {timeout_seconds:.0f} s")
+            time.sleep(0.1)

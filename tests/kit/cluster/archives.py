@@ -1,0 +1,87 @@
+"""Owns writing a folder as an image archive that containerd and Docker load; must not know what is in the folder."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import tarfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass(frozen=True)
+class ImageForm:
+    """What an image says of itself."""
+
+    name: str
+    """With registry, such as docker.io/gapless-kit/busybox:1."""
+    command: tuple[str, ...]
+    user: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def write_archive(form: ImageForm, root: Path, archive: Path) -> None:
+    """Write the tree below `root` as a one-layer image, the same bytes for the same tree, and put it in place whole."""
+    blobs: dict[str, bytes] = {}
+
+    def blob(content: bytes, kind: str) -> dict[str, Any]:
+        digest = hashlib.sha256(content).hexdigest()
+        blobs[digest] = content
+        return {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(content)}
+
+    layer = blob(_layer(root), "application/vnd.oci.image.layer.v1.tar")
+    shape = {"architecture": _MACHINES.get(platform.machine(), platform.machine()), "os": "linux"}
+    settings = {
+        "Cmd": list(form.command),
+        "User": form.user,
+        "Env": [f"{name}={value}" for name, value in form.environment.items()],
+        "WorkingDir": "/",
+    }
+    config = blob(
+        _json({**shape, "config": settings, "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}),
+        "application/vnd.oci.image.config.v1+json",
+    )
+    manifest_kind = "application/vnd.oci.image.manifest.v1+json"
+    manifest = blob(
+        _json({"schemaVersion": 2, "mediaType": manifest_kind, "config": config, "layers": [layer]}), manifest_kind
+    )
+    names = {"io.containerd.image.name": form.name, "org.opencontainers.image.ref.name": form.name.rpartition(":")[2]}
+    index = {"schemaVersion": 2, "manifests": [{**manifest, "annotations": names, "platform": shape}]}
+    fresh = archive.with_suffix(".new")
+    with tarfile.open(fresh, "w") as tar:
+        _put(tar, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
+        for digest, content in blobs.items():
+            _put(tar, f"blobs/sha256/{digest}", content)
+        _put(tar, "index.json", _json(index))
+    fresh.rename(archive)
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, sort_keys=True).encode()
+
+
+def _put(tar: tarfile.TarFile, path: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(path)
+    entry.size, entry.mode = len(content), 0o644
+    tar.addfile(entry, io.BytesIO(content))
+
+
+def _layer(root: Path) -> bytes:
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in sorted(root.rglob("*")):
+            entry = tar.gettarinfo(path, str(path.relative_to(root)))
+            entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = 0, 0, 0, "", ""
+            if entry.isreg():
+                with path.open("rb") as content:
+                    tar.addfile(entry, content)
+            else:
+                tar.addfile(entry)
+    return written.getvalue()

@@ -1,0 +1,204 @@
+"""Owns the Go programs of the cluster: which module each is built from, and that each is built once per machine.
+
+Must not know what the programs are started with. A program is kept under its plain name beside the digest of all that
+it was built from, so another version of a module replaces it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.cluster.packages import install
+from kit.cluster.places import GO_MODULES, ClusterError, places
+from kit.cluster.shell import alone, run, say, stage
+
+_KUBERNETES = "v1.36.3"
+_TOOLCHAIN = "1.26.8"
+"""Fetched as a Go module when the machine's own Go is older than 1.21, which cannot do that by itself."""
+
+_COMPONENTS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kube-proxy",
+    "kubelet",
+    "kubectl",
+)
+
+
+def _version_flags() -> str:
+    """What `kubectl version` says; Kubernetes sets it by its own makefiles, and clients refuse an empty one."""
+    major, minor = re.findall(r"\d+", _KUBERNETES)[:2]
+    facts = {
+        "gitVersion": _KUBERNETES,
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitCommit": "0" * 40,
+        "gitTreeState": "clean",
+        "buildDate": "2026-01-01T00:00:00Z",
+    }
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in facts.items())
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program: the module below go/ with its name, and the package in it."""
+
+    name: str
+    package: str
+    cold: str
+    """How long the first build on a machine takes with two cores."""
+    link_flags: str = ""
+    links: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> Path:
+        """Folder of the Go module."""
+        return GO_MODULES / self.name
+
+    @property
+    def file(self) -> Path:
+        """The program itself."""
+        return places().programs / self.name
+
+    def digest(self) -> str:
+        """Digest of everything the program is built from."""
+        state = hashlib.sha256(f"{self.package}|{self.link_flags}|{platform.machine()}".encode())
+        for source in sorted(self.module.iterdir()):
+            state.update(source.name.encode() + b"\0" + source.read_bytes())
+        return state.hexdigest()
+
+    @property
+    def built(self) -> bool:
+        """Whether the program is there and made from what the checkout has."""
+        try:
+            return self.file.exists() and self._note.read_text() == self.digest()
+        except FileNotFoundError:
+            return False
+
+    @property
+    def _note(self) -> Path:
+        return self.file.with_suffix(".digest")
+
+    def build(self) -> Path:
+        """Build it unless it is there; return its path.
+
+        Raises:
+            ClusterError: there is no Go, or the build failed.
+        """
+        if not self.built:
+            with alone(places().cache / "cluster" / "build.lock"):
+                if not self.built:
+                    self._build()
+        for link in self.links:
+            path = self.file.with_name(link)
+            if not path.is_symlink():
+                path.symlink_to(self.name)
+        return self.file
+
+    def _build(self) -> None:
+        go = go_program()
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with stage(f"{self.name}: building from Go modules ({self.cold} the first time on a machine)"):
+            fresh = self.file.with_suffix(f".new{os.getpid()}")
+            flags = ["-trimpath", "-ldflags", f"-s -w {self.link_flags}".strip(), "-o", str(fresh)]
+            run(
+                [go, "build", *flags, self.package],
+                what=f"Building {self.name}",
+                environment=go_environment(),
+                folder=self.module,
+            )
+            fresh.rename(self.file)
+            self._note.write_text(self.digest())
+
+    def module_folder(self, path: str) -> Path:
+        """Where the sources of the dependency `path` lie; a program's charts and manifests come from there."""
+        listed = run(
+            [go_program(), "list", "-m", "-f", "{{.Dir}}", path],
+            what=f"Finding {path}",
+            environment=go_environment(),
+            folder=self.module,
+        ).strip()
+        if not listed:
+            run(
+                [go_program(), "mod", "download", path],
+                what=f"Fetching {path}",
+                environment=go_environment(),
+                folder=self.module,
+            )
+            return self.module_folder(path)
+        return Path(listed)
+
+
+KUBE = Program("kube", ".", "6 to 17 minutes", _version_flags(), _COMPONENTS)
+COREDNS = Program("coredns", ".", "1 minute")
+HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "2 minutes")
+SPARK_OPERATOR = Program("spark-operator", "github.com/kubeflow/spark-operator/v2/cmd/operator", "2 minutes")
+KIND = Program("kind", "sigs.k8s.io/kind", "10 seconds")
+
+
+def go_environment() -> dict[str, str]:
+    """The environment of every build: caches of our own, and the toolchain that go.mod asks for."""
+    folder = places().cache / "go"
+    return os.environ | {
+        "GOMODCACHE": str(folder / "mod"),
+        "GOCACHE": str(folder / "build"),
+        "GOFLAGS": "-buildvcs=false -modcacherw",
+        "GOTOOLCHAIN": "auto",
+        "GOWORK": "off",
+        "CGO_ENABLED": "0",
+    }
+
+
+def go_program() -> Path:
+    """Return a Go that can build for us.
+
+    Raises:
+        ClusterError: there is none and none can be had.
+    """
+    found = shutil.which("go")
+    if found is not None and _version(found) >= (1, 21):
+        return Path(found)
+    kept = places().cache / "go" / "toolchain"
+    if not kept.exists():
+        if found is None:
+            install({"go": "golang-go"}, reason="builds the cluster's programs")
+            found = shutil.which("go")
+        if found is None:
+            raise ClusterError(
+                "Go 1.21 or newer is missing: install it from your system or from go.dev, and try again."
+            )
+        _fetch_toolchain(found, kept)
+    return kept / "bin" / "go"
+
+
+def _version(go: str) -> tuple[int, int]:
+    said = subprocess.run([go, "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout
+    numbers = re.match(r"go(\d+)\.(\d+)", said)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+
+
+def _fetch_toolchain(go: str, kept: Path) -> None:
+    """Let an old Go download a new one: since 1.21 the toolchain is itself published as a Go module."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    module = f"golang.org/toolchain@v0.0.1-go{_TOOLCHAIN}.linux-{machine}"
+    say(f"Go {_TOOLCHAIN}: fetching the toolchain (70 MB), because the Go of this machine is older than 1.21")
+    environment = go_environment()
+    environment.pop("GOTOOLCHAIN")
+    run([go, "mod", "download", module], what="Fetching the Go toolchain", environment=environment, folder=Path("/"))
+    folder = Path(environment["GOMODCACHE"]) / module
+    # A module's files carry no permission to run.
+    for program in [*(folder / "bin").iterdir(), *(folder / "pkg" / "tool").rglob("*")]:
+        if program.is_file():
+            program.chmod(0o755)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.symlink_to(folder)

@@ -1,0 +1,209 @@
+"""Owns building the product's images and the Spark operator's: what goes in, when it is built anew, where archives lie.
+
+Must not know how an engine works. `python -m kit.cluster.images` builds what changed. Packages are installed outside of
+the engine and checked by their hashes, so that no build step needs an index or the machine's certificates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kit.cluster.build import SPARK_OPERATOR
+from kit.cluster.engine import Engine, engine, machine
+from kit.cluster.places import CHECKOUT, HERE, ClusterError
+from kit.cluster.shell import alone, run, say, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+PYTHON = "3.11"
+"""That of the base image, whichever runs this."""
+
+ARCHIVES = CHECKOUT / "build" / "images"
+_UV = CHECKOUT / ".tools" / "bin" / "uv"
+_SPARK_JARS = CHECKOUT / ".venv" / "share" / "gapless" / "spark-jars"
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image.
+
+    Args:
+        name: gapless/NAME, and the folder images/NAME with its Dockerfile and requirements.lock.
+        packages: folders of the product's packages in it.
+        after: the image it is based on, which its archive holds, too.
+    """
+
+    name: str
+    packages: tuple[str, ...] = ()
+    after: str | None = None
+
+    @property
+    def dockerfile(self) -> Path:
+        """How it is built."""
+        folder = CHECKOUT / "images" / self.name if self.packages else HERE / self.name
+        return folder / "Dockerfile"
+
+    @property
+    def archive(self) -> Path:
+        """The built image."""
+        return ARCHIVES / f"{self.name}.tar"
+
+    @property
+    def prepared(self) -> Path:
+        """What the Dockerfile copies."""
+        return ARCHIVES / self.name
+
+    def tag(self, version: str) -> str:
+        """Its full name."""
+        return f"gapless/{self.name}:{version}"
+
+    def sources(self) -> Iterable[Path]:
+        """Every file that the image is made of."""
+        yield self.dockerfile
+        if not self.packages:
+            yield SPARK_OPERATOR.build()
+            return
+        yield from sorted(path for path in self.dockerfile.parent.iterdir() if path != self.dockerfile)
+        yield from sorted((CHECKOUT / "images" / "bin").iterdir())
+        for package in self.packages:
+            for path in sorted((CHECKOUT / package).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    yield path
+
+
+IMAGES = (
+    Image("sender", ("crds", "sender")),
+    Image("operator", ("crds", "operator")),
+    Image("spark", ("crds", "spark")),
+    Image("spark-operator", after="spark"),
+)
+
+
+def build(names: Sequence[str], version: str = "dev", base: str | None = None) -> list[Path]:
+    """Build the images that changed and return the archives of all that were named.
+
+    Args:
+        names: of `IMAGES`.
+        version: their tag.
+        base: the image to build on, instead of the Dockerfile's.
+
+    Raises:
+        ClusterError: something is missing or fails to build.
+    """
+    wanted = [image for image in IMAGES if image.name in names]
+    with alone(ARCHIVES / "lock"):
+        digests: dict[str, str] = {}
+        for image in IMAGES:
+            if image in wanted or any(each.after == image.name for each in wanted):
+                after = digests.get(image.after or "", "")
+                digests[image.name] = _digest(image, f"{version}|{base}|{after}")
+        stale = [image for image in wanted if not _current(image, digests[image.name])]
+        if stale:
+            with engine() as builder:
+                for image in stale:
+                    _build(builder, image, version, base)
+                    _note(image).write_text(digests[image.name])
+    return [image.archive for image in wanted]
+
+
+def _build(builder: Engine, image: Image, version: str, base: str | None) -> None:
+    """Build and save an image, after the one it is based on; an archive holds both, because they share their layers."""
+    tags = []
+    for each in (*(below for below in IMAGES if below.name == image.after), image):
+        tag = each.tag(version)
+        with stage(f"image {tag}"):
+            _prepare(each)
+            arguments = {"VERSION": version, "REVISION": _revision()}
+            if each.after:
+                arguments["BASE"] = f"gapless/{each.after}:{version}"
+            elif base or builder.base:
+                arguments["BASE"] = base or builder.base or ""
+            builder.build(each.dockerfile, CHECKOUT, tag, arguments)
+            tags.append(tag)
+    builder.save(tags, image.archive)
+    say(f"    {tags[-1]}: {builder.size_bytes(tags[-1]) / 1e6:.0f} MB unpacked")
+
+
+def _prepare(image: Image) -> None:
+    """Lay out what the Dockerfile copies."""
+    image.prepared.mkdir(parents=True, exist_ok=True)
+    if not image.packages:
+        shutil.copy2(SPARK_OPERATOR.build(), image.prepared / SPARK_OPERATOR.name)
+        return
+    site, own, wheels = (image.prepared / folder for folder in ("site", "own", "wheels"))
+    into: list[str | Path] = [_UV, "pip", "install", "--quiet", f"--python-version={PYTHON}"]
+    into += [f"--python-platform={machine()}-manylinux_2_36", f"--python={sys.executable}"]
+    lock = image.dockerfile.with_name("requirements.lock")
+    # The packages of others change seldom, and an engine reads only what is newer than what it has.
+    installed = image.prepared / "installed.lock"
+    if not installed.exists() or installed.read_bytes() != lock.read_bytes():
+        shutil.rmtree(site, ignore_errors=True)
+        run([*into, f"--target={site}", "--require-hashes", "-r", lock], what=f"Installing {lock}")
+        shutil.copy(lock, installed)
+    for folder in (own, wheels):
+        shutil.rmtree(folder, ignore_errors=True)
+    for package in image.packages:
+        command: list[str | Path] = [_UV, "build", "--quiet", "--wheel", CHECKOUT / package, f"--out-dir={wheels}"]
+        run(command, what=f"Building the package in {package}/")
+    built = sorted(wheels.glob("*.whl"))
+    run([*into, f"--target={own}", "--no-deps", *built], what=f"Installing the packages of {image.name}")
+    for folder in (site, own):
+        # Start scripts name the Python that installed them; the image has its own.
+        shutil.rmtree(folder / "bin", ignore_errors=True)
+        (folder / ".lock").unlink(missing_ok=True)
+    if image.name == "spark":
+        jars = sorted(_SPARK_JARS.glob("*.jar"))
+        if not jars:
+            raise ClusterError("The jars of Spark's Kafka connector are missing: run `make spark-jars`.")
+        (image.prepared / "jars").mkdir(exist_ok=True)
+        for jar in jars:
+            shutil.copy2(jar, image.prepared / "jars")
+
+
+def _digest(image: Image, more: str) -> str:
+    state = hashlib.sha256(more.encode())
+    for path in image.sources():
+        state.update(str(path).encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return state.hexdigest()
+
+
+def _note(image: Image) -> Path:
+    return image.archive.with_suffix(".digest")
+
+
+def _current(image: Image, digest: str) -> bool:
+    return image.archive.exists() and _note(image).exists() and _note(image).read_text() == digest
+
+
+def _revision() -> str:
+    try:
+        return run(["git", "-C", CHECKOUT, "rev-parse", "HEAD"], what="Asking git for the revision").strip()
+    except ClusterError:
+        return "unknown"  # a release archive has no history
+
+
+def main() -> None:
+    """Build what the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m kit.cluster.images", description="Build the container images.")
+    products = [image.name for image in IMAGES if image.packages]
+    parser.add_argument("names", nargs="*", default=products, help=f"of {', '.join(i.name for i in IMAGES)}")
+    parser.add_argument("--version", default=os.environ.get("IMAGE_VERSION", "dev"))
+    parser.add_argument("--base", default=os.environ.get("BASE") or None, help="instead of the Dockerfiles' base image")
+    options = parser.parse_args()
+    try:
+        for archive in build(options.names, options.version, options.base):
+            print(archive)
+    except ClusterError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""Owns the product as tests install it: the chart with its namespaces, and a site: two Kafkas, a lossy one-way link.
+
+Must not import the product: it does with helm and kubectl what a person does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from kit.cluster import scene
+from kit.cluster.places import CHECKOUT, ClusterError
+from kit.compare import Comparison, compare_topics
+from kit.detector import Detector
+from kit.events import fill_topic
+from kit.link import LossyLink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kit.cluster.access import Cluster
+    from kit.receiver import Receiver
+
+RELEASE = "gapless"
+OPERATOR_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE = "gapless", "gapless-receiving", "gapless-sender"
+CHART = CHECKOUT / "charts" / "gapless"
+API_VERSION = "gapless.dev/v1alpha1"
+DEFINITIONS = ("diodes.gapless.dev", "gapscans.gapless.dev", "resends.gapless.dev")
+NODE_LABEL = {"gapless.dev/diode": "hall"}
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The chart in a cluster, in both roles: one cluster plays both sides, each in a namespace of its own."""
+
+    cluster: Cluster
+    values: Mapping[str, Any]
+
+    @property
+    def deployment(self) -> str:
+        """Of the operator, in `OPERATOR_NAMESPACE`."""
+        return f"{RELEASE}-operator"
+
+    def upgrade(self, **more: Any) -> None:
+        """Install the chart, or change its values, and wait until the operator is ready; `more` is merged in."""
+        values = {**self.values, **more}
+        options = [f"--namespace={OPERATOR_NAMESPACE}", "--create-namespace", "--wait", "--timeout=3m"]
+        # JSON is YAML; what stands on the command line would have to be quoted for helm.
+        settings = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
+        try:
+            self.cluster.helm("upgrade", "--install", RELEASE, str(CHART), *options, *settings)
+        except ClusterError as error:
+            raise ClusterError(f"{error}\n{self.story()}") from None
+
+    def restart(self) -> None:
+        """Restart the operator and wait until it is ready."""
+        place = f"--namespace={OPERATOR_NAMESPACE}"
+        self.cluster.kubectl(place, "rollout", "restart", f"deployment/{self.deployment}")
+        self.cluster.kubectl(place, "rollout", "status", f"deployment/{self.deployment}", "--timeout=120s")
+
+    def scale(self, replicas: int) -> None:
+        """Stop the operator (0) or start it (1), and wait for that."""
+        place = f"--namespace={OPERATOR_NAMESPACE}"
+        self.cluster.kubectl(place, "scale", f"deployment/{self.deployment}", f"--replicas={replicas}")
+        self.cluster.wait_for(
+            "deployment",
+            self.deployment,
+            lambda found: found["status"].get("readyReplicas", 0) == replicas == found["status"].get("replicas", 0),
+            namespace=OPERATOR_NAMESPACE,
+        )
+
+    def logs(self) -> str:
+        """The operator's log."""
+        return self.cluster.logs(f"deployment/{self.deployment}", OPERATOR_NAMESPACE)
+
+    def story(self) -> str:
+        """What a person would look up about the operator."""
+        told = self.cluster.story(
+            self.cluster.get("deployment", self.deployment, OPERATOR_NAMESPACE), OPERATOR_NAMESPACE
+        )
+        with contextlib.suppress(ClusterError):
+            told += "\n" + "\n".join(self.logs().splitlines()[-40:])
+        return told
+
+
+def installation(cluster: Cluster, image_version: str) -> Installation:
+    """The chart's values for tests: images that were loaded by hand, both roles."""
+    values: dict[str, Any] = {
+        "roles.downstream.enabled": True,
+        "roles.upstream.enabled": True,
+        "image.pullPolicy": "Never",
+        "scan.namespaces": [SCAN_NAMESPACE],
+        "scan.createNamespaces": True,
+        "sender.namespace.name": SENDER_NAMESPACE,
+        "operator.logLevel": "debug",
+    }
+    values |= {f"images.{image}.tag": image_version for image in ("operator", "spark", "sender")}
+    return Installation(cluster, values)
+
+
+def remove(cluster: Cluster) -> None:
+    """Take every trace of an installation out of a cluster; nothing is there is fine, too."""
+    if RELEASE in cluster.helm("list", "--all", "--short", f"--namespace={OPERATOR_NAMESPACE}").split():
+        cluster.helm("uninstall", RELEASE, f"--namespace={OPERATOR_NAMESPACE}", "--wait", "--timeout=2m")
+    there = cluster.kubectl("get", "crd", "-o=name", "--ignore-not-found", *DEFINITIONS).split()
+    if there:
+        cluster.kubectl("delete", *there, "--timeout=90s")
+    places = (OPERATOR_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE)
+    cluster.kubectl("delete", "namespace", "--ignore-not-found", *places, timeout_seconds=180)
+
+
+@dataclass
+class Site:
+    """A diode with Kafka on both sides, a link that loses datagrams, and the peer's receiver and gap detector."""
+
+    cluster: Cluster
+    kafka: scene.TwoSides
+    receiver: Receiver
+    link: LossyLink
+    name: str
+    """Of the Diode."""
+    topic: str
+    gap_topic: str
+    detector: Detector
+    partitions: int = 4
+    counts: dict[int, int] = field(default_factory=dict)
+    """Events of each upstream partition."""
+
+    def fill(self, events: int, *, seed: int = 1) -> None:
+        """Write events of all sizes to the upstream topic, and make the downstream one."""
+        self.counts = fill_topic(self.kafka.upstream, self.topic, events=events, partitions=self.partitions, seed=seed)
+        self.kafka.downstream.create_topic(self.topic, self.partitions)
+
+    @property
+    def expected(self) -> list[str]:
+        """What should be downstream, as a GapScan is told."""
+        return [f"{self.topic}:{number}:0-{count - 1}" for number, count in sorted(self.counts.items()) if count]
+
+    def settle(self) -> None:
+        """Wait until all that is on the link has been written to Kafka."""
+        self.link.wait_idle()
+        stats = self.receiver.wait_idle()
+        assert stats["overflowed"] == 0, stats
+        assert not stats["refused"], stats
+
+    def compare(self) -> Comparison:
+        """Compare every event with what arrived, byte for byte."""
+        self.settle()
+        return compare_topics(self.kafka.upstream.bootstrap, self.kafka.downstream.bootstrap, self.topic)
+
+    def datagrams(self) -> int:
+        """How many datagrams were sent over the link so far."""
+        return self.link.wait_idle().received
+
+    # What a person writes
+
+    def diode(self, **spec: Any) -> dict[str, Any]:
+        """The Diode."""
+        wanted = {
+            "nodeSelector": NODE_LABEL,
+            "nic": self.cluster.diode.nic,
+            "target": {"host": self.cluster.diode.target, "port": self.link.port},
+            "requireStaticNeighbour": self.cluster.diode.one_way,
+        }
+        return _body("Diode", self.name, SENDER_NAMESPACE, {**wanted, **spec})
+
+    def resend(self, name: str, **spec: Any) -> dict[str, Any]:
+        """A Resend over it."""
+        wanted = {"diodeRef": {"name": self.name}, "kafka": {"bootstrapServers": self.kafka.upstream.bootstrap}}
+        return _body("Resend", name, SENDER_NAMESPACE, {**wanted, **spec})
+
+    def gap_scan(self, name: str, **spec: Any) -> dict[str, Any]:
+        """A GapScan whose Resend goes over it."""
+        wanted = {
+            "kafka": {"bootstrapServers": self.kafka.downstream.bootstrap},
+            "engine": {"type": "Job"},
+            "resend": {
+                "namespace": SENDER_NAMESPACE,
+                "diodeRef": {"name": self.name},
+                "kafka": {"bootstrapServers": self.kafka.upstream.bootstrap},
+            },
+        }
+        return _body("GapScan", name, SCAN_NAMESPACE, {**wanted, **spec})
+
+    def everything(self, name: str = "live", **spec: Any) -> dict[str, Any]:
+        """A Resend of the whole topic: what the live sender sends, once."""
+        return self.resend(name, timeRange={"topic": self.topic, "from": "1970-01-01T00:00:00Z"}, **spec)
+
+
+@contextlib.contextmanager
+def site(cluster: Cluster, kafka: scene.TwoSides, *, name: str = "", **receiver: Any) -> Iterator[Site]:
+    """Make a site with names that no other has; its Diode, and what was sent over it, goes with it.
+
+    Args:
+        cluster: where the product is installed.
+        kafka: on both sides of the link.
+        name: of the Diode; made up when empty.
+        receiver: options as for `kit.receiver.Receiver`.
+    """
+    number = next(_numbers)
+    topic = f"transfer{number}"
+    gaps = kafka.downstream.create_topic(f"gaps{number}", 3, **{"cleanup.policy": "compact"})
+    dedup = kafka.downstream.create_topic(f"dedup{number}", 3)
+    cluster.kubectl("label", "nodes", "--all", "--overwrite", *(f"{key}={value}" for key, value in NODE_LABEL.items()))
+    with contextlib.ExitStack() as running:
+        listener = running.enter_context(scene.far_receiver(cluster, kafka.downstream.bootstrap, **receiver))
+        link = LossyLink(listener.port, address=cluster.diode.target, seed=number)
+        running.callback(link.close)
+        with cluster.far_side():
+            link.start()
+        detector = Detector(kafka.downstream.bootstrap, [topic], gap_topic=gaps, dedup_topic=dedup)
+        running.callback(detector.close)
+        made = Site(cluster, kafka, listener, link, name or f"diode-{number}", topic, gaps, detector)
+        running.callback(_clear, made)
+        yield made
+
+
+def _clear(made: Site) -> None:
+    """Delete the Resends of a site, then its Diode; what is left of them goes with them."""
+    cluster = made.cluster
+    for resend in cluster.list("resend", SENDER_NAMESPACE):
+        if resend["spec"]["diodeRef"]["name"] == made.name:
+            cluster.delete("resend", resend["metadata"]["name"], SENDER_NAMESPACE, wait=False)
+    cluster.delete("diode", made.name, SENDER_NAMESPACE, wait=False)
+    for scan in cluster.list("gapscan", SCAN_NAMESPACE):
+        if scan["spec"].get("resend", {}).get("diodeRef", {}).get("name") == made.name:
+            cluster.delete("gapscan", scan["metadata"]["name"], SCAN_NAMESPACE, wait=False)
+
+
+def as_yaml(document: Mapping[str, Any]) -> str:
+    """Write an object as a person would."""
+    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
+
+
+def _body(kind: str, name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": dict(spec)}

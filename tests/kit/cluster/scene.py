@@ -1,0 +1,123 @@
+"""Owns what end-to-end tests set up in a cluster: namespaces, the real Spark operator, and Kafka on both of its sides.
+
+Must not know the product's own kinds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kit.cluster.build import SPARK_OPERATOR
+from kit.kafka import KafkaBroker
+from kit.receiver import Receiver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kit.cluster.access import Cluster
+
+SPARK_OPERATOR_NAMESPACE = "spark-operator"
+SPARK_ACCOUNT = "spark"
+_SPARK_OPERATOR_MODULE = "github.com/kubeflow/spark-operator/v2"
+
+# What Spark's driver does with its own namespace: it makes executors, their settings, and a service to be found by.
+_DRIVER_RULES = [
+    {
+        "apiGroups": [""],
+        "resources": ["pods", "configmaps", "services", "persistentvolumeclaims"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"],
+    }
+]
+
+
+def make_namespace(cluster: Cluster, name: str, level: str) -> None:
+    """Make a namespace that enforces a pod security level: "restricted", "baseline" or "privileged"."""
+    labels = {
+        "pod-security.kubernetes.io/enforce": level,
+        "pod-security.kubernetes.io/enforce-version": "latest",
+        "gapless.dev/test": str(os.getpid()),
+    }
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+
+
+def install_spark_operator(cluster: Cluster, image_tag: str) -> None:
+    """Install the real Spark operator with its own chart, for all namespaces; again if it is there."""
+    values = {
+        "image.registry": "docker.io",
+        "image.repository": "gapless/spark-operator",
+        "image.tag": image_tag,
+        "spark.jobNamespaces[0]": "",
+        "controller.workers": 2,
+        # One replica has nobody to elect a leader with, and starts at once when it need not.
+        "controller.leaderElection.enable": "false",
+        "webhook.leaderElection.enable": "false",
+    }
+    settings = [f"--set={name}={value}" for name, value in values.items()]
+    options = [f"--namespace={SPARK_OPERATOR_NAMESPACE}", "--create-namespace", "--wait", "--timeout=3m"]
+    with cluster.outside():  # where the module, and helm itself, can be had if the cache has lost them
+        chart = SPARK_OPERATOR.module_folder(_SPARK_OPERATOR_MODULE) / "charts" / "spark-operator-chart"
+        cluster.helm("upgrade", "--install", "spark-operator", str(chart), *options, *settings)
+
+
+def allow_spark(cluster: Cluster, namespace: str) -> None:
+    """Let drivers with the service account `SPARK_ACCOUNT` run in a namespace."""
+    metadata = {"name": SPARK_ACCOUNT, "namespace": namespace}
+    role = "rbac.authorization.k8s.io"
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {"apiVersion": f"{role}/v1", "kind": "Role", "metadata": metadata, "rules": _DRIVER_RULES},
+        {
+            "apiVersion": f"{role}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": role, "kind": "Role", "name": SPARK_ACCOUNT},
+            "subjects": [{"kind": "ServiceAccount", "name": SPARK_ACCOUNT, "namespace": namespace}],
+        },
+    )
+
+
+@dataclass(frozen=True)
+class TwoSides:
+    """Kafka before and behind the one-way link; pods reach both at their `bootstrap`."""
+
+    upstream: KafkaBroker
+    downstream: KafkaBroker
+
+
+@contextlib.contextmanager
+def two_sides(cluster: Cluster, **options: Any) -> Iterator[TwoSides]:
+    """Run both brokers, side by side on the near side; options as for `KafkaBroker`.
+
+    The downstream one is there, too, because the same cluster's scans read it, and the far side's receiver reaches it.
+    """
+    with contextlib.ExitStack() as running:
+        upstream, downstream = (
+            running.enter_context(KafkaBroker(address=cluster.near_address, **options)) for _ in range(2)
+        )
+        yield TwoSides(upstream, downstream)
+
+
+@contextlib.contextmanager
+def far_receiver(cluster: Cluster, bootstrap: str, **options: Any) -> Iterator[Receiver]:
+    """Run the peer's receiver behind the one-way link, at `cluster.diode.target`; options as for `Receiver`."""
+    receiver = Receiver(bootstrap, address=cluster.diode.target, **options)
+    with cluster.far_side():
+        receiver.start()
+    try:
+        yield receiver
+    finally:
+        receiver.close()
+
+
+def pod_security() -> dict[str, Any]:
+    """The security context of a container that every namespace takes."""
+    return {
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }

@@ -1,0 +1,210 @@
+"""Owns the events that tests send: log-like, of all sizes, the same for the same seed. Must not know the product.
+
+The topic itself is the truth to compare with; the generator can also be asked again for what it wrote.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from typing import TYPE_CHECKING, NamedTuple
+
+from confluent_kafka import KafkaException, Producer
+
+from kit.kafka_records import enqueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kit.kafka import KafkaCluster
+
+LARGEST = 64 << 10
+DEFAULT_PAYLOAD_SIZE = 1400
+FIRST_TIMESTAMP_MS = 1_767_225_600_000
+"""2026-01-01T00:00:00Z; later events are up to 40 ms apart."""
+
+_MEDIAN_BYTES = 348
+_SPREAD = 0.7
+_PACKET_HEADER = 13
+_CORPUS_BYTES = 1 << 20
+_TEXT = """
+accepted authentication backend cache certificate client closed connection denied disk error expired failed
+file gateway handshake host interface kernel latency limit login memory message network packet partition
+password peer policy port process queue read refused request reset response retry route scheduler service
+session signal socket started stopped storage timeout token transfer tunnel update user volume warning write
+Überlauf größe 接続 ошибка
+"""
+_WORDS = _TEXT.split()
+
+
+class Event(NamedTuple):
+    """One record of an upstream topic."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None
+    timestamp_ms: int
+
+
+def capacity(topic: str, partition: int, offset: int, payload_size: int = DEFAULT_PAYLOAD_SIZE) -> int:
+    """How many bytes of this event one packet holds: the payload size without the header, which carries the id."""
+    return payload_size - _PACKET_HEADER - len(f"{topic}_{partition}_{offset}")
+
+
+class EventSource:
+    """Generates the events of one partition in order, from offset 0.
+
+    One event in fifty is exactly as long as 1, 2 or 3 packets hold or one byte more or less; some are empty, some null;
+    some have a key or headers; sizes are log-normal (median 348 bytes) with a tail to 64 KiB.
+    """
+
+    def __init__(self, topic: str, partition: int, *, seed: int = 0, payload_size: int = DEFAULT_PAYLOAD_SIZE) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._payload_size = payload_size
+        self._random = random.Random(f"{seed}/{topic}/{partition}")
+        self._corpus = _corpus(seed)
+        self._timestamp_ms = FIRST_TIMESTAMP_MS
+
+    def events(self, count: int) -> Iterator[Event]:
+        """Yield the first `count` events (or, called again, the next ones, as if the partition began anew)."""
+        draw = self._random.random
+        for offset in range(count):
+            self._timestamp_ms += int(draw() * 40)
+            value = self._value(offset, draw())
+            odd = draw()
+            key = None if odd < 0.6 else b"host-%d" % int(odd * 1000)
+            headers: list[tuple[str, bytes | None]] | None = None
+            if odd > 0.97:
+                headers = [("trace", b"%016x" % offset), ("trace", b"again"), ("empty", b""), ("null", None)]
+            yield Event(key, value, headers, self._timestamp_ms)
+
+    def _value(self, offset: int, luck: float) -> bytes | None:
+        if luck < 0.005:
+            return None
+        if luck < 0.01:
+            return b""
+        if luck < 0.03:
+            packets = 1 + offset % 3
+            exact = packets * capacity(self._topic, self._partition, offset, self._payload_size)
+            return self._text(offset, exact + (0, 0, 1, -1)[offset % 4])
+        if luck < 0.033:
+            return self._text(offset, int(LARGEST * self._random.random() ** 3) + 2000)
+        size = math.exp(self._random.normalvariate(math.log(_MEDIAN_BYTES), _SPREAD))
+        return self._text(offset, max(1, min(int(size), LARGEST)))
+
+    def _text(self, offset: int, size: int) -> bytes:
+        """Cut a line of the wanted size that no other offset has (if it is long enough to say so)."""
+        size = min(size, LARGEST)
+        if offset % 2:
+            head = b'{"partition":%d,"offset":%d,"time":%d,"message":"' % (self._partition, offset, self._timestamp_ms)
+            tail = b'"}'
+        else:
+            head = b"<%d>1 2026-01-01T00:00:00Z host-%d gapless %d %d - " % (
+                offset % 192,
+                self._partition,
+                self._timestamp_ms,
+                offset,
+            )
+            tail = b""
+        filler = size - len(head) - len(tail)
+        if filler < 0:
+            return (head + tail)[:size]
+        start = self._random.randrange(_CORPUS_BYTES - LARGEST)
+        return head + self._corpus[start : start + filler] + tail
+
+
+_corpora: dict[int, bytes] = {}
+
+
+def _corpus(seed: int) -> bytes:
+    """Make a megabyte of words and figures, half of it well compressible, from which texts are cut."""
+    if seed not in _corpora:
+        source = random.Random(seed)
+        pieces: list[str] = []
+        size = 0
+        while size < _CORPUS_BYTES:
+            piece = json.dumps({source.choice(_WORDS): source.choice(_WORDS), "n": source.getrandbits(40)})
+            piece = piece if source.random() < 0.3 else " ".join(source.choices(_WORDS, k=6))
+            pieces.append(piece)
+            size += len(piece.encode()) + 1
+        _corpora[seed] = " ".join(pieces).encode()[:_CORPUS_BYTES]
+    return _corpora[seed]
+
+
+def shares(events: int, partitions: int) -> dict[int, int]:
+    """Divide `events` over partitions, unevenly by a few, so that no two partitions end alike by accident."""
+    counts = dict.fromkeys(range(partitions), events // partitions)
+    counts[0] += events % partitions
+    for partition in range(1, partitions):
+        moved = min(partition * 7, counts[partition] // 2)
+        counts[partition] -= moved
+        counts[0] += moved
+    return counts
+
+
+def fill_topic(
+    broker: KafkaCluster,
+    topic: str,
+    *,
+    events: int,
+    partitions: int = 1,
+    seed: int = 0,
+    payload_size: int = DEFAULT_PAYLOAD_SIZE,
+) -> dict[int, int]:
+    """Create the topic if need be and write generated events; return how many each partition got.
+
+    Raises:
+        KafkaException: a record was not taken.
+    """
+    if topic not in broker.admin().list_topics(timeout=10).topics:
+        broker.create_topic(topic, partitions)
+    counts = shares(events, partitions)
+    failures: list[Any] = []
+
+    def delivered(error: Any, _message: Any) -> None:
+        if error is not None:
+            failures.append(error)
+
+    options = {"enable.idempotence": True, "linger.ms": 20, "delivery.report.only.error": True}
+    options |= {"queue.buffering.max.kbytes": 256 << 10, "batch.size": 1 << 20}
+    producer = Producer(broker.client_options(**options))
+    sources = [
+        _placed(partition, EventSource(topic, partition, seed=seed, payload_size=payload_size).events(count))
+        for partition, count in counts.items()
+    ]
+    for number, (partition, event) in enumerate(_in_turn(sources)):
+        enqueue(
+            producer,
+            topic,
+            event.value,
+            key=event.key,
+            headers=event.headers,
+            partition=partition,
+            timestamp=event.timestamp_ms,
+            on_delivery=delivered,
+        )
+        if number % 10_000 == 0:
+            producer.poll(0)
+    left = producer.flush(120)
+    if failures or left:
+        raise KafkaException(failures[0] if failures else f"{left} records were not taken")
+    return counts
+
+
+def _placed(partition: int, events: Iterator[Event]) -> Iterator[tuple[int, Event]]:
+    return ((partition, event) for event in events)
+
+
+def _in_turn(sources: list[Iterator[tuple[int, Event]]]) -> Iterator[tuple[int, Event]]:
+    """Take from each source in turn, some hundred at once, until all are spent: partitions grow side by side."""
+    alive = list(sources)
+    while alive:
+        for source in list(alive):
+            piece = list(itertools.islice(source, 500))
+            if not piece:
+                alive.remove(source)
+            yield from piece

@@ -1,0 +1,426 @@
+"""Owns real Kafka brokers on loopback: one, with every listener if wanted, or several. Must not know the product.
+
+`python -m kit.kafka --data DIR` runs one in the foreground and prints its address as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import itertools
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from kit.certificates import Authority, ClientFiles
+from kit.kafka_jars import archive_being_made
+from kit.kafka_records import enqueue, is_before_end
+from kit.kafka_server import BrokerDiedError, Server
+from kit.kafka_settings import ALL_LISTENERS, PLAIN_LISTENERS, Node, ServerSecurity
+from kit.processes import free_ports, wait_until
+from kit.temporary import OwnedFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
+"""Accounts of every secured broker, the same for PLAIN and both SCRAM mechanisms."""
+
+
+class KafkaCluster:
+    """Some brokers that know each other; each is also a controller.
+
+    Args:
+        size: how many brokers.
+        folder: where data, logs and certificates are kept; a temporary folder, removed by `close`, when None.
+        secured: offer SSL, MTLS, SASL_PLAINTEXT and SASL_SSL beside PLAINTEXT, with access control.
+        config: server properties that replace the kit's.
+        jvm_options: further options, such as "-Xmx1g".
+        address: where clients find the brokers; one that is not loopback is reached from other machines and pods.
+    """
+
+    def __init__(
+        self,
+        size: int = 3,
+        folder: Path | None = None,
+        *,
+        secured: bool = False,
+        config: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = (),
+        address: str = "127.0.0.1",
+    ) -> None:
+        self._temporary = OwnedFolder() if folder is None else None
+        self.folder = self._temporary.path if self._temporary is not None else folder or Path()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._config = dict(config or {})
+        self._jvm_options = tuple(jvm_options)
+        self.listeners = ALL_LISTENERS if secured else PLAIN_LISTENERS
+        self.authority: Authority | None = None
+        self.client_files: ClientFiles | None = None
+        security = None
+        if secured:
+            self.authority = Authority(self.folder / "certificates")
+            self.client_files = self.authority.client("client")
+            security = ServerSecurity(self.authority.server_store(addresses=(address,)), self.authority.file, USERS)
+        self.cluster_id, self.nodes = _identity(self.folder, size, self.listeners, address)
+        self._servers = [Server(node, self.listeners, security) for node in self.nodes]
+        self._admin: AdminClient | None = None
+
+    # Life
+
+    def start(self, *, timeout_seconds: float = 120.0, **config: str) -> Self:
+        """Start every broker that does not run and wait until the cluster takes requests.
+
+        `config` changes server properties from now on, with `_` for `.`.
+        """
+        self._config |= {name.replace("_", "."): value for name, value in config.items()}
+        fresh = not (self.folder / "ready").exists()
+        with archive_being_made() as archive:
+            if archive is not None:
+                _make_archive(archive)
+        for server in self._servers:
+            if not server.running:
+                server.launch(self.nodes, self.cluster_id, self._config, self._jvm_options)
+        for server in self._servers:
+            server.await_port(timeout_seconds)
+        self._await_metadata(timeout_seconds)
+        if fresh and len(self.listeners) > 1:
+            self._add_scram_users()
+        (self.folder / "ready").touch()
+        return self
+
+    def stop(self) -> None:
+        """Stop in good order; the data stay and `start` goes on with them."""
+        for server in self._servers:
+            server.stop()
+
+    def kill(self, index: int | None = None) -> None:
+        """Kill one broker (or all) as a power cut would; the data stay and `start` goes on with them."""
+        for server in self._servers if index is None else [self._servers[index]]:
+            server.kill()
+
+    def restart(self) -> None:
+        """Stop and start on the same data and ports."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop, and remove the folder if it is ours."""
+        self._admin = None
+        if self._temporary is not None:
+            self.kill()
+            self._temporary.remove()
+        else:
+            self.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def running(self) -> bool:
+        """Whether every broker's process runs."""
+        return all(server.running for server in self._servers)
+
+    @property
+    def log(self) -> str:
+        """The end of the brokers' logs."""
+        return "\n".join(server.log_tail() for server in self._servers)
+
+    # Addresses
+
+    @property
+    def bootstrap(self) -> str:
+        """Address of the PLAINTEXT listener; the same after a restart."""
+        return self.address()
+
+    def address(self, listener: str = "PLAINTEXT") -> str:
+        """Bootstrap servers of a listener: PLAINTEXT, SSL, MTLS, SASL_PLAINTEXT or SASL_SSL."""
+        return ",".join(f"{node.address}:{node.ports[listener]}" for node in self.nodes)
+
+    def client_options(self, **more: Any) -> dict[str, Any]:
+        """Options of a confluent-kafka client on the PLAINTEXT listener that comes back quickly after a restart."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "reconnect.backoff.max.ms": 250,
+            "topic.metadata.refresh.sparse": True,
+            "log_level": 2,
+            **more,
+        }
+
+    # Conveniences for setting a scene
+
+    def admin(self) -> AdminClient:
+        """Return the admin client, which may do everything."""
+        if self._admin is None:
+            self._admin = AdminClient(self.client_options())
+        return self._admin
+
+    def create_topic(self, name: str, partitions: int = 1, **config: str) -> str:
+        """Create a topic, on up to three brokers, and wait until every partition has a leader.
+
+        Args:
+            name: the topic; returned, too.
+            partitions: how many.
+            config: the topic's configuration, with `_` for `.`.
+        """
+        topic = NewTopic(
+            name,
+            num_partitions=partitions,
+            replication_factor=min(len(self.nodes), 3),
+            config={key.replace("_", "."): value for key, value in config.items()},
+        )
+        self.admin().create_topics([topic], operation_timeout=30, request_timeout=30)[name].result()
+
+        def led() -> bool:
+            described = self.admin().list_topics(name, timeout=10).topics[name]
+            return len(described.partitions) == partitions and all(
+                partition.leader >= 0 for partition in described.partitions.values()
+            )
+
+        wait_until(led, timeout_seconds=30, what=f"a leader for every partition of {name}")
+        return name
+
+    def alter_topic(self, name: str, **config: str) -> None:
+        """Replace the topic's own configuration; `config` with `_` for `.`."""
+        wanted = {key.replace("_", "."): value for key, value in config.items()}
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name, set_config=wanted)
+        self.admin().alter_configs([resource])[resource].result()
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes | None],
+        *,
+        partition: int = 0,
+        keys: Iterable[bytes | None] | None = None,
+        timestamps: Iterable[int] | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> None:
+        """Write `values` to one partition in order and wait for the broker's word for each.
+
+        Raises:
+            KafkaException: a record was not taken.
+        """
+        failures: list[Any] = []
+
+        def delivered(error: Any, _message: Message) -> None:
+            if error is not None:
+                failures.append(error)
+
+        producer = Producer(self.client_options(**{"enable.idempotence": True, "linger.ms": 5}))
+        key_source = iter(keys) if keys is not None else itertools.repeat(None)
+        time_source = iter(timestamps) if timestamps is not None else itertools.repeat(0)
+        for value, key, timestamp in zip(values, key_source, time_source, strict=False):
+            enqueue(
+                producer,
+                topic,
+                value,
+                key=key,
+                partition=partition,
+                timestamp=timestamp,
+                headers=list(headers) if headers else None,
+                on_delivery=delivered,
+            )
+        left = producer.flush(60)
+        if failures:
+            raise KafkaException(failures[0])
+        if left:
+            raise TimeoutError(f"{left} records for {topic} were not taken within 60 s")
+
+    def watermarks(self, topic: str) -> dict[int, tuple[int, int]]:
+        """First offset and end offset (one after the last) of every partition."""
+        partitions = self.admin().list_topics(topic, timeout=10).topics[topic].partitions
+        consumer = Consumer(self.client_options(**{"group.id": "kit"}))
+        try:
+            return {
+                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
+                for number in sorted(partitions)
+            }
+        finally:
+            consumer.close()
+
+    def read(self, topic: str, *, committed_only: bool = True, timeout_seconds: float = 30.0) -> list[Message]:
+        """Read a whole small topic up to its present end, partition by partition in offset order.
+
+        Raises:
+            TimeoutError: the end was not reached.
+        """
+        ends = {number: high for number, (low, high) in self.watermarks(topic).items() if high > low}
+        consumer = Consumer(
+            self.client_options(
+                **{
+                    "group.id": "kit",
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "earliest",
+                    "enable.partition.eof": True,
+                    "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+                }
+            )
+        )
+        found: list[Message] = []
+        try:
+            consumer.assign([TopicPartition(topic, number, 0) for number in ends])
+            deadline = time.monotonic() + timeout_seconds
+            while ends:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"the end of {topic} was not reached within {timeout_seconds} s")
+                found += [message for message in consumer.consume(1000, 0.2) if is_before_end(message, ends)]
+        finally:
+            consumer.close()
+        return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
+        """Let everything before `before_offset` expire now."""
+        wanted = TopicPartition(topic, partition, before_offset)
+        for future in self.admin().delete_records([wanted]).values():
+            future.result()
+
+    def deny(self, topic: str, user: str, operation: AclOperation = AclOperation.ALL) -> None:
+        """Forbid `user` (an account, or a certificate's common name) an operation on a topic."""
+        self._access(topic, user, operation, AclPermissionType.DENY)
+
+    def allow(self, topic: str, user: str, operation: AclOperation = AclOperation.ALL) -> None:
+        """Allow `user` an operation on a topic, and thereby nobody else who is not named."""
+        self._access(topic, user, operation, AclPermissionType.ALLOW)
+
+    def _access(self, topic: str, user: str, operation: AclOperation, permission: AclPermissionType) -> None:
+        rule = AclBinding(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, permission
+        )
+        self.admin().create_acls([rule])[rule].result()
+
+    def _await_metadata(self, timeout_seconds: float) -> None:
+        def complete() -> bool:
+            try:
+                return len(self.admin().list_topics(timeout=2).brokers) == len(self.nodes)
+            except KafkaException:
+                if not self.running:
+                    raise BrokerDiedError(f"A broker ended while it started: {self.log}") from None
+                return False
+
+        wait_until(complete, timeout_seconds=timeout_seconds, what="the cluster's metadata")
+
+    def _add_scram_users(self) -> None:
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            accounts = [
+                UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), password.encode())
+                for name, password in USERS.items()
+            ]
+            for future in self.admin().alter_user_scram_credentials(accounts).values():
+                future.result()
+
+
+class KafkaBroker(KafkaCluster):
+    """One broker; arguments as for `KafkaCluster`."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        secured: bool = False,
+        config: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = (),
+        address: str = "127.0.0.1",
+    ) -> None:
+        super().__init__(1, folder, secured=secured, config=config, jvm_options=jvm_options, address=address)
+
+
+def _identity(folder: Path, size: int, listeners: Mapping[str, str], address: str) -> tuple[str, list[Node]]:
+    """Read the cluster's id and ports from an earlier run in `folder`, or choose them."""
+    remembered = folder / "cluster.json"
+    if not remembered.exists():
+        ports = iter(free_ports(size * (1 + len(ALL_LISTENERS))))
+        chosen = {
+            # Kafka never gives an id that begins with a dash, because programs take it for an option.
+            "cluster_id": base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "_"),
+            "nodes": [
+                {"controller": next(ports), "ports": {name: next(ports) for name in ALL_LISTENERS}} for _ in range(size)
+            ],
+        }
+        remembered.write_text(json.dumps(chosen))
+    known = json.loads(remembered.read_text())
+    nodes = [
+        Node(
+            number,
+            each["controller"],
+            {name: each["ports"][name] for name in listeners},
+            folder / f"node{number}",
+            address,
+        )
+        for number, each in enumerate(known["nodes"], start=1)
+    ]
+    return known["cluster_id"], nodes
+
+
+def _make_archive(archive: Path) -> None:
+    """Run a broker through a little of everything, so that the archive holds the classes of a normal start."""
+    print("==> class archive for quick broker starts (once per machine)", file=sys.stderr, flush=True)
+    broker = KafkaBroker(jvm_options=[f"-XX:ArchiveClassesAtExit={archive}"])
+    server = broker._servers[0]
+    try:
+        server.launch(broker.nodes, broker.cluster_id, {}, broker._jvm_options)
+        server.await_port(120)
+        broker._await_metadata(120)
+        broker.create_topic("warm")
+        broker.produce("warm", [b"up"])
+        broker.read("warm")
+        server.stop()
+    finally:
+        broker.close()
+
+
+def main() -> None:
+    """Run a broker until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(prog="python -m kit.kafka", description="Run a Kafka broker on loopback.")
+    parser.add_argument("--data", type=Path, help="folder to keep (default: a temporary one, removed at the end)")
+    parser.add_argument("--secured", action="store_true", help="also offer TLS and SASL listeners")
+    parser.add_argument("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="create if missing")
+    options = parser.parse_args()
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with KafkaBroker(options.data, secured=options.secured) as broker:
+        existing = broker.admin().list_topics(timeout=10).topics
+        for wanted in options.topic:
+            name, _, partitions = wanted.partition(":")
+            if name not in existing:
+                broker.create_topic(name, int(partitions or 1))
+        addresses = {name: broker.address(name) for name in broker.listeners}
+        line = {"bootstrap": broker.bootstrap, "listeners": addresses, "pid": os.getpid()}
+        print(json.dumps(line), flush=True)
+        while broker.running and not ended.wait(0.5):
+            pass
+        if not ended.is_set():
+            raise SystemExit(f"The broker ended by itself: {broker.log}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Owns a one-way link that loses, doubles and reorders datagrams, as a process. Must not know what they carry.
+
+`python -m kit.link --target-port N --drop 0.03 --seed 7` prints its own port as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import socket
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kit.datagrams import DatagramBatch, open_receiver, send_one, waiting_and_dropped
+from kit.loss import Chances, LossPlan
+from kit.service import Control, Service
+
+_BUFFER_BYTES = 64 << 20
+_IDLE_RELEASE_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class LinkStats:
+    """What the link did so far, in datagrams."""
+
+    received: int
+    forwarded: int
+    """Including the second copies of doubled ones."""
+    dropped: int
+    duplicated: int
+    reordered: int
+    refused: int
+    """Not taken, because nothing listened at the target."""
+    overflowed: int
+    """Lost before the link saw them, because it was too slow: these are not by seed. A test should assert 0."""
+    waiting_bytes: int
+    held: int
+
+
+class LossyLink(Service):
+    """A one-way link to `target_port` on this machine, as a process of its own.
+
+    Args:
+        target_port: where datagrams go.
+        drop: probability of losing a datagram; so for `duplicate`, `reorder` and `burst`.
+        duplicate: probability of sending it twice.
+        reorder: probability of holding it back until 1 to 16 later ones have passed.
+        burst: probability that from here on `burst_length` datagrams are lost.
+        burst_length: datagrams lost in one burst.
+        seed: the same seed and the same order of arrival lose the same datagrams.
+        port: where datagrams come in; chosen by the kernel when 0.
+        address: loopback address of both ends, "127.0.0.1" or "::1".
+    """
+
+    def __init__(
+        self,
+        target_port: int,
+        *,
+        drop: float = 0.0,
+        duplicate: float = 0.0,
+        reorder: float = 0.0,
+        burst: float = 0.0,
+        burst_length: int = 50,
+        seed: int = 0,
+        port: int = 0,
+        address: str = "127.0.0.1",
+    ) -> None:
+        self.chances = Chances(drop, duplicate, reorder, burst, burst_length)
+        self.port = port
+        arguments = {"target-port": target_port, "port": port, "address": address, "seed": seed}
+        arguments |= {name.replace("_", "-"): value for name, value in asdict(self.chances).items()}
+        super().__init__("kit.link", *(f"--{name}={value}" for name, value in arguments.items()))
+
+    def _on_ready(self, first: dict[str, Any]) -> None:
+        self.port = int(first["port"])
+
+    def change(self, **chances: float) -> None:
+        """Change probabilities from the next datagram on."""
+        self.chances = self.chances.but(**chances)
+        self.ask("change", **chances)
+
+    def stats(self) -> LinkStats:
+        """Ask for the counts."""
+        return LinkStats(**self.ask("stats"))
+
+    def wait_idle(self, *, quiet_seconds: float = 0.3, timeout_seconds: float = 120.0) -> LinkStats:
+        """Wait until nothing has come or been waiting for `quiet_seconds`.
+
+        Raises:
+            TimeoutError: the link is still busy.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        last, since = self.stats(), time.monotonic()
+        while time.monotonic() - since < quiet_seconds:
+            time.sleep(0.05)
+            now = self.stats()
+            if now != last or now.waiting_bytes or now.held:
+                last, since = now, time.monotonic()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the link did not fall silent within {timeout_seconds} s: {now}")
+        return last
+
+
+class _Relay:
+    """The link's own work, inside its process."""
+
+    def __init__(self, receiver: socket.socket, sender: socket.socket, plan: LossPlan) -> None:
+        self.receiver = receiver
+        self._sender = sender
+        self._plan = plan
+        self._batch = DatagramBatch()
+        self._held: collections.deque[tuple[int, bytes]] = collections.deque()
+        self._counts = dict.fromkeys(("received", "forwarded", "dropped", "duplicated", "reordered", "refused"), 0)
+
+    def turn(self) -> bool:
+        """Pass one batch on; False if there was nothing to read."""
+        lengths = self._batch.read(self.receiver)
+        if not lengths:
+            return False
+        onward: list[int] = []
+        counts = self._counts
+        number = counts["received"]
+        for index, fate in enumerate(self._plan.decide(len(lengths))):
+            number += 1
+            if fate == 0:
+                onward.append(index)
+            elif fate == 1:
+                counts["dropped"] += 1
+            elif fate == 2:
+                onward += (index, index)
+                counts["duplicated"] += 1
+            else:
+                counts["reordered"] += 1
+                self._held.append((number + self._plan.hold(number), self._batch.datagram(index, lengths[index])))
+            if self._held and self._held[0][0] <= number:
+                self._send(onward, lengths)
+                onward = []
+                self._release(number)
+        counts["received"] = number
+        self._send(onward, lengths)
+        return True
+
+    def _send(self, onward: list[int], lengths: list[int]) -> None:
+        self._counts["refused"] += self._batch.send(self._sender, onward, lengths)
+        self._counts["forwarded"] += len(onward)
+
+    def _release(self, number: int) -> None:
+        while self._held and self._held[0][0] <= number:
+            send_one(self._sender, self._held.popleft()[1])
+            self._counts["forwarded"] += 1
+
+    def release_all(self) -> None:
+        """Let go of what is held back when nothing comes that could overtake it."""
+        if self._held:
+            self._release(max(due for due, _ in self._held))
+
+    def answer(self, command: dict[str, Any]) -> dict[str, Any]:
+        if command.pop("command") == "change":
+            self._plan.chances = self._plan.chances.but(**command)
+            return {"changed": True}
+        waiting, overflowed = waiting_and_dropped(self.receiver)
+        return {**self._counts, "waiting_bytes": waiting, "overflowed": overflowed, "held": len(self._held)}
+
+
+def main() -> None:
+    """Relay until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(prog="python -m kit.link")
+    parser.add_argument("--target-port", type=int, required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--address", default="127.0.0.1")
+    parser.add_argument("--seed", type=int, default=0)
+    for name in ("drop", "duplicate", "reorder", "burst"):
+        parser.add_argument(f"--{name}", type=float, default=0.0)
+    parser.add_argument("--burst-length", type=int, default=50)
+    given = parser.parse_args()
+    control = Control()
+    receiver = open_receiver(given.address, given.port, buffer_bytes=_BUFFER_BYTES)
+    sender = socket.socket(receiver.family, socket.SOCK_DGRAM)
+    sender.connect((given.address, given.target_port))
+    chances = Chances(given.drop, given.duplicate, given.reorder, given.burst, given.burst_length)
+    relay = _Relay(receiver, sender, LossPlan(given.seed, chances))
+    control.say(port=receiver.getsockname()[1])
+    while not control.ended:
+        control.serve(relay.answer)
+        for _ in range(16):
+            if not relay.turn():
+                control.wait(receiver, _IDLE_RELEASE_SECONDS if relay._held else 1.0)
+                if not relay.turn():
+                    relay.release_all()
+                break
+    receiver.close()
+    sender.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Owns a UDP port that keeps every datagram as it came; must not know what is in them, nor the product."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Self
+
+from kit.datagrams import open_receiver
+
+
+class Listener:
+    """A bound loopback port, read by a thread from the moment it is entered."""
+
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        self._socket = open_receiver(address, 0, buffer_bytes=64 << 20)
+        self._socket.setblocking(True)
+        self._socket.settimeout(0.1)
+        self.port: int = self._socket.getsockname()[1]
+        self.arrivals: list[tuple[float, bytes]] = []
+        """Monotonic seconds and datagram, in the order of arrival."""
+        self._open = True
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    def _listen(self) -> None:
+        while self._open:
+            try:
+                datagram = self._socket.recv(65536)
+            except TimeoutError:
+                continue
+            self.arrivals.append((time.monotonic(), datagram))
+
+    @property
+    def datagrams(self) -> list[bytes]:
+        """What has arrived so far."""
+        return [datagram for _, datagram in self.arrivals]
+
+    def settled(self, quiet_seconds: float = 0.3) -> list[bytes]:
+        """Everything, once nothing has come for a while."""
+        count = -1
+        while count != len(self.arrivals):
+            count = len(self.arrivals)
+            time.sleep(quiet_seconds)
+        return self.datagrams
+
+    def wait_for(self, count: int, timeout_seconds: float = 30.0) -> None:
+        """Wait until `count` datagrams have arrived. Raises TimeoutError."""
+        deadline = time.monotonic() + timeout_seconds
+        while len(self.arrivals) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{len(self.arrivals)} of {count} datagrams after {timeout_seconds} s")
+            time.sleep(0.01)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.arrivals.clear()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open = False
+        self._thread.join()
+        self._socket.close()

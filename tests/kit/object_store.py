@@ -1,0 +1,155 @@
+"""Owns a real S3-compatible server (S3Proxy over a folder) on this machine. Must not know what is kept in it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import os
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+
+from kit.certificates import Authority
+from kit.kafka_jars import SMALL_AND_QUICK, java
+from kit.maven import jars_of
+from kit.processes import end, free_ports, start_bound
+
+if TYPE_CHECKING:
+    import subprocess
+
+_POM = Path(__file__).with_name("object-store-pom.xml")
+_START_SECONDS = 60.0
+_REGION = "us-east-1"
+_LOGGING = """<configuration><appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>
+<pattern>%level %logger %msg%n</pattern></encoder></appender>
+<root level="warn"><appender-ref ref="out"/></root></configuration>
+"""
+
+
+def object_store_jars() -> list[Path]:
+    """Return the jars of the server; fetch them when the cache has none. Raises RuntimeError when Maven fails."""
+    return jars_of(_POM, "s3proxy-3.1.0", "S3Proxy 3.1.0 (50 MB of jars, by Maven)")
+
+
+class ObjectStore:
+    """A server that listens on loopback while the block lasts.
+
+    With credentials it checks the signature of every request; without, it takes whoever comes. With TLS it has a
+    certificate of an authority of its own, in `ca_file`, and listens without TLS beside it for what the kit asks.
+    """
+
+    ACCESS_KEY = "tester"
+    SECRET_KEY = "secret/of+the tester"  # noqa: S105 -- of a server that lives for a test
+
+    def __init__(self, *, anonymous: bool = False, tls: bool = False) -> None:
+        self._anonymous = anonymous
+        self._tls = tls
+        self._temporary = tempfile.TemporaryDirectory(prefix="gapless-s3-")
+        self._folder = Path(self._temporary.name)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port, secure_port = free_ports(2)
+        self._plain = f"http://127.0.0.1:{self.port}"
+        self.endpoint = f"https://127.0.0.1:{secure_port}" if tls else self._plain
+        self.ca_file = self._folder / "ca" / "ca.crt"
+
+    def __enter__(self) -> Self:
+        jars = os.pathsep.join(map(str, object_store_jars()))
+        (self._folder / "objects").mkdir()
+        credentials = [f"s3proxy.identity={self.ACCESS_KEY}", f"s3proxy.credential={self.SECRET_KEY}"]
+        lines = [
+            f"s3proxy.endpoint={self._plain}",
+            *(self._tls_settings() if self._tls else []),
+            f"s3proxy.authorization={'none' if self._anonymous else 'aws-v2-or-v4'}",
+            *([] if self._anonymous else credentials),
+            "jclouds.provider=filesystem-nio2",
+            f"jclouds.filesystem.basedir={self._folder / 'objects'}",
+        ]
+        settings, logging = self._folder / "s3proxy.conf", self._folder / "logback.xml"
+        settings.write_text("\n".join(lines))
+        logging.write_text(_LOGGING)
+        options = [*SMALL_AND_QUICK, f"-Dlogback.configurationFile={logging}", f"-Djava.io.tmpdir={self._folder}"]
+        program: list[str | Path] = [java(), *options, "-cp", jars, "org.gaul.s3proxy.Main", "--properties", settings]
+        with (self._folder / "log").open("wb") as log:
+            self._process = start_bound(program, stdout=log, stderr=log)
+        try:
+            self._wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            end(self._process)
+        self._temporary.cleanup()
+
+    def _tls_settings(self) -> list[str]:
+        """Make a certificate, and say where it is as Java wants it."""
+        pem = Authority(self._folder / "ca").server_store().read_bytes()
+        chain = x509.load_pem_x509_certificates(pem)
+        key = load_pem_private_key(pem, None)
+        password = "of the tests"  # noqa: S105 -- for a store that lives for a test
+        protection = BestAvailableEncryption(password.encode())
+        store = self._folder / "server.p12"
+        store.write_bytes(pkcs12.serialize_key_and_certificates(b"server", key, chain[0], chain[1:], protection))  # type: ignore[arg-type]
+        return [
+            f"s3proxy.secure-endpoint={self.endpoint}",
+            f"s3proxy.keystore-path={store}",
+            f"s3proxy.keystore-password={password}",
+        ]
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
+            try:
+                self._ask("GET", "/")
+            except OSError:
+                time.sleep(0.1)
+            else:
+                return
+        raise RuntimeError(f"The object store did not start: {(self._folder / 'log').read_text()[-2000:]}")
+
+    def make_bucket(self, name: str) -> str:
+        """Make a bucket and return its name."""
+        status = self._ask("PUT", f"/{name}")
+        if status != http.client.OK:
+            raise RuntimeError(f"The object store makes no bucket {name}: it says {status}.")
+        return name
+
+    def content(self, bucket: str, key: str) -> bytes:
+        """What is kept under a key, read past the server."""
+        return (self._folder / "objects" / bucket / key).read_bytes()
+
+    def keys(self, bucket: str) -> list[str]:
+        """All keys of a bucket."""
+        root = self._folder / "objects" / bucket
+        return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+    def _ask(self, method: str, path: str) -> int:
+        """Send a request without a body, signed as S3 wants it (Signature Version 4), and return the status."""
+        moment = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        host, payload = f"127.0.0.1:{self.port}", "UNSIGNED-PAYLOAD"
+        headers = {"host": host, "x-amz-content-sha256": payload, "x-amz-date": moment}
+        names = ";".join(headers)
+        listed = "".join(f"{name}:{value}\n" for name, value in headers.items())
+        request = f"{method}\n{path}\n\n{listed}\n{names}\n{payload}"
+        scope = f"{moment[:8]}/{_REGION}/s3/aws4_request"
+        text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(request.encode()).hexdigest()])
+        key = f"AWS4{self.SECRET_KEY}".encode()
+        for part in (*scope.split("/"), text):
+            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+        headers["authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={self.ACCESS_KEY}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
+        )
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path, body=b"" if method == "PUT" else None, headers=headers)
+            return connection.getresponse().status
+        finally:
+            connection.close()

@@ -1,0 +1,117 @@
+"""Owns how the kit starts a program that must not outlive the test run; must not know what the program does."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import IO
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_STARTS = threading.Lock()
+_ports_given: set[int] = set()
+
+TESTS_FOLDER = Path(__file__).resolve().parent.parent
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    """Make the function that runs in the child between fork and exec.
+
+    The kernel sends the signal when the THREAD that forked ends, so processes must be started from a thread that lives
+    as long as they do (pytest's fixtures run in the main thread).
+    """
+
+    def ask_kernel() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask_kernel
+
+
+def start_bound(
+    arguments: Sequence[str | os.PathLike[str]],
+    *,
+    stdin: int | None = subprocess.DEVNULL,
+    stdout: int | IO[bytes] | None = None,
+    stderr: int | IO[bytes] | None = None,
+    environment: dict[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a program that the kernel kills when this process dies, however it dies."""
+    with _STARTS:
+        return subprocess.Popen(
+            arguments,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=environment,
+            preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - two system calls, and libc is loaded already
+        )
+
+
+def start_module(module: str, *arguments: str, **streams: Any) -> subprocess.Popen[bytes]:
+    """Start `python -m module` with tests/ on its path, bound to this process; `streams` as in `start_bound`."""
+    environment = dict(os.environ)
+    paths = [str(TESTS_FOLDER), *environment.get("PYTHONPATH", "").split(os.pathsep)]
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    return start_bound([sys.executable, "-m", module, *arguments], environment=environment, **streams)
+
+
+def end(process: subprocess.Popen[bytes], *, patience_seconds: float = 15.0) -> int:
+    """Ask the process to end, insist after `patience_seconds`, and return its exit status; close its pipes."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(patience_seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    status = process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    return status
+
+
+def free_ports(count: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list[int]:
+    """Find loopback ports below the range from which the kernel gives ports to outgoing connections.
+
+    The start of the search depends on the process id, so that parallel test runs seldom compete for one port.
+    """
+    found: list[int] = []
+    candidate = 10_000 + os.getpid() * 37 % 20_000
+    while len(found) < count:
+        candidate = candidate + 1 if candidate < 32_000 else 10_000
+        if candidate in _ports_given:
+            continue
+        with socket.socket(socket.AF_INET, kind) as probe:
+            try:
+                probe.bind(("127.0.0.1", candidate))
+            except OSError:
+                continue
+        _ports_given.add(candidate)
+        found.append(candidate)
+    return found
+
+
+def wait_until(condition: Callable[[], object], *, timeout_seconds: float, what: str) -> None:
+    """Poll `condition` until it is true.
+
+    Raises:
+        TimeoutError: it was not true within `timeout_seconds`; the message names `what` was awaited.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not happen within {timeout_seconds} s")
+        time.sleep(0.02)

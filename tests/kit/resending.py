@@ -1,0 +1,116 @@
+"""Owns how tests run the command `gapless resend` and read what it left; must not import the product."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROGRAM = Path(sys.executable).parent / "gapless"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How one run ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    report: dict[str, Any] | None
+
+    @property
+    def ledger(self) -> dict[str, int]:
+        """The account of the report; the equation that must always hold is checked here."""
+        assert self.report is not None, self.stderr
+        found: dict[str, int] = self.report["ledger"]
+        parts = ("sent", "filtered", "filled", "unavailable", "remaining")
+        assert found["planned"] == sum(found[part] for part in parts), found
+        for partition in self.report["partitions"]:
+            assert partition["planned"] == sum(partition[part] for part in parts), partition
+            sizes = {kind: sum(b - a + 1 for a, b in ranges) for kind, ranges in partition["ranges"].items()}
+            assert sizes.get("sent", 0) == partition["sent"], partition
+            assert sizes.get("filtered", 0) == partition["filtered"], partition
+            assert sizes.get("filled", 0) == partition["filled"], partition
+        return found
+
+
+@dataclass(slots=True)
+class Resend:
+    """The command, with the settings that most runs share."""
+
+    folder: Path
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def command(self, **settings: Any) -> list[str]:
+        """Return the command line, settings spelled as the peer does."""
+        merged = {"report": self.folder / "report.json", "progressInterval": 0, **self.settings, **settings}
+        shown = {name: value for name, value in merged.items() if value is not None}
+        return [str(PROGRAM), "resend", *(f"--{name.rstrip('_')}={_text(value)}" for name, value in shown.items())]
+
+    def start(self, *, environment: Mapping[str, str] | None = None, **settings: Any) -> subprocess.Popen[str]:
+        """Start it and go on."""
+        return subprocess.Popen(
+            self.command(**settings),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env={**os.environ, **(environment or {})},
+        )
+
+    def run(
+        self, *, environment: Mapping[str, str] | None = None, timeout_seconds: float = 90, **settings: Any
+    ) -> Ended:
+        """Run it to its end."""
+        report = Path(str(settings.get("report", self.folder / "report.json")))
+        report.unlink(missing_ok=True)
+        process = self.start(environment=environment, **settings)
+        return self.ended(process, report=report, timeout_seconds=timeout_seconds)
+
+    def ended(
+        self, process: subprocess.Popen[str], *, report: Path | None = None, timeout_seconds: float = 90
+    ) -> Ended:
+        """Wait for the end of what `start` began."""
+        stdout, stderr = process.communicate(timeout=timeout_seconds)
+        file = report or self.folder / "report.json"
+        made = json.loads(file.read_text()) if file.exists() else None
+        return Ended(process.returncode, stdout, stderr, made)
+
+    def bundle(self, gaps: Mapping[tuple[str, int], list[list[int]]], kind: str = "all") -> Path:
+        """Write a bundle as the peer writes it."""
+        results = [
+            {"gaps": ranges, "partition": partition, "topic": topic, "window_max": 999, "window_min": 0}
+            for (topic, partition), ranges in gaps.items()
+        ]
+        path = self.folder / "bundle.json"
+        path.write_text(json.dumps({"type": kind, "results": results}))
+        return path
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def ids_of(datagrams: list[bytes]) -> list[str]:
+    """The ids of the first fragments of events, in the order of arrival."""
+    found = []
+    for datagram in datagrams:
+        length = int.from_bytes(datagram[5:7], "big")
+        identity = datagram[7 : 7 + length].decode()
+        if datagram[1:3] == b"\x00\x01" and identity not in {"STATUS", "KEY_UPDATE#"}:
+            found.append(identity)
+    return found
+
+
+def events_of(datagrams: list[bytes]) -> list[bytes]:
+    """The datagrams that are neither status texts nor keys."""
+    return [datagram for datagram in datagrams if datagram[0] not in {2, 3}]

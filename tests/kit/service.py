@@ -1,0 +1,146 @@
+"""Owns how a test talks with a kit process: a line of JSON in, a line of JSON out. Must not know which process."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Self
+
+from kit.processes import end, start_module
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+READY_SECONDS = 30.0
+
+
+class ServiceEndedError(RuntimeError):
+    """A kit process ended when it should not have; the message holds what it said."""
+
+
+class Service:
+    """A kit process, seen from the test that started it.
+
+    Its standard output carries answers; its standard error goes to this process's.
+    """
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        self._module = module
+        self._arguments = arguments
+        self._process: subprocess.Popen[bytes] | None = None
+        self._talking = threading.Lock()
+
+    def start(self) -> Self:
+        """Start the process and wait until it listens."""
+        self._process = start_module(
+            self._module, *self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None
+        )
+        self._on_ready(self._answer())
+        return self
+
+    def close(self) -> None:
+        """Stop the process."""
+        if self._process is not None:
+            end(self._process)
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Process id, for measurements."""
+        if self._process is None:
+            raise ServiceEndedError(f"{self._module} was not started")
+        return self._process.pid
+
+    def wait(self, timeout_seconds: float = 30.0) -> int:
+        """Wait until the process ends by itself and return its exit status."""
+        if self._process is None:
+            raise ServiceEndedError(f"{self._module} was not started")
+        return self._process.wait(timeout_seconds)
+
+    def ask(self, command: str, **values: Any) -> dict[str, Any]:
+        """Send a command and return the answer.
+
+        Raises:
+            ServiceEndedError: the process has ended.
+        """
+        with self._talking:
+            process = self._process
+            if process is None or process.stdin is None:
+                raise ServiceEndedError(f"{self._module} was not started")
+            try:
+                process.stdin.write(json.dumps({"command": command, **values}).encode() + b"\n")
+                process.stdin.flush()
+            except BrokenPipeError:
+                raise ServiceEndedError(f"{self._module} ended with {process.wait()}") from None
+            return self._answer()
+
+    def _on_ready(self, first: dict[str, Any]) -> None:
+        """Take what the process says about itself when it is ready."""
+
+    def _answer(self) -> dict[str, Any]:
+        process = self._process
+        if process is None or process.stdout is None:
+            raise ServiceEndedError(f"{self._module} was not started")
+        if not select.select([process.stdout], [], [], READY_SECONDS)[0]:
+            raise ServiceEndedError(f"{self._module} has not answered for {READY_SECONDS} s")
+        line = process.stdout.readline()
+        if not line:
+            raise ServiceEndedError(f"{self._module} ended with {process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+class Control:
+    """The process's own end of that talk, and its signals."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._inlet: int | None = sys.stdin.fileno()
+        self._unread = b""
+        self._wakeup, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        signal.set_wakeup_fd(self._waker)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
+
+    def _end(self, *_: object) -> None:
+        self.ended = True
+
+    def say(self, **values: Any) -> None:
+        """Print one line of JSON."""
+        print(json.dumps(values), flush=True)
+
+    def wait(self, receiver: socket.socket, timeout_seconds: float) -> None:
+        """Wait until there is a datagram, a command or a signal, but no longer than the time given."""
+        wanted: list[Any] = [receiver, self._wakeup]
+        if self._inlet is not None:
+            wanted.append(self._inlet)
+        select.select(wanted, [], [], timeout_seconds)
+
+    def serve(self, handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Answer the commands that have come, without waiting. End of input only ends the talk, not the process."""
+        while self._inlet is not None and select.select([self._inlet], [], [], 0)[0]:
+            piece = os.read(self._inlet, 65_536)
+            if not piece:
+                self._inlet = None
+                return
+            *lines, self._unread = (self._unread + piece).split(b"\n")
+            for line in lines:
+                self.say(**handle(json.loads(line)))

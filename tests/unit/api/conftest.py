@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+settings.register_profile(
+    "shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("shared machine")
+
+
+@pytest.fixture(scope="session")
+def vectors() -> Path:
+    return Path(__file__).parents[1] / "vectors"
+
+
+@pytest.fixture
+def gapless() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the real command in a process of its own."""
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from gapless_api.cli import main; main()", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    return run

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Gapless = Callable[..., subprocess.CompletedProcess[str]]
+
+HEAVY = ("pydantic", "cryptography", "pyspark", "confluent_kafka", "rich", "structlog", "ijson", "yaml")
+MODULES = {"resend": "gapless_sender.cli", "bundle": "gapless_api.cli_bundle", "windows": "gapless_api.cli_windows"}
+
+
+def test_an_unknown_command_is_one_sentence_and_exit_2(gapless: Gapless) -> None:
+    ended = gapless("resnd")
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("gapless: No such command 'resnd'")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_an_unknown_option_names_the_command_whose_help_to_read(gapless: Gapless) -> None:
+    ended = gapless("windows", "check", "--fast", "x")
+    assert ended.returncode == 2
+    assert "see gapless windows check --help." in ended.stderr
+
+
+def test_the_version_and_the_commands_are_told(gapless: Gapless) -> None:
+    assert gapless("--version").stdout.startswith("gapless, version ")
+    told = gapless("--help")
+    assert told.returncode == 0
+    for name in ("bundle", "completion", "windows"):
+        assert f"\n  {name}" in told.stdout
+
+
+def test_the_shells_get_a_completion_script(gapless: Gapless) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "_GAPLESS_COMPLETE" in gapless("completion", shell).stdout
+
+
+def test_no_command_shows_the_help_and_the_whole_first_sentence_of_each(gapless: Gapless) -> None:
+    ended = gapless()
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("Usage: gapless [OPTIONS] COMMAND")
+    assert "..." not in ended.stderr.partition("Commands:")[2]
+    assert ended.stderr == gapless("--help").stdout
+
+
+def test_a_message_of_several_lines_becomes_one_sentence(gapless: Gapless) -> None:
+    assert gapless("completion").stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gapless_sender") is None, reason="the sender is not installed")
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("gapless resend --logLevel w", "plain,WARN"),
+        ("gapless resend --log-level=", "plain,TRACE"),
+        ("gapless resend --bundle b", "file,b"),
+        ("gapless resend --report /tmp/", "file,/tmp/"),
+        ("gapless resend ", "file,"),
+    ],
+)
+def test_values_and_files_are_completed(words: str, completed: str) -> None:
+    *_, begun = typed = words.split(" ")
+    variables = {"COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1), "_GAPLESS_COMPLETE": "bash_complete"}
+    program = "import sys; sys.argv = ['gapless']; from gapless_api.cli import main; main()"
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout.splitlines()[0] == completed, begun
+
+
+@pytest.mark.parametrize("command", MODULES)
+def test_help_loads_nothing_heavy(command: str) -> None:
+    if importlib.util.find_spec(MODULES[command]) is None:
+        pytest.skip(f"{command} is not installed")
+    program = (
+        "import atexit, sys\n"
+        f"atexit.register(lambda: print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr))\n"
+        f"sys.argv = ['gapless', {command!r}, '--help']\n"
+        "from gapless_api.cli import main; main()"
+    )
+    begun = time.monotonic()
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    print(f"gapless {command} --help: {time.monotonic() - begun:.3f} s")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.strip() == "[]"

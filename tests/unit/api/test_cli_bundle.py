@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
+from gapless_api.offsets import OffsetRanges
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Gapless = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    entries = [
+        PartitionGaps("transfer", 0, 0, 99, OffsetRanges([(5, 5), (10, 15)])),
+        PartitionGaps("transfer", 1, 0, 99, OffsetRanges()),
+    ]
+    path = tmp_path / "bundle.json"
+    write_bundle(path, BundleKind.ALL, entries, created=datetime(2026, 11, 20, tzinfo=UTC), source={"topic": "gaps"})
+    return path
+
+
+def test_show_says_what_is_missing_where_and_whether_it_was_altered(bundle: Path, gapless: Gapless) -> None:
+    ended = gapless("bundle", "show", bundle)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    words = [line.split() for line in ended.stdout.splitlines()]
+    assert ["created", "2026-11-20T00:00:00Z"] in words
+    assert ["source", "topic:", "gaps"] in words
+    assert ["signed", "no"] in words
+    assert ["transfer", "0", "7", "2", "5", "…", "15"] in words
+    assert ["transfer", "1", "0", "0", "none"] in words
+    assert "7 missing in 2 ranges of 2 partitions." in ended.stdout
+
+
+def test_show_as_json_is_one_object(bundle: Path, gapless: Gapless) -> None:
+    shown = json.loads(gapless("bundle", "show", "--json", bundle).stdout)
+    assert (shown["type"], shown["missing"], shown["ranges"]) == ("all", 7, 2)
+    assert shown["partitions"][0] == {
+        "topic": "transfer", "partition": 0, "missing": 7, "ranges": 2, "first": 5, "last": 15,
+    }  # fmt: skip
+    assert shown["gapless"]["source"] == {"topic": "gaps"}
+
+
+def test_show_takes_the_peers_bundles(vectors: Path, gapless: Gapless) -> None:
+    ended = gapless("bundle", "show", vectors / "bundle-out-all.json")
+    assert "Made by another program" in ended.stdout
+    assert "909 missing in 5 ranges of 3 partitions." in ended.stdout
+    assert json.loads(gapless("bundle", "show", "--json", vectors / "bundle-out-all.json").stdout)["gapless"] is None
+
+
+def test_a_bundle_that_was_altered_ends_with_2(bundle: Path, gapless: Gapless) -> None:
+    bundle.write_text(bundle.read_text().replace("[5]", "[6]"))
+    ended = gapless("bundle", "show", bundle)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "was altered" in ended.stderr
+
+
+def test_a_bundle_is_signed_verified_and_refused_when_it_was_altered(bundle: Path, gapless: Gapless) -> None:
+    key = Ed25519PrivateKey.generate()
+    private, public = bundle.with_name("key.pem"), bundle.with_name("public.pem")
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    unsigned = bundle.with_name("unsigned.json")
+    shutil.copy(bundle, unsigned)
+    assert gapless("bundle", "verify", bundle, "--key", public).returncode == 2
+    assert gapless("bundle", "sign", bundle, "--key", private).stdout.startswith(
+        f"Signed {bundle} (id 20261120-000000-"
+    )
+    assert "is good" in gapless("bundle", "verify", bundle, "--key", public).stdout
+    assert ["signed", "yes,"] in [line.split()[:2] for line in gapless("bundle", "show", bundle).stdout.splitlines()]
+    bundle.write_text(bundle.read_text().replace("00:00:00Z", "00:00:01Z"))
+    ended = gapless("bundle", "verify", bundle, "--key", public)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "does not fit the public key" in ended.stderr
+    assert gapless("bundle", "sign", unsigned, "--key", private, "--output", bundle).returncode == 0
+    assert gapless("bundle", "verify", bundle, "--key", public).returncode == 0
+    assert '"signature"' not in unsigned.read_text()
+
+
+def test_a_folder_that_takes_no_file_leaves_the_bundle_unsigned_and_ends_with_2(bundle: Path, gapless: Gapless) -> None:
+    private = bundle.with_name("key.pem")
+    key = Ed25519PrivateKey.generate()
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    ended = gapless("bundle", "sign", bundle, "--key", private, "--output", bundle.parent / "missing" / "b")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "cannot be written (No such file or directory)" in ended.stderr

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+from gapless_api import errors
+from gapless_api.errors import VERDICTS, GaplessError, StoppedError, verdict
+from gapless_api.exit_codes import ExitCode
+
+PACKAGES = ("gapless_api", "gapless_sender", "gapless_spark", "gapless_operator")
+
+
+def import_everything() -> None:
+    for name in PACKAGES:
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+
+
+def below(kind: type[GaplessError]) -> list[type[GaplessError]]:
+    return [each for child in kind.__subclasses__() for each in (child, *below(child))]
+
+
+def test_every_error_of_every_package_has_a_verdict() -> None:
+    import_everything()
+    found = below(GaplessError)
+    assert len(found) >= len(VERDICTS)
+    without = [kind.__name__ for kind in found if not any(base in VERDICTS for base in kind.__mro__)]
+    assert without == []
+
+
+def test_every_error_of_the_contract_stands_in_the_table_itself() -> None:
+    own = [kind for kind in below(GaplessError) if kind.__module__ == errors.__name__]
+    assert set(own) == set(VERDICTS)
+
+
+def test_reasons_are_fit_for_a_kubernetes_condition_and_tell_the_classes_apart() -> None:
+    reasons = [found.condition_reason for found in VERDICTS.values()]
+    assert len(set(reasons)) == len(reasons)
+    assert all(reason.isalpha() and reason[0].isupper() for reason in reasons)
+
+
+def test_no_verdict_is_success_or_the_code_of_a_defect() -> None:
+    assert all(found.exit_code not in {ExitCode.DONE, 1} for found in VERDICTS.values())
+
+
+@pytest.mark.parametrize(("by_terminal", "code"), [(True, 130), (False, 143)])
+def test_a_signal_decides_the_exit_code(by_terminal: bool, code: int) -> None:  # noqa: FBT001
+    assert verdict(StoppedError("stopped", by_terminal=by_terminal)).exit_code == code
+
+
+def test_a_subclass_has_the_verdict_of_the_nearest_class() -> None:
+    class StrangeBundleError(errors.BundleError):
+        pass
+
+    assert verdict(StrangeBundleError("x")) == VERDICTS[errors.BundleError]

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from array import array
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless_api.ids import MAX_OFFSET
+from gapless_api.offsets import OffsetRange, OffsetRanges, RangesBuilder
+
+# Near both ends of what Kafka can give, so that every test meets the largest offset.
+BASES = st.sampled_from([0, 2**53 - 30, MAX_OFFSET - 60])
+OFFSETS = st.sets(st.integers(0, 60), max_size=40)
+
+
+@st.composite
+def two_sets(draw: st.DrawFn) -> tuple[set[int], set[int]]:
+    base = draw(BASES)
+    return {base + o for o in draw(OFFSETS)}, {base + o for o in draw(OFFSETS)}
+
+
+def expanded(ranges: OffsetRanges) -> set[int]:
+    return {offset for first, last in ranges for offset in range(first, last + 1)}
+
+
+def assert_canonical(ranges: OffsetRanges) -> None:
+    pairs = list(ranges)
+    assert all(first <= last for first, last in pairs)
+    assert all(one.last + 1 < other.first for one, other in pairwise(pairs))
+
+
+@given(two_sets())
+def test_the_algebra_is_that_of_sets(both: tuple[set[int], set[int]]) -> None:
+    ours, theirs = map(OffsetRanges.of_offsets, both)
+    mine, other = both
+    for result, wanted in ((ours | theirs, mine | other), (ours & theirs, mine & other), (ours - theirs, mine - other)):
+        assert expanded(result) == wanted
+        assert result.count == len(wanted)
+        assert result == OffsetRanges.of_offsets(wanted)
+        assert_canonical(result)
+
+
+@given(two_sets(), st.integers(-1, 61), st.integers(-1, 61))
+def test_clip_membership_and_search_are_those_of_sets(both: tuple[set[int], set[int]], low: int, high: int) -> None:
+    mine = both[0]
+    ranges = OffsetRanges.of_offsets(mine)
+    base = min(mine | both[1], default=0)
+    assert expanded(ranges.clip(base + low, base + high)) == {o for o in mine if base + low <= o <= base + high}
+    for offset in range(max(base - 1, 0), base + 62):
+        assert (offset in ranges) == (offset in mine)
+        reaching = ranges.index_reaching(offset)
+        assert [r for r in ranges if r.last >= offset] == list(ranges)[reaching:]
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 20)), max_size=30))
+def test_pairs_in_any_order_overlapping_or_touching_become_one_canonical_set(pairs: list[tuple[int, int]]) -> None:
+    ranges = OffsetRanges((first, first + more) for first, more in pairs)
+    assert expanded(ranges) == {o for first, more in pairs for o in range(first, first + more + 1)}
+    assert_canonical(ranges)
+
+
+@pytest.mark.parametrize("pair", [(-1, 0), (5, 4), (0, MAX_OFFSET + 1), (MAX_OFFSET + 1, MAX_OFFSET + 1)])
+def test_a_range_that_no_kafka_offset_can_have_is_refused(pair: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="no range within"):
+        OffsetRanges([pair])
+
+
+def test_the_whole_of_all_offsets_is_one_range() -> None:
+    everything = OffsetRanges([(0, MAX_OFFSET)])
+    assert everything.count == 2**63
+    assert list(everything - OffsetRanges([(MAX_OFFSET, MAX_OFFSET)])) == [(0, MAX_OFFSET - 1)]
+    assert list(everything - OffsetRanges([(0, 0)])) == [(1, MAX_OFFSET)]
+    assert (everything & everything) == everything == (everything | everything)
+    assert not list(everything - everything)
+
+
+def test_a_builder_refuses_what_does_not_ascend_and_is_empty_after_building() -> None:
+    builder = RangesBuilder()
+    builder.add(5, 9)
+    with pytest.raises(ValueError, match="comes after"):
+        builder.add(4, 4)
+    builder.add(10, 10)
+    assert list(builder.build()) == [OffsetRange(5, 10)]
+    assert len(builder) == 0
+    assert not list(builder.build())
+
+
+def test_canonical_arrays_are_taken_over_and_handed_out_in_slices() -> None:
+    ranges = OffsetRanges.of_canonical(array("q", [1, 5, 9]), array("q", [2, 5, MAX_OFFSET]))
+    assert ranges == OffsetRanges([(1, 2), (5, 5), (9, MAX_OFFSET)])
+    assert list(ranges.pairs(1, 3)) == [(5, 5), (9, MAX_OFFSET)]
+    assert ranges.head(1) == [OffsetRange(1, 2)]
+
+
+def test_a_long_set_has_a_short_text() -> None:
+    assert repr(OffsetRanges([(1, 1), (3, 5)])) == "OffsetRanges(1, 3-5)"
+    assert len(repr(OffsetRanges.of_offsets(range(0, 1000, 2)))) < 80
+
+
+def test_sets_compare_with_their_like_and_cannot_be_keys() -> None:
+    assert OffsetRanges() != "nothing"
+    with pytest.raises(TypeError):
+        hash(OffsetRanges())

@@ -1,0 +1,78 @@
+"""Conditions change as Kubernetes, Flux and Argo CD expect it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless_api.errors import VERDICTS
+from gapless_api.v1alpha1 import Condition, ConditionType, Reason, condition, is_true, set_condition
+from gapless_api.v1alpha1.reasons import DIODE, GAP_SCAN, MEANINGS, RESEND
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+STATUSES = st.sampled_from([True, False, None])
+
+
+def ready(
+    *, status: bool | None, generation: int = 1, now: datetime = NOON, message: str = ""
+) -> tuple[Condition, ...]:
+    return set_condition((), ConditionType.READY, status, Reason.SENDING, message, generation=generation, now=now)
+
+
+@pytest.mark.parametrize(("status", "word"), [(True, "True"), (False, "False"), (None, "Unknown")])
+def test_a_condition_has_three_statuses(*, status: bool | None, word: str) -> None:
+    (said,) = ready(status=status)
+    assert said.status == word
+    assert is_true((said,), ConditionType.READY) == (status is True)
+
+
+@given(before=STATUSES, after=STATUSES, generation=st.integers(1, 5), message=st.text(max_size=5))
+def test_the_time_changes_with_the_status_and_with_nothing_else(
+    *, before: bool | None, after: bool | None, generation: int, message: str
+) -> None:
+    later = NOON + timedelta(hours=1)
+    (said,) = set_condition(
+        ready(status=before), ConditionType.READY, after, Reason.SENT, message, generation=generation, now=later
+    )
+    assert said.last_transition_time == (NOON if before == after else later)
+    assert (said.reason, said.message, said.observed_generation) == ("Sent", message, generation)
+
+
+def test_other_conditions_stay_as_they_are_and_all_are_in_order() -> None:
+    said = ready(status=False)
+    for kind in (ConditionType.STALLED, ConditionType.ACCEPTED):
+        said = set_condition(said, kind, True, Reason.BAD_BUNDLE, generation=2, now=NOON)
+    assert [one.type for one in said] == ["Accepted", "Ready", "Stalled"]
+    assert condition(said, ConditionType.READY) == ready(status=False)[0]
+    assert condition(said, ConditionType.SUCCEEDED) is None
+
+
+def test_a_condition_is_written_as_kubernetes_has_it() -> None:
+    assert ready(status=None, message="Soon.")[0].to_dict() == {
+        "type": "Ready",
+        "status": "Unknown",
+        "observedGeneration": 1,
+        "lastTransitionTime": "2026-11-20T12:00:00Z",
+        "reason": "Sending",
+        "message": "Soon.",
+    }
+
+
+def test_every_reason_is_explained_and_is_one_of_some_kind() -> None:
+    assert set(MEANINGS) == set(Reason)
+    for meaning in MEANINGS.values():
+        assert set(meaning.kinds) <= {DIODE, GAP_SCAN, RESEND}
+        assert meaning.kinds
+        assert meaning.meaning.endswith(".")
+        assert meaning.what_to_do == "" or meaning.what_to_do.endswith(".")
+
+
+def test_reasons_are_words_as_kubernetes_wants_them() -> None:
+    assert all(reason.isalpha() and reason[0].isupper() for reason in Reason)
+
+
+def test_every_error_of_gapless_has_its_reason_in_the_table() -> None:
+    assert {verdict.condition_reason for verdict in VERDICTS.values()} <= set(Reason)

@@ -1,0 +1,218 @@
+"""Resources are read as they are, and what is wrong with them is told in one sentence."""
+
+from __future__ import annotations
+
+import copy
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from gapless_api.errors import ConfigurationError
+from gapless_api.ids import MAX_OFFSET
+from gapless_api.v1alpha1 import KINDS, Diode, DiodeStatus, GapScan, Resend, ResendStatus, metadata_of
+from gapless_api.v1alpha1.model import LONGEST_MESSAGE
+from gapless_api.v1alpha1.resend import Progress, UnavailableRange
+
+EXAMPLES = [
+    yaml.safe_load(file.read_text()) for file in sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
+]
+METADATA = {
+    "name": "night-20",
+    "namespace": "gapless-sender",
+    "uid": "0f6b7c1e",
+    "generation": 3,
+    "creationTimestamp": "2026-11-20T03:00:12Z",
+    "managedFields": [{"manager": "kubectl"}],
+}
+
+
+def resend(**spec: Any) -> dict[str, Any]:
+    whole = {"diodeRef": {"name": "hall"}, "kafka": {"bootstrapServers": "kafka:9092"}, **spec}
+    return {"apiVersion": "gapless.dev/v1alpha1", "kind": "Resend", "metadata": METADATA, "spec": whole}
+
+
+OFFSETS = {"topic": "transfer", "partition": 0, "from": 5, "to": MAX_OFFSET}
+
+
+def test_the_largest_offset_survives_reading_and_writing() -> None:
+    read = Resend.from_resource(resend(offsets=OFFSETS))
+    assert read.spec.offsets is not None
+    assert read.spec.offsets.to == 9223372036854775807
+    assert read.spec.to_dict()["offsets"] == OFFSETS
+
+
+def test_metadata_is_read_whatever_else_is_in_it() -> None:
+    metadata = Resend.from_resource(resend(offsets=OFFSETS)).metadata
+    assert metadata.generation == 3
+    assert metadata.creation_timestamp == datetime(2026, 11, 20, 3, 0, 12, tzinfo=UTC)
+    assert not metadata.deleting
+    assert metadata_of({"metadata": {**METADATA, "deletionTimestamp": "2026-11-20T04:00:00Z"}}).deleting
+
+
+def test_views_of_a_framework_are_read_like_plain_dicts() -> None:
+    body = resend(offsets=MappingProxyType(OFFSETS))
+    assert Resend.from_resource(MappingProxyType(body)) == Resend.from_resource(resend(offsets=OFFSETS))
+
+
+def test_times_are_read_as_kubernetes_has_them_and_as_yaml_has_them() -> None:
+    quoted = yaml.safe_load("{topic: transfer, from: '2026-11-20T02:00:00+01:00'}")
+    unquoted = yaml.safe_load("{topic: transfer, from: 2026-11-20T02:00:00+01:00}")
+    assert Resend.from_resource(resend(timeRange=quoted)) == Resend.from_resource(resend(timeRange=unquoted))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            {"offsets": {**OFFSETS, "to": 4}},
+            "spec.offsets: from is after to: write the lower offset as from; both are inclusive",
+        ),
+        (
+            {"offsets": {**OFFSETS, "partition": "0"}},
+            'spec.offsets.partition: "0" should be a valid integer; correct it',
+        ),
+        (
+            {"offsets": OFFSETS, "inputFilter": {"rules": ["deny:a", ""]}},
+            'spec.inputFilter.rules[1]: "" should have at least 6 characters; correct it',
+        ),
+        ({"offsets": OFFSETS, "kafka": {}}, "spec.kafka.bootstrapServers: the field is missing; add it"),
+        (
+            {"offsets": OFFSETS, "Parallelism": 2},
+            "spec.Parallelism: there is no such field; delete it or correct its name (see kubectl explain)",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence_that_names_the_field(change: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Resend.from_resource(resend(**change))
+    assert str(caught.value) == f"Resend gapless-sender/night-20 cannot be used: {told}."
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.sampled_from(EXAMPLES), st.data())
+def test_whatever_stands_in_a_field_it_is_read_or_refused_and_never_a_crash(
+    example: dict[str, Any], drawn: st.DataObject
+) -> None:
+    body = copy.deepcopy(example)
+    inside: Any = body["spec"]
+    while True:
+        key = drawn.draw(st.sampled_from(list(inside) if isinstance(inside, dict) else range(len(inside))))
+        if not isinstance(inside[key], dict | list) or not inside[key] or drawn.draw(st.booleans()):
+            break
+        inside = inside[key]
+    inside[key] = drawn.draw(JSON)
+    kind = next(kind for kind in KINDS if body["kind"] == kind.KIND)
+    try:
+        read = kind.from_resource(body)
+    except ConfigurationError as error:
+        assert str(error).endswith(".")  # noqa: PT017 -- both ends are fine
+    else:
+        assert kind.from_resource({**body, "spec": read.spec.to_dict()}) == read  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("spec", [None, [], "text", 5])
+@pytest.mark.parametrize("kind", [Diode, GapScan, Resend])
+def test_no_spec_however_odd_is_anything_but_a_configuration_error(kind: type[Any], spec: object) -> None:
+    with pytest.raises(ConfigurationError):
+        kind.from_resource({"metadata": METADATA, "spec": spec})
+
+
+def test_what_a_newer_version_has_written_into_a_status_is_passed_over() -> None:
+    body = resend(offsets=OFFSETS) | {"status": {"attempt": 2, "novelty": 1, "progress": {"sent": 3, "novelty": 1}}}
+    status = Resend.from_resource(body).status
+    assert status.attempt == 2
+    assert status.progress == Progress(sent=3)
+
+
+def test_a_status_is_written_without_nulls_and_with_times_in_whole_seconds() -> None:
+    status = ResendStatus(
+        observed_generation=3,
+        progress=Progress(planned=4, sent=1, updated_at=datetime(2026, 11, 20, 3, 0, 12, 345, tzinfo=UTC)),
+        unavailable=(UnavailableRange(topic="transfer", partition=0, first=5, last=7, reason="Expired"),),
+    )
+    written = status.to_status()
+    assert written["progress"]["updatedAt"] == "2026-11-20T03:00:12Z"
+    assert "etaSeconds" not in written["progress"]
+    assert "plan" not in written
+    assert Resend.from_resource(resend(offsets=OFFSETS) | {"status": written}).status.to_status() == written
+
+
+def test_a_message_that_is_too_long_is_cut_so_that_the_status_can_be_written() -> None:
+    diode = DiodeStatus.model_validate_json('{"preflight": {"message": "%s"}}' % ("x" * (LONGEST_MESSAGE + 1)))
+    assert diode.preflight is not None
+    assert diode.preflight.message is not None
+    assert len(diode.preflight.message) == LONGEST_MESSAGE
+    assert diode.preflight.message.endswith("…")
+
+
+def test_resources_cannot_be_changed_once_read() -> None:
+    read = Resend.from_resource(resend(offsets=OFFSETS))
+    with pytest.raises(ValidationError, match="frozen"):
+        read.spec.parallelism = 3  # type: ignore[misc]
+
+
+def test_a_child_refers_to_its_owner_so_that_it_goes_with_it() -> None:
+    assert Resend.from_resource(resend(offsets=OFFSETS)).owner_reference() == {
+        "apiVersion": "gapless.dev/v1alpha1",
+        "kind": "Resend",
+        "name": "night-20",
+        "uid": "0f6b7c1e",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "filled"),
+    [
+        ({}, ()),
+        ({"unavailable": "Fill"}, ("NonExistent",)),
+        ({"unavailable": "Fill", "fill": ["TooLarge", "Expired"]}, ("Expired", "TooLarge")),
+    ],
+)
+def test_only_what_is_asked_for_is_filled(spec: dict[str, Any], filled: tuple[str, ...]) -> None:
+    assert Resend.from_resource(resend(offsets=OFFSETS, **spec)).spec.fillable == filled
+
+
+@pytest.mark.parametrize(
+    "cron", ["0 3 * * *", "*/15 * * * *", "0,30 8-18 * * 1-5", "59 23 31 12 7", "0 0 1 JAN,jul MON-FRI", "5  4 * * sun"]
+)
+def test_schedules_as_crontabs_have_them_are_taken(cron: str) -> None:
+    body = {
+        "metadata": METADATA,
+        "spec": {
+            "kafka": {"bootstrapServers": "kafka:9092"},
+            "source": {"gapTopic": {"topic": "gaps"}},
+            "schedule": {"cron": cron},
+        },
+    }
+    assert GapScan.from_resource(body).spec.schedule is not None
+
+
+@pytest.mark.parametrize(
+    "cron", ["@daily", "0 24 * * *", "0 3 0 * *", "0 3 32 * *", "0 3 * 13 *", "0 3 * * 8", "0 3 * *", "*/0 * * * *"]
+)
+def test_schedules_that_would_never_come_are_refused(cron: str) -> None:
+    body = {
+        "metadata": METADATA,
+        "spec": {
+            "kafka": {"bootstrapServers": "kafka:9092"},
+            "source": {"gapTopic": {"topic": "gaps"}},
+            "schedule": {"cron": cron},
+        },
+    }
+    with pytest.raises(ConfigurationError, match="schedule"):
+        GapScan.from_resource(body)

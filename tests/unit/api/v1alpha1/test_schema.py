@@ -1,0 +1,221 @@
+"""The definitions say what the models say, and Kubernetes can take them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+import yaml
+
+from gapless_api.errors import ConfigurationError
+from gapless_api.v1alpha1 import KINDS
+from gapless_api.v1alpha1.model import ApiModel, Rule
+from gapless_api.v1alpha1.schema import definition, root_schema, structural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gapless_api.v1alpha1.resource import Resource
+
+ROOT = Path(__file__).parents[4]
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+REJECTED = sorted((ROOT / "tests" / "e2e" / "rejected").glob("*.yaml"))
+EXPECTED = "gapless.dev/refused-with"
+BY_KIND = {kind.KIND: kind for kind in KINDS}
+
+
+def objects(file: Path) -> list[dict[str, Any]]:
+    found = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+    for thing in found:
+        thing["metadata"].setdefault("namespace", "gapless")
+    return found
+
+
+def first_mistakes() -> list[Any]:
+    """The objects that are wrong as they are, not only as a change of another one."""
+    return [
+        pytest.param(thing, thing["metadata"]["annotations"][EXPECTED], id=file.stem)
+        for file in REJECTED
+        for thing in objects(file)[:1]
+        if EXPECTED in thing["metadata"].get("annotations", {})
+    ]
+
+
+def parts(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """`schema` and everything below it."""
+    yield path, schema
+    for name, part in schema.get("properties", {}).items():
+        yield from parts(part, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            yield from parts(schema[key], f"{path}[]")
+
+
+def all_parts() -> Iterator[tuple[str, dict[str, Any]]]:
+    for kind in KINDS:
+        for name in ("spec", "status"):
+            yield from parts(root_schema(kind)["properties"][name], f"{kind.KIND}.{name}")
+
+
+def _int64(value: object) -> bool:
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
+
+
+def _all_different(_validator: object, kind: str, given: object, _schema: object) -> Iterator[Exception]:
+    if kind == "set" and isinstance(given, list) and len(set(given)) < len(given):
+        yield jsonschema.ValidationError("duplicates")
+
+
+def validator(kind: type[Resource]) -> Any:
+    """JSON Schema with the two words of Kubernetes that bear on single values."""
+    formats = jsonschema.FormatChecker(formats=())
+    formats.checks("int64")(_int64)
+    formats.checks("date-time")(lambda value: not isinstance(value, str) or value[-1] == "Z" or value[-6] in "+-")
+    extended = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"x-kubernetes-list-type": _all_different})
+    return extended(root_schema(kind), format_checker=formats)
+
+
+@pytest.mark.parametrize("folder", ["crds/manifests", "charts/gapless/files/crds"])
+def test_the_checked_in_definitions_are_as_the_models_say(folder: str) -> None:
+    checked = subprocess.run(
+        [sys.executable, "-P", "-m", "gapless_api.v1alpha1.schema", "--check", "--output", ROOT / folder],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_a_definition_that_was_edited_by_hand_is_noticed(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "gapless_api.v1alpha1.schema", "--output", tmp_path]
+    subprocess.run(command, check=True)
+    (tmp_path / "diodes.yaml").write_text("changed", encoding="utf-8")
+    checked = subprocess.run([*command, "--check"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 1
+    assert "diodes.yaml" in checked.stderr
+    assert "make crds" in checked.stderr
+
+
+def test_everything_has_bounds_so_that_rules_stay_cheap_and_objects_small() -> None:
+    bounded = {
+        "string": {"maxLength", "enum", "format"},
+        "array": {"maxItems"},
+        "integer": {"format"},
+        "number": {"minimum"},
+        "boolean": {"type"},
+        "object": {"properties", "maxProperties"},
+    }
+    assert [path for path, schema in all_parts() if not set(schema) & bounded[schema["type"]]] == []
+
+
+def test_every_field_is_described_in_full_sentences() -> None:
+    described = {path: schema["description"] for path, schema in all_parts() if not path.endswith("[]")}
+    assert [path for path, text in described.items() if not text[0].isupper()] == []
+    assert [path for path, text in described.items() if not text.endswith((".", "{.status.resendManifest}"))] == []
+
+
+def test_every_rule_says_what_to_write_and_points_at_a_field_that_there_is() -> None:
+    for path, schema in all_parts():
+        for rule in schema.get("x-kubernetes-validations", ()):
+            assert len(rule["message"].split()) > 5, path
+            assert not rule["message"].endswith("."), path
+            assert rule.get("fieldPath", ".")[1:] in {"", *schema["properties"]}, path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_status_has_no_defaults_because_nobody_has_written_them(kind: type[Resource]) -> None:
+    status = root_schema(kind)["properties"]["status"]
+    assert [path for path, schema in parts(status, "status") if "default" in schema] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_definition_has_what_kubectl_users_rely_on(kind: type[Resource]) -> None:
+    spec = definition(kind)["spec"]
+    version = spec["versions"][0]
+    columns = version["additionalPrinterColumns"]
+    narrow = [column["name"] for column in columns if "priority" not in column]
+    assert spec["names"]["categories"] == ["gapless"]
+    assert version["subresources"] == {"status": {}}
+    assert narrow[-1] == "Age"
+    assert len(narrow) <= 7
+    assert len({column["name"] for column in columns}) == len(columns)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_every_example_is_valid_by_schema_and_by_model_and_comes_back_the_same(file: Path) -> None:
+    for thing in objects(file):
+        kind = BY_KIND[thing["kind"]]
+        validator(kind).validate(thing)
+        read = kind.from_resource(thing)
+        spec = read.spec.to_dict()  # type: ignore[attr-defined]
+        assert kind.from_resource({**thing, "spec": spec}) == read
+        validator(kind).validate({**thing, "spec": spec})
+
+
+def test_there_is_an_example_of_every_kind_and_every_way_to_choose() -> None:
+    specs = [thing["spec"] for file in EXAMPLES for thing in objects(file)]
+    used = {key for spec in specs for part in ("bundle", "source", "output") for key in spec.get(part, {})}
+    assert used >= {"inline", "configMap", "persistentVolumeClaim", "s3", "gapTopic", "events"}
+    assert {key for spec in specs for key in spec} >= {"bundle", "offsets", "timeRange", "encryption", "schedule"}
+
+
+@pytest.mark.parametrize(("thing", "expected"), first_mistakes())
+def test_every_mistake_is_refused_by_the_model_too(thing: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        BY_KIND[thing["kind"]].from_resource(thing)
+    said = str(caught.value)
+    assert said.endswith(".")
+    assert said.startswith(f"{thing['kind']} ")
+    if "spec." in expected:
+        where = expected.removeprefix("unknown field ").strip('"').removesuffix("[1]: Duplicate value")
+        assert where.partition(":")[0] in said
+    elif "supported values" not in expected:
+        assert expected in said
+
+
+@pytest.mark.parametrize(("thing", "expected"), first_mistakes())
+def test_mistakes_in_single_values_are_refused_by_the_schema_alone(thing: dict[str, Any], expected: str) -> None:
+    errors = list(validator(BY_KIND[thing["kind"]]).iter_errors(thing))
+    by_value = expected.startswith(("spec.", "supported values"))
+    assert bool(errors) == by_value
+
+
+def test_every_rule_of_every_model_has_a_rejected_example() -> None:
+    shown = [
+        thing["metadata"]["annotations"][EXPECTED]
+        for file in REJECTED
+        for thing in objects(file)
+        if EXPECTED in thing["metadata"].get("annotations", {})
+    ]
+    messages = {
+        rule["message"]
+        for kind in KINDS
+        for _, schema in parts(root_schema(kind), kind.KIND)
+        for rule in schema.get("x-kubernetes-validations", ())
+    }
+    assert messages, "no rules were found"
+    assert [message for message in messages if not any(fragment in message for fragment in shown)] == []
+
+
+def test_what_kubernetes_cannot_take_is_refused_when_the_definition_is_made() -> None:
+    with pytest.raises(ValueError, match="no structural form"):
+        structural({"anyOf": [{"type": "string"}, {"type": "integer"}]}, {})
+    with pytest.raises(ValueError, match="no structural form for \\['exclusiveMinimum'\\]"):
+        structural({"type": "integer", "exclusiveMinimum": 0}, {})
+
+
+def test_a_rule_of_a_model_is_the_same_sentence_for_both() -> None:
+    class Pair(ApiModel):
+        RULES = (Rule("self.low <= self.high", "write the lower one as low", lambda pair: pair.low <= pair.high),)
+        low: int
+        high: int
+
+    assert Pair.model_json_schema()["x-kubernetes-validations"] == [
+        {"rule": "self.low <= self.high", "message": "write the lower one as low"}
+    ]
+    with pytest.raises(ValueError, match="write the lower one as low"):
+        Pair(low=2, high=1)

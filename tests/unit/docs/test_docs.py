@@ -1,0 +1,63 @@
+"""The documentation says the same as the code."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from gapless_api.cli import gapless
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def test_the_reference_pages_are_as_the_code_says() -> None:
+    checked = subprocess.run(
+        [sys.executable, ROOT / "docs" / "make_reference.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_option_that_a_page_shows_exists(page: Path) -> None:
+    known = {option for name in _commands() for option in _options(name)} | {"--help", "--version"}
+    text = page.read_text(encoding="utf-8")
+    commands = re.findall(r"(?m)(?:(?<=`)|(?<=\$ )|^)gapless (?:[a-z]+)(?:[^`]|\n)*?(?=`|\n\n|\n *```)", text)
+    shown = {option for command in commands for option in re.findall(r"--[a-zA-Z][a-zA-Z-]+", command)}
+    assert shown - known == set()
+
+
+def _commands() -> list[str]:
+    return gapless.list_commands(click.Context(gapless))
+
+
+def _options(name: str) -> set[str]:
+    command = gapless.get_command(click.Context(gapless), name)
+    assert command is not None
+    found = set()
+    queue = [command]
+    while queue:
+        current = queue.pop()
+        found |= {option for param in current.params for option in param.opts}
+        if isinstance(current, click.Group):
+            queue += list(current.commands.values())
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_test_that_a_page_names_exists(page: Path) -> None:
+    written = {
+        name
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"def (test_\w+)", file.read_text(encoding="utf-8"))
+    }
+    assert set(re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8"))) - written == set()

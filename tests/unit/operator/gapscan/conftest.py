@@ -1,0 +1,296 @@
+"""A small cluster in memory: it takes plans as the API server would and plays the kubelet when told to."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import io
+import json
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
+from gapless_api.offsets import OffsetRange, OffsetRanges
+from gapless_api.result_lines import result_lines
+from gapless_api.v1alpha1.gapscan import GapScan
+from gapless_operator.engines.sparkapplication import ObservedSparkApplication
+from gapless_operator.gapscan.reconcile import GapScanObserved, reconcile_gapscan
+from gapless_operator.observed import ObservedChild, ObservedJob, ObservedPod
+from gapless_operator.pod_output import read_output
+from gapless_operator.settings import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gapless_operator.plan import Event, Plan
+
+START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
+PROGRAM = Program(image="gapless/spark:1", service_account="gapless-spark")
+Gaps = dict[tuple[str, int], list[tuple[int, int]]]
+
+
+class _Captured(io.TextIOWrapper):
+    """Standard output as the bundle writer uses it."""
+
+
+def bundle_of(gaps: Gaps, *, at: datetime = START) -> tuple[bytes, dict[str, Any]]:
+    """A real bundle, and what a report says about it."""
+    results = [
+        PartitionGaps(topic, partition, 0, 9999, OffsetRanges([OffsetRange(*pair) for pair in pairs]))
+        for (topic, partition), pairs in gaps.items()
+    ]
+    held = io.BytesIO()
+    with redirect_stdout(_Captured(held, write_through=True)) as stream:
+        mark = write_bundle(None, BundleKind.ALL, results, created=at, source={})
+        content = held.getvalue()
+        stream.detach()
+    return content, {"file": None, "id": mark.id, "sha256": mark.sha256}
+
+
+def report_of(gaps: Gaps, named: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The report of a scan that found `gaps`."""
+    missing = sum(last - first + 1 for pairs in gaps.values() for first, last in pairs)
+    return {
+        "command": "scan",
+        "outcome": "gaps-found" if missing else "nothing-missing",
+        "message": f"{missing} events are missing.",
+        "missing": missing,
+        "partitions": [
+            {
+                "topic": topic,
+                "partition": partition,
+                "missing": sum(last - first + 1 for first, last in pairs),
+                "ranges": len(pairs),
+                "first_missing": pairs[0][0] if pairs else None,
+                "last_missing": pairs[-1][1] if pairs else None,
+                "looked_up_to": 9999,
+            }
+            for (topic, partition), pairs in gaps.items()
+        ],
+        "bundle": named,
+        **more,
+    }
+
+
+def log_of(gaps: Gaps, **more: Any) -> str:
+    """What the pod of a scan prints that found `gaps`."""
+    content, named = bundle_of(gaps)
+    return "\n".join(["starting", *result_lines(report_of(gaps, named, **more), gzip.compress(content, mtime=0)), ""])
+
+
+@dataclass
+class Cluster:
+    """One GapScan and what belongs to it."""
+
+    body: dict[str, Any]
+    now: datetime = START
+    spark_operator: bool = False
+    objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    pods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
+    """Names of all attempts that were ever created, in order."""
+    _count: int = 0
+
+    bundle_of = staticmethod(bundle_of)
+    report_of = staticmethod(report_of)
+    log_of = staticmethod(log_of)
+
+    # -------------------------------------------------------------------------------------------- the operator
+
+    @property
+    def scan(self) -> GapScan:
+        return GapScan.from_resource(self.body)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self.body.get("status", {})
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        found = {c["type"]: c for c in self.status["conditions"]}[kind]
+        return found["status"], found["reason"]
+
+    def message(self, kind: str) -> str:
+        return str({c["type"]: c for c in self.status["conditions"]}[kind]["message"])
+
+    def observed(self) -> GapScanObserved:
+        by_kind: dict[str, list[dict[str, Any]]] = {"Job": [], "SparkApplication": [], "ConfigMap": []}
+        for (kind, _), body in self.objects.items():
+            by_kind[kind].append(body)
+        return GapScanObserved(
+            spark_operator=self.spark_operator,
+            jobs=tuple(map(ObservedJob.of, by_kind["Job"])),
+            applications=tuple(map(ObservedSparkApplication.of, by_kind["SparkApplication"])),
+            pods=tuple(
+                ObservedPod.of(pod, read_output(self.logs[name]) if name in self.logs else None)
+                for name, pod in self.pods.items()
+            ),
+            config_maps=tuple(map(ObservedChild.of, by_kind["ConfigMap"])),
+        )
+
+    def plan(self) -> Plan:
+        return reconcile_gapscan(self.scan, self.observed(), self.now, program=PROGRAM)
+
+    def step(self, *, writes: int | None = None) -> Plan:
+        """Reconcile once and carry the plan out, or only its first `writes` writes, as if the operator died then."""
+        plan = self.plan()
+        self.plans.append(plan)
+        todo: list[Callable[[], None]] = [
+            *(lambda manifest=manifest: self._apply(manifest) for manifest in plan.apply),
+            *(lambda ref=ref: self._delete(ref) for ref in plan.delete),
+        ]
+        if plan.status is not None:
+            todo.append(lambda: self.body.update(status=json.loads(json.dumps(plan.status))))
+        todo += [lambda event=event: self.events.append(event) for event in plan.events]
+        for write in todo[:writes]:
+            write()
+        return plan
+
+    def settle(self, most: int = 10) -> None:
+        """Reconcile until nothing is left to do."""
+        for _ in range(most):
+            if self.step().is_empty:
+                return
+        raise AssertionError(f"still not settled: {self.plans[-1]}")
+
+    def later(self, **span: float) -> None:
+        self.now += timedelta(**span)
+
+    def change(self, **spec: Any) -> None:
+        """Change the spec as a user would."""
+        self.body = copy.deepcopy(self.body)
+        self.body["spec"].update(spec)
+        self.body["metadata"]["generation"] += 1
+
+    def _apply(self, manifest: Any) -> None:
+        key = (manifest["kind"], manifest["metadata"]["name"])
+        known = self.objects.get(key)
+        body = json.loads(json.dumps(manifest))
+        if known is None:
+            self._count += 1
+            body["metadata"] |= {"uid": f"uid-{self._count}", "creationTimestamp": f"{self.now:%Y-%m-%dT%H:%M:%SZ}"}
+            if manifest["kind"] != "ConfigMap":
+                self.begun.append(manifest["metadata"]["name"])
+        else:
+            body["metadata"] |= {name: known["metadata"][name] for name in ("uid", "creationTimestamp")}
+            body["status"] = known.get("status", {})
+        self.objects[key] = body
+
+    def _delete(self, ref: Any) -> None:
+        body = self.objects.get((ref.kind, ref.name))
+        if body is not None and ref.uid in {"", body["metadata"]["uid"]}:
+            del self.objects[ref.kind, ref.name]
+            for name in [name for name, pod in self.pods.items() if pod["of"] == ref.name]:
+                del self.pods[name]
+                self.logs.pop(name, None)
+
+    # --------------------------------------------------------------------------------------------- the kubelet
+
+    def names(self, kind: str) -> list[str]:
+        return sorted(name for of, name in self.objects if of == kind)
+
+    def attempt(self) -> dict[str, Any]:
+        """The attempt that began last."""
+        return next(body for (kind, name), body in self.objects.items() if name == self.begun[-1])
+
+    def pod(self, **status: Any) -> dict[str, Any]:
+        """Give the newest attempt its driver pod, or change that pod's status."""
+        body = self.attempt()
+        name = body["metadata"]["name"]
+        job = body["kind"] == "Job"
+        labels = (
+            {"batch.kubernetes.io/job-name": name}
+            if job
+            else {"spark-role": "driver", "sparkoperator.k8s.io/app-name": name}
+        )
+        self.pods[f"{name}-pod"] = {
+            "of": name,
+            "metadata": {
+                "name": f"{name}-pod",
+                "namespace": "scans",
+                "uid": f"{name}-pod",
+                "creationTimestamp": body["metadata"]["creationTimestamp"],
+                "labels": labels,
+            },
+            "spec": {"nodeName": "node"},
+            "status": status,
+        }
+        return self.pods[f"{name}-pod"]
+
+    def wait_for(self, reason: str, message: str = "") -> None:
+        """The driver's container waits for something."""
+        state = {"waiting": {"reason": reason, "message": message}}
+        self.pod(phase="Pending", containerStatuses=[{"name": "scan", "state": state}])
+
+    def run(self) -> None:
+        """The driver runs."""
+        began = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
+        self.pod(phase="Running", containerStatuses=[{"name": "scan", "state": {"running": {"startedAt": began}}}])
+        body = self.attempt()
+        if body["kind"] == "Job":
+            body["status"] = {"startTime": began, "active": 1}
+        else:
+            body["status"] = {"applicationState": {"state": "RUNNING"}, "lastSubmissionAttemptTime": began}
+
+    def end(self, log: str, exit_code: int = 0, reason: str = "") -> None:
+        """The driver ends, and so does the attempt."""
+        at = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
+        ending = {"exitCode": exit_code, "finishedAt": at, "startedAt": at, "reason": reason or "Completed"}
+        phase = "Failed" if exit_code else "Succeeded"
+        pod = self.pod(phase=phase, containerStatuses=[{"name": "scan", "state": {"terminated": ending}}])
+        self.logs[pod["metadata"]["name"]] = log
+        body = self.attempt()
+        if body["kind"] == "Job":
+            kind = "Failed" if exit_code else "Complete"
+            condition = {"type": kind, "status": "True", "lastTransitionTime": at, "reason": "BackoffLimitExceeded"}
+            body["status"] = {"startTime": at, "conditions": [condition]}
+        else:
+            state = "FAILED" if exit_code else "COMPLETED"
+            body["status"] = {"applicationState": {"state": state}, "terminationTime": at}
+
+    def answer(self, gaps: Gaps, **more: Any) -> None:
+        """The newest attempt runs and finds `gaps`."""
+        self.run()
+        self.step()
+        self.end(log_of(gaps, **more))
+        self.settle()
+
+
+@pytest.fixture
+def cluster() -> Callable[..., Cluster]:
+    """Makes a cluster with one GapScan; keyword arguments are parts of its spec."""
+
+    def make(*, name: str = "night", spark_operator: bool = False, **spec: Any) -> Cluster:
+        body = {
+            "apiVersion": "gapless.dev/v1alpha1",
+            "kind": "GapScan",
+            "metadata": {
+                "name": name,
+                "namespace": "scans",
+                "uid": "scan-uid",
+                "generation": 1,
+                "resourceVersion": "1",
+                "creationTimestamp": f"{START:%Y-%m-%dT%H:%M:%SZ}",
+            },
+            "spec": {
+                "kafka": {"bootstrapServers": "kafka:9092"},
+                "source": {"gapTopic": {"topic": "gaps"}},
+                "resend": {"diodeRef": {"name": "north"}, "kafka": {"bootstrapServers": "up:9092"}},
+                **spec,
+            },
+        }
+        return Cluster(body, spark_operator=spark_operator)
+
+    return make
+
+
+@pytest.fixture
+def gaps() -> Gaps:
+    """Seven events in three ranges of two partitions."""
+    return {("transfer", 0): [(5, 5), (10, 13)], ("transfer", 1): [(0, 1)], ("transfer", 2): []}

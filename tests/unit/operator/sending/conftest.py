@@ -1,0 +1,434 @@
+"""A small sender namespace in memory: it takes plans as the API server would, and plays Job controller and kubelet."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_api.v1alpha1.conditions import condition
+from gapless_api.v1alpha1.diode import Diode
+from gapless_api.v1alpha1.resend import Resend
+from gapless_operator.diode.reconcile import reconcile_diode
+from gapless_operator.observed import (
+    DIODE_LABEL,
+    UID_LABEL,
+    DiodeObserved,
+    ObservedChild,
+    ObservedJob,
+    ObservedPod,
+    ResendObserved,
+    written,
+)
+from gapless_operator.pod_output import read_output
+from gapless_operator.resend.bundle import entry_needed
+from gapless_operator.resend.reconcile import reconcile_resend
+from gapless_operator.settings import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gapless_api.v1alpha1.conditions import Condition, ConditionType
+    from gapless_operator.plan import Event, Plan, Ref
+
+START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
+PROGRAM = Program(image="gapless/sender:1", service_account="gapless-sender")
+NAMESPACE = "gapless-sender"
+DIODE_SPEC: dict[str, Any] = {
+    "nodeSelector": {"gapless.dev/diode": "hall"},
+    "nic": "diode0",
+    "target": {"host": "10.0.0.2", "port": 1234},
+}
+RESEND_SPEC: dict[str, Any] = {
+    "diodeRef": {"name": "hall"},
+    "kafka": {"bootstrapServers": "kafka-up:9092"},
+    "offsets": {"topic": "transfer", "partition": 0, "from": 0, "to": 999},
+}
+LINK_UP: dict[str, Any] = {"exists": True, "up": True, "carrier": True, "mtu": 1500, "neighbour": "PERMANENT"}
+
+
+class Crashed(Exception):  # noqa: N818 -- what the test plays, not what went wrong in it
+    """The operator died after a write."""
+
+
+class World:
+    """What the API server holds. Bodies are replaced, never changed."""
+
+    def __init__(self) -> None:
+        self.now = START
+        self.bodies: dict[tuple[str, str], dict[str, Any]] = {}
+        self.logs: dict[str, str] = {}
+        self.events: list[tuple[str, Event]] = []
+        self.writes = 0
+        self.status_writes: dict[str, int] = {}
+        self.jobs_made: list[str] = []
+        self.looks_at_nodes = False
+        """Whether preflights end well by themselves."""
+        self.crash_at: int | None = None
+        """After which write the operator dies, once."""
+        self._models: dict[int, tuple[Any, Any]] = {}
+        self._keys = itertools.count(1)
+        self._uids = (f"uid-{number}" for number in itertools.count(1))
+
+    # ------------------------------------------------------------------------------------------- people
+    def diode(self, name: str = "hall", **spec: Any) -> None:
+        """Apply a Diode, or another spec of it."""
+        self._person_applies("Diode", name, {**DIODE_SPEC, **spec})
+
+    def resend(self, name: str = "repeat", *, without: tuple[str, ...] = (), **spec: Any) -> None:
+        """Apply a Resend, or another spec of it."""
+        whole = {key: value for key, value in {**RESEND_SPEC, **spec}.items() if key not in without}
+        self._person_applies("Resend", name, whole)
+
+    def delete(self, kind: str, name: str) -> None:
+        """Delete an object and, as the garbage collector would, all that belongs to it."""
+        uid = self.bodies.pop((kind, name))["metadata"]["uid"]
+        for (child_kind, child_name), body in list(self.bodies.items()):
+            owners = body["metadata"].get("ownerReferences") or ()
+            if any(owner["uid"] == uid for owner in owners) and (child_kind, child_name) in self.bodies:
+                self.delete(child_kind, child_name)
+
+    def later(self, **duration: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(**duration)
+
+    def _person_applies(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+        before = self.bodies.get((kind, name))
+        body = (
+            copy.deepcopy(before)
+            if before
+            else {
+                "apiVersion": "gapless.dev/v1alpha1",
+                "kind": kind,
+                "metadata": {
+                    "name": name,
+                    "namespace": NAMESPACE,
+                    "uid": next(self._uids),
+                    "generation": 0,
+                    "creationTimestamp": written(self.now),
+                },
+            }
+        )
+        if body.get("spec") != spec:
+            body["metadata"]["generation"] += 1
+        body["spec"] = spec
+        self.bodies[kind, name] = body
+
+    # ------------------------------------------------------------------------------------ the operator
+    def reconcile(self, kind: str, name: str) -> Plan:
+        """Reconcile one object, once."""
+        plan = self.planned(kind, name)
+        self._carry_out(kind, name, plan)
+        return plan
+
+    def planned(self, kind: str, name: str) -> Plan:
+        """The plan, without carrying it out."""
+        if kind == "Diode":
+            return reconcile_diode(self.a_diode(name), self._diode_observed(name), self.now, PROGRAM)
+        return reconcile_resend(self.a_resend(name), self._resend_observed(name), self.now, PROGRAM)
+
+    def settle(self, rounds: int = 12) -> None:
+        """Reconcile everything until nothing is left to do, and prove that it comes to that."""
+        for _ in range(rounds):
+            busy = [self.reconcile(kind, name) for kind, name in self.owners() if (kind, name) in self.bodies]
+            if self.looks_at_nodes and self._preflights():
+                self.look_at_node(diode=self._preflights()[0].meta.labels[DIODE_LABEL])
+            elif all(plan.is_empty for plan in busy):
+                return
+        raise AssertionError(f"still not settled: {[plan for plan in busy if not plan.is_empty]}")
+
+    def settle_in_spite_of_crashes(self) -> None:
+        """The same, with an operator that is started again when it dies."""
+        try:
+            self.settle()
+        except Crashed:
+            self.settle()
+
+    def running_jobs(self) -> list[str]:
+        """Names of the Jobs that have not ended."""
+        return [job.meta.name for job in self._jobs() if not job.ended]
+
+    def owners(self) -> list[tuple[str, str]]:
+        """Every object of ours."""
+        return sorted(key for key in self.bodies if key[0] in {"Diode", "Resend"})
+
+    def _diode_observed(self, name: str) -> DiodeObserved:
+        uid = self.bodies["Diode", name]["metadata"]["uid"]
+        return DiodeObserved(
+            other_diodes=tuple(self.a_diode(n) for (k, n) in sorted(self.bodies) if k == "Diode" and n != name),
+            resends=tuple(self.a_resend(n) for (k, n) in sorted(self.bodies) if k == "Resend"),
+            jobs=tuple(ObservedJob.of(body) for body in self._of_kind("Job", uid)),
+            pods=tuple(self._pod(body) for body in self._of_kind("Pod", uid)),
+            volume_claims=tuple(ObservedChild.of(b) for b in self._of_kind("PersistentVolumeClaim")),
+            sender_pods=tuple(
+                self._pod(body) for body in self._of_kind("Pod") if body["metadata"]["labels"].get(DIODE_LABEL) == name
+            ),
+        )
+
+    def _resend_observed(self, name: str) -> ResendObserved:
+        resend = self.a_resend(name)
+        uid, diode_name = resend.metadata.uid, resend.spec.diode_ref.name
+        wanted, content = entry_needed(resend), None
+        if wanted is not None and ("ConfigMap", wanted.name) in self.bodies:
+            text = self.bodies["ConfigMap", wanted.name]["data"].get(wanted.key)
+            content = None if text is None else text.encode()
+        return ResendObserved(
+            diode=self.a_diode(diode_name) if ("Diode", diode_name) in self.bodies else None,
+            other_diodes=tuple(self.a_diode(n) for (k, n) in sorted(self.bodies) if k == "Diode" and n != diode_name),
+            jobs=tuple(ObservedJob.of(body) for body in self._of_kind("Job", uid)),
+            pods=tuple(self._pod(body) for body in self._of_kind("Pod", uid)),
+            config_maps=tuple(ObservedChild.of(body) for body in self._of_kind("ConfigMap", uid)),
+            bundle_entry=content,
+            fresh_key=next(self._keys).to_bytes(32),
+        )
+
+    def _carry_out(self, kind: str, name: str, plan: Plan) -> None:
+        for manifest in plan.create:
+            key = manifest["kind"], manifest["metadata"]["name"]
+            if key not in self.bodies:
+                self._store(manifest)
+        for manifest in plan.apply:
+            self._store(manifest)
+        for ref in plan.delete:
+            self._remove(ref)
+        if plan.status is not None and (kind, name) in self.bodies:
+            body = {**self.bodies[kind, name], "status": json.loads(json.dumps(plan.status))}
+            self.bodies[kind, name] = body
+            self.status_writes[name] = self.status_writes.get(name, 0) + 1
+            self._wrote()
+        self.events += [(name, event) for event in plan.events]
+
+    def _store(self, manifest: Mapping[str, Any]) -> None:
+        key = manifest["kind"], manifest["metadata"]["name"]
+        before = self.bodies.get(key)
+        body = json.loads(json.dumps(manifest))
+        if before is not None:
+            assert before["kind"] != "Job" or before["spec"] == body["spec"], "a Job's template cannot be changed"
+            body["metadata"] = {**before["metadata"], **body["metadata"]}
+            body["status"] = before.get("status", {})
+        else:
+            body["metadata"] |= {"uid": next(self._uids), "creationTimestamp": written(self.now)}
+            if key[0] == "Job":
+                self.jobs_made.append(key[1])
+        self.bodies[key] = body
+        self._wrote()
+
+    def _remove(self, ref: Ref) -> None:
+        body = self.bodies.get((ref.kind, ref.name))
+        if body is not None and ref.uid in {"", body["metadata"]["uid"]}:
+            self.delete(ref.kind, ref.name)
+            self._wrote()
+
+    def _wrote(self) -> None:
+        self.writes += 1
+        if self.crash_at is not None and self.writes == self.crash_at:
+            self.crash_at = None
+            raise Crashed
+
+    # --------------------------------------------------------------------------- what else is in a cluster
+    def start_pods(self) -> None:
+        """Make the pods that Jobs want, as the Job controller and the scheduler do."""
+        for body in self._of_kind("Job"):
+            job = ObservedJob.of(body)
+            if job.ended:
+                continue
+            for index in range(body["spec"].get("completions", 1)):
+                pods = self.pods_of(job.meta.name, index)
+                if any(pod["status"]["phase"] in {"Pending", "Running", "Succeeded"} for pod in pods):
+                    continue
+                if any(self._is_index_over(body, pod) for pod in pods):
+                    continue
+                self._make_pod(body, index, len(pods))
+
+    def pods_of(self, job: str, index: int | None = None) -> list[dict[str, Any]]:
+        """The pods of a Job, or of one of its shards."""
+        return [
+            body
+            for body in self._of_kind("Pod")
+            if body["metadata"]["labels"]["batch.kubernetes.io/job-name"] == job
+            and index in {None, int(body["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])}
+        ]
+
+    def _make_pod(self, job: dict[str, Any], index: int, number: int) -> None:
+        name, template = job["metadata"]["name"], job["spec"]["template"]
+        self.bodies["Pod", f"{name}-{index}-{number}"] = {
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{name}-{index}-{number}",
+                "namespace": NAMESPACE,
+                "uid": next(self._uids),
+                "creationTimestamp": written(self.now),
+                "labels": {**template["metadata"]["labels"], "batch.kubernetes.io/job-name": name},
+                "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
+                "ownerReferences": [{"uid": job["metadata"]["uid"], "controller": True, "kind": "Job", "name": name}],
+            },
+            "spec": {**template["spec"], "nodeName": "node-1"},
+            "status": {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {}}}]},
+        }
+
+    def run(self, pod: str, *lines: Mapping[str, Any] | str) -> None:
+        """Let a pod run and say something more."""
+        self._set_pod(pod, "Running", {"running": {"startedAt": written(self.now)}})
+        self._say(pod, lines)
+
+    def wait_for(self, pod: str, reason: str, message: str = "") -> None:
+        """Let a pod wait for something."""
+        self._set_pod(pod, "Pending", {"waiting": {"reason": reason, "message": message}})
+
+    def end(self, pod: str, code: int, *lines: Mapping[str, Any] | str) -> None:
+        """Let a pod say something more and end."""
+        self._say(pod, lines)
+        ended = {"terminated": {"exitCode": code, "finishedAt": written(self.now), "reason": "Error"}}
+        self._set_pod(pod, "Failed" if code else "Succeeded", ended)
+        self._judge_job(self.bodies["Pod", pod]["metadata"]["labels"]["batch.kubernetes.io/job-name"])
+
+    def run_log_line(self, pod: str, *lines: Mapping[str, Any] | str) -> None:
+        """Let the log of a pod, which may have ended, be read on."""
+        self._say(pod, lines)
+
+    def _say(self, pod: str, lines: tuple[Mapping[str, Any] | str, ...]) -> None:
+        said = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        self.logs[pod] = "".join([self.logs.get(pod, ""), *(f"{line}\n" for line in said)])
+
+    def _set_pod(self, pod: str, phase: str, state: dict[str, Any]) -> None:
+        body = copy.deepcopy(self.bodies["Pod", pod])
+        body["status"] = {"phase": phase, "containerStatuses": [{"name": "send", "state": state}]}
+        self.bodies["Pod", pod] = body
+
+    def _judge_job(self, name: str) -> None:
+        """What the Job controller makes of ended pods, by the Job's own podFailurePolicy."""
+        body = copy.deepcopy(self.bodies["Job", name])
+        spec, verdict = body["spec"], None
+        shards = range(spec.get("completions", 1))
+        for pod in self.pods_of(name):
+            if self._action(spec, pod) == "FailJob":
+                verdict = ("Failed", "PodFailurePolicy")
+        succeeded = [i for i in shards if any(p["status"]["phase"] == "Succeeded" for p in self.pods_of(name, i))]
+        over = [i for i in shards if i in succeeded or any(self._is_index_over(body, p) for p in self.pods_of(name, i))]
+        if verdict is None and len(over) == len(shards):
+            whole = len(succeeded) == len(shards)
+            verdict = ("Complete", "CompletionsReached") if whole else ("Failed", "FailedIndexes")
+        if verdict is not None:
+            kind, reason = verdict
+            said = {"type": kind, "status": "True", "reason": reason, "message": reason}
+            body["status"] = {"conditions": [{**said, "lastTransitionTime": written(self.now)}]}
+            self.bodies["Job", name] = body
+
+    def _is_index_over(self, job: dict[str, Any], pod: dict[str, Any]) -> bool:
+        spec = job["spec"]
+        if self._action(spec, pod) in {"FailIndex", "FailJob"}:
+            return True
+        index = int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
+        tries = [p for p in self.pods_of(job["metadata"]["name"], index) if p["status"]["phase"] == "Failed"]
+        return len(tries) > spec.get("backoffLimitPerIndex", spec.get("backoffLimit", 6))
+
+    @staticmethod
+    def _action(spec: dict[str, Any], pod: dict[str, Any]) -> str:
+        ended = pod["status"]["containerStatuses"][0]["state"].get("terminated")
+        for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
+            if ended and ended["exitCode"] and ended["exitCode"] in rule.get("onExitCodes", {}).get("values", ()):
+                return str(rule["action"])
+        return "Count"
+
+    def end_job(self, name: str, reason: str, message: str = "") -> None:
+        """Fail a Job for a reason of Kubernetes, which takes its pods away."""
+        body = copy.deepcopy(self.bodies["Job", name])
+        said = {"type": "Failed", "status": "True", "reason": reason, "message": message}
+        body["status"] = {"conditions": [{**said, "lastTransitionTime": written(self.now)}]}
+        self.bodies["Job", name] = body
+        for pod in self.pods_of(name):
+            self.delete("Pod", pod["metadata"]["name"])
+
+    def look_at_node(self, diode: str = "hall", **found: Any) -> None:
+        """Let the Diode's preflight pod say what it found."""
+        job = next(job for job in self._preflights() if job.meta.labels[DIODE_LABEL] == diode)
+        self.start_pods()
+        self.end(f"{job.meta.name}-0-0", 0, {"event": "preflight", **LINK_UP, **found})
+
+    def _preflights(self) -> list[ObservedJob]:
+        return [job for job in self._jobs() if job.meta.role == "preflight" and not job.ended]
+
+    # -------------------------------------------------------------------------------------------- looks
+    def a_diode(self, name: str = "hall") -> Diode:
+        """The Diode as the operator reads it."""
+        return self._read(Diode, self.bodies["Diode", name])
+
+    def a_resend(self, name: str = "repeat") -> Resend:
+        """The Resend as the operator reads it."""
+        return self._read(Resend, self.bodies["Resend", name])
+
+    def _read(self, kind: Any, body: dict[str, Any]) -> Any:
+        known, model = self._models.get(id(body), (None, None))
+        if known is not body:
+            model = kind.from_resource(body)
+            self._models[id(body)] = body, model
+        return model
+
+    def said(self, kind: ConditionType, name: str = "repeat", of: str = "Resend") -> Condition:
+        """A condition."""
+        found = condition((self.a_resend(name) if of == "Resend" else self.a_diode(name)).status.conditions, kind)
+        assert found is not None
+        return found
+
+    def names(self, kind: str) -> list[str]:
+        """The names of all objects of a kind."""
+        return sorted(name for found, name in self.bodies if found == kind)
+
+    @staticmethod
+    def progress(sent: int, planned: int = 1000, **more: Any) -> dict[str, Any]:
+        """A line of progress."""
+        counts = {"planned": planned, "sent": sent, "filtered": 0, "filled": 0, "unavailable": 0}
+        return {"event": "progress", **counts, "events_per_second": 100.0, **more}
+
+    @staticmethod
+    def report(sent: int, planned: int = 1000, *, unavailable: int = 0, **more: Any) -> dict[str, Any]:
+        """A final report, as a line."""
+        ledger = {"planned": planned, "sent": sent, "filtered": 0, "filled": 0, "unavailable": unavailable}
+        reasons = {"Expired": unavailable} if unavailable else {}
+        ranges = [{"topic": "transfer", "partition": 0, "first": 0, "last": unavailable - 1, "reason": "Expired"}]
+        return {
+            "event": "report",
+            "ledger": ledger,
+            "unavailable": reasons,
+            "unavailableRanges": ranges if unavailable else [],
+            "partitions": [],
+            **more,
+        }
+
+    def _of_kind(self, kind: str, owner_uid: str = "") -> list[dict[str, Any]]:
+        found = sorted(key for key in self.bodies if key[0] == kind)
+        bodies = [self.bodies[key] for key in found]
+        return [b for b in bodies if owner_uid in {"", (b["metadata"].get("labels") or {}).get(UID_LABEL)}]
+
+    def _jobs(self) -> Iterator[ObservedJob]:
+        for body in self._of_kind("Job"):
+            yield ObservedJob.of(body)
+
+    def _pod(self, body: dict[str, Any]) -> ObservedPod:
+        return ObservedPod.of(body, read_output(self.logs.get(body["metadata"]["name"], "")))
+
+
+@pytest.fixture(scope="session")
+def new_world() -> type[World]:
+    """Makes empty namespaces."""
+    return World
+
+
+@pytest.fixture
+def world() -> World:
+    """An empty namespace."""
+    return World()
+
+
+@pytest.fixture
+def ready(world: World) -> World:
+    """A namespace with a Diode whose link is up."""
+    world.diode()
+    world.settle()
+    world.looks_at_nodes = True
+    world.settle()
+    return world

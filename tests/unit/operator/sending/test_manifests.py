@@ -1,0 +1,303 @@
+"""What is written into the cluster is what the golden files say; GAPLESS_UPDATE_GOLDEN=1 writes them anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from gapless_api.errors import ConfigurationError
+from gapless_api.settings import read_properties, resolve
+from gapless_api.v1alpha1.diode import Diode
+from gapless_api.v1alpha1.resend import Resend
+from gapless_operator.children import LONGEST_NAME
+from gapless_operator.diode.manifests import preflight_job, state_claim
+from gapless_operator.resend.manifests import PLAN, SEND, Attempt, attempt_of, report_map, report_name
+from gapless_operator.resend.properties import properties
+from gapless_operator.settings import Program
+from gapless_sender.settings import RESEND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GOLDEN = Path(__file__).parent / "golden"
+EXAMPLES = Path(__file__).parents[4] / "examples"
+PROGRAM = Program(image="gapless/sender:1", service_account="gapless-sender")
+META = {"namespace": "gapless-sender", "uid": "11111111-2222-3333-4444-555555555555", "generation": 2}
+SECURE = {
+    "bootstrapServers": "kafka-0:9093,kafka-1:9093",
+    "tls": {
+        "caSecret": {"name": "cluster-ca-cert"},
+        "clientSecret": {"name": "resender", "passwordKey": "user.password"},
+    },
+    "sasl": {"username": "resender", "passwordSecret": {"name": "resender"}},
+}
+OFFSETS = {"offsets": {"topic": "transfer", "partition": 103, "from": 5, "to": 9223372036854775806}}
+TIMES = {"timeRange": {"topic": "transfer", "from": "2026-11-20T10:00:00.123456+01:00", "to": "2026-11-20T11:00:00Z"}}
+DIODES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "full": {
+        "tolerations": [{"key": "gapless.dev/diode", "operator": "Exists", "effect": "NoSchedule"}],
+        "sourceAddress": "10.0.0.1",
+        "payloadSize": 0,
+        "copies": 2,
+        "budget": {"eventsPerSecond": 5000.0, "bitsPerSecond": 800000000},
+        "encryption": {"certificateSecret": {"name": "receiver"}, "lane": "night"},
+        "partitionWindow": {"start": 100, "count": 100},
+        "topicTranslations": {"orders": "transfer"},
+        "requireStaticNeighbour": True,
+        "state": {"storageClassName": "local", "size": "2Gi"},
+        "resources": {"cpu": "2", "memory": "1Gi"},
+        "image": "registry.example/sender:2",
+    },
+}
+RESENDS: dict[str, dict[str, Any]] = {
+    "offsets": OFFSETS,
+    "secure-times-filter": {
+        **TIMES,
+        "kafka": SECURE,
+        "eps": 0.5,
+        "copies": 3,
+        "compressWhenLengthExceeds": 1000,
+        "inputFilter": {"rules": ["deny:secret, more", "allow:."], "defaultAction": "Deny"},
+        "unavailable": "Fill",
+        "fill": ["NonExistent", "Expired"],
+        "parallelism": 4,
+        "activeDeadlineSeconds": 3600,
+        "backoffLimit": 2,
+        "force": "again",
+    },
+    "inline": {"bundle": {"inline": '{"type": "all", "results": []}'}},
+    "configmap": {"bundle": {"configMap": {"name": "carried", "key": "b.json.gz"}}},
+    "volume": {"bundle": {"persistentVolumeClaim": {"claimName": "bundles", "path": "nightly/b.json"}}},
+    "s3": {
+        "bundle": {
+            "s3": {
+                "endpoint": "https://minio.storage.svc:9000",
+                "bucket": "gapless",
+                "key": "b.json",
+                "region": "eu-north-1",
+                "credentialsSecret": {"name": "store"},
+            },
+            "sha256": "ab" * 32,
+        }
+    },
+}
+CASES = [
+    ("plain", "offsets", SEND),
+    ("plain", "offsets", PLAN),
+    ("full", "secure-times-filter", SEND),
+    ("full", "secure-times-filter", PLAN),
+    ("plain", "inline", SEND),
+    ("plain", "configmap", SEND),
+    ("plain", "volume", SEND),
+    ("plain", "s3", SEND),
+]
+
+
+def a_diode(name: str) -> Diode:
+    spec = {
+        "nodeSelector": {"gapless.dev/diode": "hall"},
+        "nic": "diode0",
+        "target": {"host": "10.0.0.2", "port": 1234},
+        **DIODES[name],
+    }
+    return Diode.from_resource({"metadata": {"name": "hall", **META}, "spec": spec})
+
+
+def a_resend(**spec: Any) -> Resend:
+    whole = {"diodeRef": {"name": "hall"}, "kafka": {"bootstrapServers": "kafka-up:9092"}, **spec}
+    return Resend.from_resource({"metadata": {"name": "repeat", **META}, "spec": whole})
+
+
+def an_attempt(diode: str, resend: str, role: str) -> Attempt:
+    made = a_resend(**RESENDS[resend])
+    return attempt_of(made, a_diode(diode), PROGRAM, role=role, number=3, fresh_key=bytes(range(32)))
+
+
+def all_of(attempt: Attempt) -> list[Any]:
+    return [*([attempt.key] if attempt.key else []), *attempt.parts]
+
+
+class Readable(yaml.SafeDumper):
+    """Writes texts of several lines as such, so that a golden file can be reviewed."""
+
+
+Readable.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
+def compare(name: str, manifests: list[Any]) -> None:
+    text = yaml.dump_all(manifests, Dumper=Readable, sort_keys=True, width=1000)
+    path = GOLDEN / f"{name}.yaml"
+    if os.environ.get("GAPLESS_UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(("diode", "resend", "role"), CASES)
+def test_an_attempt_is_as_its_golden_file(diode: str, resend: str, role: str) -> None:
+    compare(f"{role}-{resend}", all_of(an_attempt(diode, resend, role)))
+
+
+@pytest.mark.parametrize("diode", DIODES)
+def test_the_children_of_a_diode_are_as_their_golden_file(diode: str) -> None:
+    compare(f"diode-{diode}", [state_claim(a_diode(diode)), preflight_job(a_diode(diode), PROGRAM)])
+
+
+def pods() -> Iterator[tuple[str, dict[str, Any]]]:
+    for diode, resend, role in CASES:
+        yield f"{role} {resend}", an_attempt(diode, resend, role).parts[-1]["spec"]["template"]["spec"]
+    for diode in DIODES:
+        yield f"preflight {diode}", preflight_job(a_diode(diode), PROGRAM)["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize(("case", "pod"), list(pods()))
+def test_every_pod_has_the_nodes_network_and_no_other_right(case: str, pod: dict[str, Any]) -> None:
+    assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet"), case
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["nodeSelector"] == {"gapless.dev/diode": "hall"}
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == 65532
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in [*pod["containers"], *pod.get("initContainers", ())]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+        }
+        assert "env" not in container
+        assert container["resources"]["limits"]["memory"]
+    assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
+
+
+@pytest.mark.parametrize(("diode", "resend", "role"), CASES)
+def test_every_file_that_the_settings_name_is_mounted(diode: str, resend: str, role: str) -> None:
+    attempt = an_attempt(diode, resend, role)
+    settings = next(part for part in attempt.parts if "resend.properties" in part.get("data", {}))
+    pod = attempt.parts[-1]["spec"]["template"]["spec"]
+    projected = next(volume["projected"]["sources"] for volume in pod["volumes"] if "projected" in volume)
+    files = {f"/etc/gapless/{item['path']}" for source in projected for item in next(iter(source.values()))["items"]}
+    folders = [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]]
+    lines = [line.partition("=")[2] for line in settings["data"]["resend.properties"].splitlines()]
+    named = [value for value in lines if value.startswith("/")]
+    assert named
+    for path in named:
+        assert path in files or any(path.startswith(f"{f}/") for f in folders if f != "/etc/gapless"), path
+
+
+@pytest.mark.parametrize(("diode", "resend", "role"), CASES)
+def test_the_sender_understands_its_settings(diode: str, resend: str, role: str, tmp_path: Path) -> None:
+    found = the_senders_view(properties(a_resend(**RESENDS[resend]), a_diode(diode).spec, plan=role == PLAN), tmp_path)
+    assert found["targetIP"] == "10.0.0.2"
+    assert found["plan"] is (role == PLAN)
+    assert found["reportLine"] is True
+    assert found["checkpoint"].is_folder
+
+
+def the_senders_view(text: str, folder: Path) -> dict[str, Any]:
+    file = folder / "resend.properties"
+    file.write_text(text)
+    assert len(read_properties(file)) == len(text.splitlines())
+    return resolve(RESEND, file=file, environment={}, options={}).values
+
+
+def test_settings_say_what_the_spec_says(tmp_path: Path) -> None:
+    resend = a_resend(**RESENDS["secure-times-filter"])
+    found = the_senders_view(properties(resend, a_diode("full").spec, plan=False), tmp_path)
+    expected = {
+        "from": 1795165200123,  # 2026-11-20T09:00:00.123Z
+        "to": 1795172400000,
+        "eps": 0.5,
+        "budgetBitsPerSecond": 8e8,
+        "budgetFile": Path("/var/lib/gapless/budget"),
+        "copies": 3,
+        "payloadSize": 0,
+        "partitionStartValue": 100,
+        "partitionStopValue": 100,
+        "unavailable": "fill",
+        "fill": ("Expired", "NonExistent"),
+        "topicTranslations": {"orders": "transfer"},
+        "encryption": True,
+        "shardCount": 4,
+        "compressWhenLengthExceeds": 1000,
+        "inputFilterDefaultAction": "deny",
+        "saslMechanism": "SCRAM-SHA-512",
+        "id": "gapless-sender/repeat",
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "shared", "wanted"),
+    [(None, 0, 0), (0, 100, 100), (50, 100, 50), (500, 100, 100), (0.25, 0, 0.25), (1e-7, 0, 1e-7)],
+)
+def test_a_resend_has_its_own_pace_within_the_diodes_and_the_plan_counts_with_the_slower(
+    own: float | None, shared: float, wanted: float, tmp_path: Path
+) -> None:
+    spec = {} if own is None else {"eps": own}
+    diode = a_diode("plain").spec.model_copy(
+        update={"budget": a_diode("plain").spec.budget.model_copy(update={"events_per_second": shared})}
+    )
+    resend = a_resend(**OFFSETS, **spec)
+    assert the_senders_view(properties(resend, diode, plan=True), tmp_path)["eps"] == wanted
+    sending = the_senders_view(properties(resend, diode, plan=False), tmp_path)
+    assert (sending["eps"], sending["budgetEps"]) == (own or 0, shared)
+    assert (sending["paceFile"] is not None, sending["budgetFile"] is not None) == (bool(own), bool(shared))
+
+
+@pytest.mark.parametrize("topic", [" transfer", "transfer\u2028", "transfer\u0085next=1"])
+def test_a_value_that_a_settings_file_would_alter_is_refused(topic: str) -> None:
+    with pytest.raises(ConfigurationError, match="topic"):
+        properties(
+            a_resend(offsets={"topic": topic, "partition": 0, "from": 0, "to": 1}), a_diode("plain").spec, plan=False
+        )
+
+
+def test_the_examples_are_understood_by_the_sender(tmp_path: Path) -> None:
+    documents = [
+        document
+        for file in sorted(EXAMPLES.glob("*.yaml"))
+        for document in yaml.safe_load_all(file.read_text())
+        if document is not None
+    ]
+    resends = [document for document in documents if document["kind"] == "Resend"]
+    diodes = [document for document in documents if document["kind"] == "Diode"]
+    assert len(resends) >= 6
+    for resend in resends:
+        for diode in diodes:
+            text = properties(Resend.from_resource(resend), Diode.from_resource(diode).spec, plan=False)
+            the_senders_view(text, tmp_path)
+
+
+def test_no_digest_tells_anything_about_the_session_key() -> None:
+    diode = a_diode("full")
+    one, other = (
+        attempt_of(a_resend(**OFFSETS), diode, PROGRAM, role=SEND, number=1, fresh_key=bytes([number]) * 32).key
+        for number in (1, 2)
+    )
+    assert one is not None
+    assert other is not None
+    assert one["metadata"] == other["metadata"]
+    assert one["data"] != other["data"]
+
+
+@pytest.mark.parametrize("name", ["a", "x" * 253, "dots.and.more", "dots-and.more"])
+def test_names_of_children_fit_and_differ(name: str) -> None:
+    resend = Resend.from_resource(
+        {
+            "metadata": {"name": name, **META},
+            "spec": {"diodeRef": {"name": "hall"}, "kafka": {"bootstrapServers": "k:1"}, **OFFSETS},
+        }
+    )
+    attempt = attempt_of(resend, a_diode("full"), PROGRAM, role=SEND, number=100, fresh_key=bytes(32))
+    found = [part["metadata"]["name"] for part in all_of(attempt)]
+    found.append(report_map(resend, report_name(resend), "{}")["metadata"]["name"])
+    assert all(len(child) <= LONGEST_NAME and "." not in child for child in found)
+    assert all(len(value) <= 63 for part in all_of(attempt) for value in part["metadata"]["labels"].values())

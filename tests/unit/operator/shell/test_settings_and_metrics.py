@@ -1,0 +1,142 @@
+"""What an installation says is understood or refused, and what Prometheus reads is what the resources say."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.utils import floatToGoString
+
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.settings import read_settings
+from gapless_operator.shell.cache import Cache
+from gapless_operator.shell.metrics import MOST_RESENDS, Metrics
+from gapless_operator.shell.refusal import refused
+
+CHART = Path(__file__).parents[4] / "charts" / "gapless"
+NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
+
+
+def test_namespaces_may_be_repeated_or_listed() -> None:
+    found = read_settings(["--namespace=a,b", "--namespace=b", "--namespace= c "], {})
+    assert found.namespaces == ("a", "b", "c")
+    assert read_settings([], {}).namespaces == ()
+
+
+def test_every_option_that_the_chart_gives_is_understood() -> None:
+    text = (CHART / "templates" / "deployment.yaml").read_text(encoding="utf-8")
+    options = set(re.findall(r"^\s+- (--[a-z-]+)=", text, re.MULTILINE))
+    values = {"--image-pull-policy": "Never", "--log-level": "debug"}
+    found = read_settings([f"{option}={values.get(option, 'x')}" for option in options], {"POD_NAMESPACE": "own"})
+    assert "--spark-image" in options
+    assert (found.spark.pull_policy, found.sender.image, found.own_namespace) == ("Never", "x", "own")
+
+
+def test_a_wrong_fault_point_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read_settings([], {"GAPLESS_FAULT_AFTER_WRITE": "soon"})
+    assert ended.value.code == 2
+    assert "must be a number of writes" in capsys.readouterr().err
+    assert read_settings([], {"GAPLESS_FAULT_AFTER_WRITE": "7"}).fault_after_write == 7
+
+
+def resource(kind: str, name: str, status: dict[str, Any], version: int = 1) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "n", "uid": f"{kind}-{name}", "resourceVersion": str(version)}
+    metadata["creationTimestamp"] = "2026-11-20T10:00:00Z"
+    return {"apiVersion": "gapless.dev/v1alpha1", "kind": kind, "metadata": metadata, "status": status}
+
+
+def condition(kind: str, status: str, reason: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "observedGeneration": 1,
+        "lastTransitionTime": "2026-11-20T10:00:00Z",
+    }
+
+
+def exposed(cache: Cache) -> str:
+    metrics = Metrics(cache, queue_length=lambda: 3)
+    metrics.heard("Diode")
+    metrics.reconciles.labels("Diode", "error").inc()
+    metrics.reconcile_seconds.labels("Diode").observe(0.1)
+    metrics.writes.labels("Job", "apply").inc()
+    metrics.errors.labels("UnavailableError").inc()
+    return generate_latest(metrics.registry).decode()
+
+
+def test_what_resources_say_is_measured_and_goes_with_them() -> None:
+    cache = Cache()
+    scan = resource(
+        "GapScan",
+        "night",
+        {
+            "missingEvents": 7,
+            "missingRanges": 3,
+            "nextScheduleTime": "2026-11-21T01:30:00Z",
+            "conditions": [condition("Ready", "Unknown", "NeverScanned")],
+        },
+    )
+    cache.store(scan)
+    progress = {"planned": 10, "sent": 4, "filtered": 1, "filled": 0, "unavailable": 2, "eventsPerSecond": 2.5}
+    cache.store(resource("Resend", "again", {"progress": progress}))
+    cache.store(resource("Diode", "north", {"active": [{"name": "again"}], "queued": 5}))
+    text = exposed(cache)
+    at = datetime(2026, 11, 21, 1, 30, tzinfo=UTC).timestamp()
+    for line in (
+        'gapless_missing_events{name="night",namespace="n"} 7.0',
+        'gapless_missing_ranges{name="night",namespace="n"} 3.0',
+        f'gapless_next_scan_timestamp_seconds{{name="night",namespace="n"}} {floatToGoString(at)}',
+        'gapless_condition{kind="GapScan",name="night",namespace="n",reason="NeverScanned",type="Ready"} -1.0',
+        'gapless_resend_events{name="again",namespace="n",outcome="unavailable"} 2.0',
+        'gapless_resend_remaining_events{name="again",namespace="n"} 3.0',
+        'gapless_resend_events_per_second{name="again",namespace="n"} 2.5',
+        'gapless_diode_active_resends{name="north",namespace="n"} 1.0',
+        'gapless_diode_queued_resends{name="north",namespace="n"} 5.0',
+        "gapless_queue_length 3.0",
+    ):
+        assert line in text
+    cache.remove(scan)
+    assert "night" not in exposed(cache)
+
+
+def test_every_metric_that_alerts_and_dashboards_ask_for_is_there() -> None:
+    cache = Cache()
+    status = {"missingEvents": 1, "missingRanges": 1, "nextScheduleTime": "2026-11-21T01:30:00Z"}
+    cache.store(resource("GapScan", "a", {**status, "conditions": [condition("Ready", "True", "GapsFound")]}))
+    cache.store(resource("Resend", "a", {"progress": {"planned": 1}}))
+    cache.store(resource("Diode", "a", {}))
+    text = exposed(cache)
+    files = [CHART / "files" / "alerts.yaml", *(CHART / "files" / "dashboards").glob("*.json")]
+    wanted = {name for file in files for name in re.findall(r"gapless_[a-z_]+\b", file.read_text(encoding="utf-8"))}
+    missing = {name for name in wanted if f"\n{name}{{" not in text and f"\n{name} " not in text}
+    assert not missing
+
+
+def test_the_number_of_series_is_bounded() -> None:
+    cache = Cache()
+    for number in range(MOST_RESENDS + 500):
+        cache.store(resource("Resend", f"r{number}", {"progress": {"planned": 1}}))
+    assert exposed(cache).count("\ngapless_resend_remaining_events{") == MOST_RESENDS
+
+
+def test_a_refusal_is_told_once_and_stays_while_it_holds() -> None:
+    body = resource("GapScan", "night", {"missingEvents": 7})
+    body["metadata"]["generation"] = 4
+    status, events = refused(body, Reason.WRITE_REFUSED, "No.", now=NOW, final=False)
+    assert status is not None
+    assert status["missingEvents"] == 7
+    assert status["observedGeneration"] == 4
+    assert {c["type"]: (c["status"], c["reason"]) for c in status["conditions"]} == {
+        "Ready": ("False", "WriteRefused"),
+        "Reconciling": ("True", "WriteRefused"),
+        "Stalled": ("True", "WriteRefused"),
+    }
+    assert len(events) == 1
+    assert refused({**body, "status": status}, Reason.WRITE_REFUSED, "No.", now=NOW, final=False) == (None, ())

@@ -1,0 +1,193 @@
+"""Owns the proof that programs which know nothing of each other keep one budget through a file."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gapless_api.errors import ConfigurationError, LocalStorageError
+from gapless_sender import budget as budget_module
+from gapless_sender.budget import Budget
+from gapless_sender.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Paces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_SENDER = """
+import os, sys, time
+from pathlib import Path
+from gapless_sender.budget import Budget
+from gapless_sender.pacing import Pace
+pace = Pace(float(sys.argv[2]), budget=Budget.in_file(Path(sys.argv[1])))
+at_once = int(sys.argv[3])
+print("ready", flush=True)
+sys.stdin.readline()
+while True:
+    pace.admit(at_once, 0)
+    os.write(1, b"%.6f\\n" % time.monotonic())
+"""
+_HOLDER = """
+import sys, time
+from pathlib import Path
+from gapless_sender.budget import Budget
+Budget.in_file(Path(sys.argv[1])).lock()
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+class Steps:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@contextmanager
+def started(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_programs_that_start_by_themselves_never_exceed_the_budget_together(tmp_path: Path) -> None:
+    rate, file = 2000, str(tmp_path / "budget")
+    with (
+        started(_SENDER, file, str(rate), "1") as one,
+        started(_SENDER, file, str(rate), "3") as two,
+        started(_SENDER, file, str(rate), "8") as three,
+    ):
+        senders = {one: 1, two: 3, three: 8}
+        for sender in senders:
+            assert sender.stdout
+            assert sender.stdout.readline() == b"ready\n"
+        for sender in senders:
+            assert sender.stdin
+            sender.stdin.write(b"\n")
+            sender.stdin.flush()
+        time.sleep(3.0)
+        for sender in senders:
+            sender.kill()
+        moments = sorted(
+            (float(line), events)
+            for sender, events in senders.items()
+            if sender.stdout
+            for line in sender.stdout.read().splitlines()
+        )
+    assert {events for _, events in moments} == {1, 3, 8}, "all have their share"
+    first = moments[0][0]
+    counts = [sum(events for moment, events in moments if second <= moment - first < second + 1) for second in (0, 1)]
+    # A moment is taken after the admission, so a sender that was kept waiting in between shows up a little later.
+    assert max(counts) <= rate * 1.02 + 8, counts
+    seconds = moments[-1][0] - first
+    assert sum(events for _, events in moments) <= rate * (seconds + BURST_SECONDS + CATCH_UP_SECONDS) + 8
+
+
+def test_a_program_that_is_killed_while_it_holds_the_lock_blocks_nobody(tmp_path: Path) -> None:
+    with started(_HOLDER, str(tmp_path / "budget")) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        with started(_SENDER, str(tmp_path / "budget"), "1000", "1") as sender:
+            time.sleep(0.5)
+            assert sender.poll() is None, "it waits"
+            holder.send_signal(signal.SIGKILL)
+            assert sender.stdout
+            assert sender.stdout.readline() == b"ready\n"
+            assert sender.stdin
+            sender.stdin.write(b"\n")
+            sender.stdin.flush()
+            assert float(sender.stdout.readline()) > 0
+
+
+def test_the_file_holds_due_times_and_each_program_brings_its_rate(tmp_path: Path) -> None:
+    clock, file = Steps(), tmp_path / "budget"
+    slow = Pace(0.1, clock=clock, budget=Budget.in_file(file))
+    fast = Pace(100, clock=clock, budget=Budget.in_file(file))
+    assert (slow.rates, fast.rates) == ((0.1, None), (100, None))
+    slow.admit(1, 0)
+    began = clock.now()
+    fast.admit(1, 0)
+    assert clock.now() - began == pytest.approx(10, abs=0.1), "what the slow one owes is owed by all"
+    owed = Budget.in_file(file).dues[0]
+    assert owed >= clock.now()
+    Pace(100, clock=clock, budget=Budget.in_file(file))
+    assert Budget.in_file(file).dues[0] == owed, "joining clears no debt"
+
+
+def test_due_times_of_before_a_restart_of_the_machine_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, boot = tmp_path / "budget", tmp_path / "boot_id"
+    boot.write_text("11111111-1111-1111-1111-111111111111\n")
+    monkeypatch.setattr(budget_module, "_BOOT_ID", boot)
+    late = Budget.in_file(file)
+    late.dues[0] = 1e9
+    assert Budget.in_file(file).dues[0] == 1e9
+    boot.write_text("22222222-2222-2222-2222-222222222222\n")
+    assert Budget.in_file(file).dues[0] == 0.0
+
+
+@pytest.mark.parametrize("left_behind", [b"", bytes(5), bytes(64), b"GAPLBUD1", b"GAPLBUD1" + bytes(20)])
+def test_what_a_killed_maker_left_behind_is_made_anew(tmp_path: Path, left_behind: bytes) -> None:
+    file = tmp_path / "budget"
+    file.write_bytes(left_behind)
+    Pace(1000, budget=Budget.in_file(file)).admit(1, 0)
+    assert Budget.in_file(file).dues[0] > 0
+
+
+def test_another_file_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "letter"
+    for content in (b"Dear all, this is no budget.", b"GAPLBUD1" + bytes(100)):
+        file.write_bytes(content)
+        with pytest.raises(ConfigurationError, match="is something else"):
+            Budget.in_file(file)
+        assert file.read_bytes() == content
+
+
+def test_a_place_that_takes_no_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(LocalStorageError, match="none/budget cannot be used"):
+        Budget.in_file(tmp_path / "none" / "budget")
+    with pytest.raises(LocalStorageError, match="Is a directory"):
+        Budget.in_file(tmp_path)
+
+
+def test_the_slowest_of_several_paces_rules() -> None:
+    clock = Steps()
+    paces = Paces(Pace(100, clock=clock), Pace(1000, 8000, clock=clock), Pace(clock=clock))
+    assert paces.rates == (100, 8000)
+    assert not paces.unlimited
+    assert paces.largest_burst(1, 1) == 1
+    began = clock.now()
+    for _ in range(500):
+        paces.admit(1, 8)
+    assert clock.now() - began == pytest.approx(5, abs=0.1)
+    began = clock.now()
+    for _ in range(100):
+        paces.admit(1, 800)
+    assert clock.now() - began == pytest.approx(10, abs=0.2)
+
+
+def test_paces_without_limits_let_everything_through() -> None:
+    paces = Paces(Pace(), Pace())
+    assert paces.unlimited
+    assert paces.rates == (None, None)
+    assert paces.largest_burst(1, 1) > 10**6
+    paces.admit(10**9, 10**9)

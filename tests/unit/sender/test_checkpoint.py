@@ -1,0 +1,168 @@
+"""Owns the proof that a checkpoint tells exactly what was done, however it was cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless_api.errors import ConfigurationError, LocalStorageError
+from gapless_api.offsets import OffsetRanges
+from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files, shard_path
+from gapless_sender.ledger import FILTERED, PartitionLedger, Step, totals
+from gapless_sender.plan import Reason
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IDENTITY: dict[str, Any] = {"bundle": "abc", "from": None}
+KEY = ("some_topic.x", 3)
+
+
+def step(cursor: int, sent: int, **exceptions: list[tuple[int, int]]) -> Step:
+    made = Step(cursor, sent)
+    for kind, pairs in exceptions.items():
+        for first, last in pairs:
+            made.add(kind, first, last)
+    return made
+
+
+def written(path: Path, *steps: Step) -> Checkpoint:
+    progress = Progress()
+    checkpoint = Checkpoint(path, IDENTITY, progress)
+    for one in steps:
+        progress.ledger(KEY).apply(one)
+        checkpoint.append([(KEY, one)])
+    return checkpoint
+
+
+STEPS = (
+    step(10, 8, filtered=[(3, 3)], Expired=[(0, 0)]),
+    step(20, 9, NonExistent=[(15, 15)]),
+    step(2**63 - 1, 5, filtered=[(30, 31)]),
+)
+
+
+def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    written(path, *STEPS).close()
+    ledger = load(path, IDENTITY).ledgers[KEY]
+    assert (ledger.cursor, ledger.sent, ledger.counts[FILTERED], ledger.unavailable) == (2**63 - 1, 22, 3, 2)
+    assert ledger.ranges(FILTERED) == OffsetRanges([(3, 3), (30, 31)])
+    assert ledger.ranges(Reason.NON_EXISTENT) == OffsetRanges([(15, 15)])
+
+
+def test_a_last_line_that_was_cut_anywhere_loses_only_its_batch(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    written(path, *STEPS[:2]).close()
+    whole = path.read_bytes()
+    last = whole.rstrip(b"\n").rindex(b"\n") + 1
+    for length in range(last, len(whole)):
+        path.write_bytes(whole[:length])
+        assert load(path, IDENTITY).ledgers[KEY].cursor == 10
+    path.write_bytes(whole)
+    assert load(path, IDENTITY).ledgers[KEY].cursor == 20
+
+
+def test_a_rewritten_checkpoint_says_the_same_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    checkpoint = written(path, *STEPS)
+    before = load(path, IDENTITY).ledgers[KEY].as_step()
+    checkpoint.rewrite()
+    assert path.read_bytes().count(b"\n") == 1
+    assert load(path, IDENTITY).ledgers[KEY].as_step() == before
+    checkpoint.append([(KEY, step(2**63 - 1, 1))])
+    checkpoint.close()
+    assert load(path, IDENTITY).ledgers[KEY].sent == 23
+
+
+def test_bounds_and_completion_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    progress = Progress()
+    checkpoint = Checkpoint(path, IDENTITY, progress)
+    checkpoint.append_bounds(KEY, (5, 99))
+    assert load(path, IDENTITY).bounds == {KEY: (5, 99)}
+    progress.complete = True
+    checkpoint.rewrite()
+    checkpoint.close()
+    assert load(path, IDENTITY).complete
+    assert load(path, IDENTITY).bounds == {KEY: (5, 99)}
+
+
+def test_nothing_there_is_the_beginning(tmp_path: Path) -> None:
+    assert load(tmp_path / "none", IDENTITY).ledgers == {}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b"null\n", b"\x00\xff", b'{"gaplessCheckpoint":1}\n', b"text\n"]
+)
+def test_a_file_that_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match="is no checkpoint"):
+        load(path, IDENTITY)
+
+
+def test_a_checkpoint_of_a_later_version_is_called_one(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    written(path).close()
+    path.write_bytes(path.read_bytes().replace(b'"gaplessCheckpoint":1', b'"gaplessCheckpoint":2'))
+    with pytest.raises(ConfigurationError, match="is of version 2 and this program knows 1; go on with"):
+        load(path, IDENTITY)
+
+
+def test_a_checkpoint_of_another_resend_is_refused_with_what_differs(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    written(path).close()
+    with pytest.raises(ConfigurationError, match=r'bundle was "abc" and is "xyz"'):
+        load(path, {"bundle": "xyz", "from": None})
+
+
+def test_the_files_of_processes_are_taken_in(tmp_path: Path) -> None:
+    path = tmp_path / "check[po]int"
+    written(path, STEPS[0]).close()
+    written(shard_path(path, 1), *STEPS[:2]).close()
+    assert load(path, IDENTITY).ledgers[KEY].cursor == 20
+    remove_shard_files(path)
+    assert load(path, IDENTITY).ledgers[KEY].cursor == 10
+
+
+def test_a_lock_keeps_others_out_until_it_is_released(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    with locked(path), pytest.raises(ConfigurationError, match="in use by another sender"), locked(path):
+        pass
+    with locked(path):
+        pass
+
+
+def test_a_folder_that_is_missing_is_said(tmp_path: Path) -> None:
+    with pytest.raises(LocalStorageError, match="cannot be written"), locked(tmp_path / "no" / "checkpoint"):
+        pass
+
+
+@given(
+    st.lists(st.sampled_from(["sent", "filtered", "filled", "outsideTimeRange", "notAskedFor", *Reason]), max_size=60),
+    st.lists(st.integers(1, 7), min_size=1, max_size=8),
+)
+def test_the_account_adds_up_after_every_batch(fates: list[str], sizes: list[int]) -> None:
+    wanted = OffsetRanges([(0, len(fates) - 1)]) if fates else OffsetRanges()
+    ledger = PartitionLedger()
+    position = 0
+    while position < len(fates):
+        size = sizes[position % len(sizes)]
+        made = Step(min(position + size, len(fates)))
+        for offset in range(position, made.cursor):
+            if fates[offset] == "sent":
+                made.sent += 1
+            else:
+                made.add(str(fates[offset]), offset, offset)
+        ledger.apply(Step.from_json(made.as_json()))
+        position = made.cursor
+        now = totals(wanted, len(fates), ledger)
+        assert now.holds
+        assert now.remaining == len(fates) - position
+    final = totals(wanted, len(fates), ledger)
+    assert final.planned == sum(fate not in {"outsideTimeRange", "notAskedFor"} for fate in fates)
+    assert final.unavailable == sum(fate in set(Reason) for fate in fates)

@@ -1,0 +1,98 @@
+"""Owns the proof of what is called trouble, and in which order; what the kernel says is proven in real networks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gapless_sender.netlink import Interface, Neighbour, Route
+from gapless_sender.preflight import Findings, look, trouble_of
+
+GOOD = Interface("eth1", 3, up=True, carrier=True, mtu=1500, asks_neighbours=True)
+WAY = Route("unicast", 3, None, "10.0.0.1")
+PROGRAM = Path(sys.executable).parent / "gapless"
+
+
+def findings(
+    interface: Interface | None = GOOD,
+    route: Route | None = WAY,
+    neighbour: Neighbour | None = None,
+    payload_size: int = 1400,
+    message: str = "",
+    *,
+    required: bool = False,
+) -> Findings:
+    return Findings(
+        "eth1", "10.0.0.2", 1234, payload_size, required, "10.0.0.2", interface, 1472, route, neighbour, message
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (findings(None), "eth1 does not exist on this machine"),
+        (findings(replace(GOOD, up=False, carrier=False), None), "eth1 is down; bring it up (ip link set eth1 up)"),
+        (findings(replace(GOOD, carrier=False)), "eth1 has no carrier"),
+        (findings(payload_size=1473), "1473 bytes does not fit the MTU 1500 of eth1, which carries 1472"),
+        (findings(message="The target cannot be resolved."), "cannot be resolved"),
+        (findings(route=None), "no route to 10.0.0.2 through eth1"),
+        (findings(route=replace(WAY, kind="unreachable")), "no route to 10.0.0.2 through eth1"),
+        (findings(required=True), "entry of 10.0.0.2 on eth1 is missing, and nobody answers through a diode"),
+        (findings(neighbour=Neighbour("REACHABLE", "02:00:00:00:00:02"), required=True), "is REACHABLE, not permanent"),
+        (findings(route=replace(WAY, gateway="10.0.0.9"), required=True), "entry of 10.0.0.9 on eth1 is missing"),
+    ],
+)
+def test_the_first_trouble_is_said_in_one_sentence(found: Findings, words: str) -> None:
+    message = trouble_of(found)
+    assert words in message
+    assert message.endswith(".")
+    assert message.count(". ") == 0
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        findings(),
+        findings(payload_size=1472),
+        findings(neighbour=Neighbour("FAILED", None)),
+        findings(neighbour=Neighbour("PERMANENT", "02:00:00:00:00:02"), required=True),
+        findings(replace(GOOD, asks_neighbours=False), required=True),
+        findings(route=replace(WAY, kind="multicast"), required=True),
+        findings(route=replace(WAY, kind="broadcast"), required=True),
+        findings(route=replace(WAY, kind="local"), required=True),
+    ],
+)
+def test_what_is_fit_has_no_trouble(found: Findings) -> None:
+    assert trouble_of(found) == ""
+
+
+def test_loopback_is_fit_by_both_families() -> None:
+    for target in ("127.0.0.1", "::1"):
+        found = look("lo", target, 9, require_neighbour=True).as_json()
+        assert found["message"] is None
+        assert (found["exists"], found["up"], found["carrier"], found["needsNeighbour"]) == (True, True, True, False)
+        assert found["address"] == target
+        assert found["largestPayload"] == 65459
+
+
+def test_the_command_prints_one_line_and_ends_with_0_or_5() -> None:
+    def preflight(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [PROGRAM, "link", "preflight", "--port=9", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    good = preflight("--nic=lo", "--target=127.0.0.1")
+    assert (good.returncode, good.stderr) == (0, "")
+    assert json.loads(good.stdout)["event"] == "preflight"
+    bad = preflight("--nic=no-such-nic", "--target=127.0.0.1")
+    assert bad.returncode == 5
+    assert json.loads(bad.stdout)["exists"] is False
+    assert bad.stderr == f"gapless: {json.loads(bad.stdout)['message']}\n"
+    unknown = preflight("--nic=lo", "--target=no-such-host.invalid")
+    assert unknown.returncode == 5
+    assert "cannot be resolved" in json.loads(unknown.stdout)["message"]
+    assert preflight("--nic=lo").returncode == 2

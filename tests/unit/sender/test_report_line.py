@@ -1,0 +1,87 @@
+"""Owns the proof that a report fits into a log without losing a total."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.exit_codes import ExitCode
+from gapless_sender.ledger import Totals
+from gapless_sender.plan import Mode, Selection
+from gapless_sender.report import Account, Outcome, PartitionAccount, report, verdict_of
+from gapless_sender.report_line import MOST_PARTITIONS, MOST_RANGES, short_plan, short_report, write_report_line
+from gapless_sender.sharding import Shard
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def partition(number: int, expired: list[list[int]], sent: list[list[int]] | None = None) -> PartitionAccount:
+    unavailable = sum(last - first + 1 for first, last in expired)
+    done = sum(last - first + 1 for first, last in sent or [])
+    totals = Totals(planned=unavailable + done, sent=done, unavailable=unavailable)
+    return PartitionAccount("t", number, "t", number, totals, {"sent": sent or [], "Expired": expired})
+
+
+def made(*partitions: PartitionAccount, selection: Selection | None = None) -> dict[str, Any]:
+    return report(
+        outcome=Outcome.INCOMPLETE,
+        exit_code=4,
+        reason="Incomplete",
+        message="…",
+        selection=selection,
+        bundle=None,
+        account=Account(list(partitions)),
+        started="2026-01-01T00:00:00+00:00",
+        seconds=1.0,
+    )
+
+
+def test_ranges_are_listed_in_one_place_and_cut_with_a_count() -> None:
+    many = [[10 * n, 10 * n + 4] for n in range(300)]
+    full = made(partition(0, [[1, 1]]), partition(1, many, [[5000, 5999]]))
+    short = short_report(full)
+    assert len(short["unavailableRanges"]) == MOST_RANGES
+    assert short["unavailableRangesOmitted"] == 301 - MOST_RANGES
+    assert short["unavailableRanges"][0] == {"topic": "t", "partition": 0, "first": 1, "last": 1, "reason": "Expired"}
+    assert short["unavailable"] == {"Expired": 1501}
+    assert short["ledger"] == full["ledger"]
+    assert [entry["partition"] for entry in short["partitions"]] == [1, 0], "the worst first"
+    assert not any("ranges" in entry for entry in short["partitions"])
+    assert "ranges" in full["partitions"][0], "the report itself is untouched"
+
+
+def test_a_report_of_ten_thousand_partitions_becomes_one_short_line(capsys: pytest.CaptureFixture[str]) -> None:
+    full = made(*(partition(n, [[0, n]]) for n in range(10_000)))
+    write_report_line(short_report(full))
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert len(line) < 60_000
+    found = json.loads(line)
+    assert found["event"] == "report"
+    assert (len(found["partitions"]), found["partitionsOmitted"]) == (MOST_PARTITIONS, 10_000 - MOST_PARTITIONS)
+    assert found["partitions"][0]["partition"] == 9999
+    assert found["ledger"]["unavailable"] == sum(range(1, 10_001))
+
+
+def test_a_plan_is_cut_too() -> None:
+    entries = [{"partition": n, "expired": 0, "notYetWritten": n % 7} for n in range(500)]
+    short = short_plan({"events": 5, "partitions": entries, "skipped": []})
+    assert (len(short["partitions"]), short["partitionsOmitted"], short["skippedOmitted"]) == (100, 400, 0)
+    assert {entry["notYetWritten"] for entry in short["partitions"]} == {5, 6}
+
+
+def test_a_report_names_its_shard_and_the_word_for_its_condition() -> None:
+    found = made(selection=Selection(Mode.BUNDLE, (), shard=Shard(2, 4)))
+    assert (found["shard"], found["shards"], found["mode"]) == (2, 4, "bundle")
+    early = made()
+    assert (early["shard"], early["shards"], early["mode"], early["reason"]) == (0, 1, None, "Incomplete")
+
+
+def test_without_a_report_the_sentence_names_the_first_ranges_and_how_to_see_all() -> None:
+    account = Account([partition(3, [[5, 5], [7, 9], [20, 20], [30, 40]], [[50, 60]])])
+    assert verdict_of(account, began_complete=False)[2].endswith("listed in the report.")
+    outcome, code, message = verdict_of(account, began_complete=False, listed=False)
+    assert (outcome, code) == (Outcome.INCOMPLETE, ExitCode.INCOMPLETE)
+    assert message.startswith("Sent 11 of 27 events; ")
+    assert "t/3 5, t/3 7-9, t/3 20, …; --report lists all." in message

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import io
+
+from gapless_api.errors import SourceStalledError, SourceUnreachableError, StoppedError, UndeliveredError
+from gapless_api.exit_codes import ExitCode
+from gapless_api.offsets import OffsetRanges
+from gapless_spark.completeness import ReceivedBlock, compare
+from gapless_spark.gap_windows import CompleteWindows, LatestRecord, read_windows
+from gapless_spark.outcome import (
+    Outcome,
+    TopicMissingError,
+    conclude_audit,
+    conclude_scan,
+    exit_code_of,
+    outcome_of,
+)
+from gapless_spark.tables import show_results
+
+WHOLE = CompleteWindows("transfer", 0, 2999, 3)
+GAP = LatestRecord(
+    b"transfer_1:0", b'{"topic":"transfer","partition":1,"window_min":0,"window_max":9,"gaps":[[3],[5,6]]}', 0, 0
+)
+GARBAGE = LatestRecord(b"transfer:2:0", b"\x02", 4, 77)
+
+
+def test_a_topic_without_gap_records_is_nothing_to_do() -> None:
+    concluded = conclude_scan("gaps", read_windows([]))
+    assert concluded.outcome is Outcome.NOTHING_TO_DO
+    assert concluded.sentence == "Nothing to do: topic gaps holds no gap records; the bundle is empty."
+    assert concluded.error() is None
+
+
+def test_complete_windows_are_nothing_missing() -> None:
+    concluded = conclude_scan("gaps", read_windows([], [WHOLE]))
+    assert concluded.outcome is Outcome.NOTHING_MISSING
+    assert concluded.sentence == "Nothing is missing: 3 windows of 1 partition in topic gaps say so."
+
+
+def test_gaps_are_counted_in_events_ranges_and_partitions() -> None:
+    concluded = conclude_scan("gaps", read_windows([GAP], [WHOLE]))
+    assert concluded.outcome is Outcome.GAPS_FOUND
+    assert concluded.missing == 3
+    assert concluded.sentence == "3 events are missing, in 2 ranges of 1 partition; 1 of 2 partitions is complete."
+
+
+def test_unreadable_records_end_with_4_and_say_where_the_first_is() -> None:
+    concluded = conclude_scan("gaps", read_windows([GAP, GARBAGE], [WHOLE]))
+    error = concluded.error()
+    assert isinstance(error, UndeliveredError)
+    assert exit_code_of(error) == ExitCode.INCOMPLETE
+    assert "1 record of topic gaps cannot be read" in str(error)
+    assert "in partition 4 at offset 77 (the value has version 2" in str(error)
+    assert concluded.details["first_unreadable"][0]["offset"] == 77
+    assert concluded.missing == 3
+
+
+def received(*offsets: int, partition: int = 0, records: int | None = None) -> ReceivedBlock:
+    ranges = OffsetRanges.of_offsets(offsets)
+    firsts, lasts = [r.first for r in ranges], [r.last for r in ranges]
+    return ReceivedBlock("t", partition, 0, records or len(offsets), len(offsets), firsts, lasts)
+
+
+def test_an_audit_of_nothing_is_nothing_to_do() -> None:
+    assert conclude_audit(["a"], (), 0).sentence == "Nothing to do: topic a holds no records, and nothing is expected."
+    foreign = conclude_audit(["a", "b"], (), 5)
+    assert foreign.outcome is Outcome.NOTHING_TO_DO
+    assert "topics a, b holds 5 records and none with the key of an event" in foreign.sentence
+
+
+def test_an_audit_says_when_its_bounds_are_only_what_was_seen() -> None:
+    seen = conclude_audit(["a"], compare([received(1, 2, 3)], {}), 0)
+    assert seen.outcome is Outcome.NOTHING_MISSING
+    assert seen.sentence.startswith("Nothing is missing: 3 events of 1 partition were received.")
+    assert "say with --expect what should be there" in seen.sentence
+    given = conclude_audit(["a"], compare([received(1, 2, 3)], {("t", 0): OffsetRanges([(1, 3)])}), 0)
+    assert given.sentence == "Nothing is missing: 3 events of 1 partition were received."
+    assert (seen.partitions[0]["bounds"], given.partitions[0]["bounds"]) == ("seen", "given")
+
+
+def test_an_audit_reports_records_duplicates_and_what_nobody_expected() -> None:
+    found = compare([received(1, 2, 3, 9, records=6)], {("t", 0): OffsetRanges([(0, 3)])})
+    concluded = conclude_audit(["a"], found, 2)
+    assert concluded.details == {"records": 8, "foreign_keys": 2, "received": 4, "duplicates": 2, "unexpected": 1}
+    assert concluded.missing == 1
+
+
+def test_what_ends_a_job_early_has_an_outcome_of_its_own() -> None:
+    errors = {
+        TopicMissingError("x"): (Outcome.TOPIC_MISSING, 2),
+        SourceUnreachableError("x"): (Outcome.UNREACHABLE, 3),
+        SourceStalledError("x"): (Outcome.UNREACHABLE, 3),
+        StoppedError("x", by_terminal=False): (Outcome.STOPPED, 143),
+    }
+    assert {error: (outcome_of(error), exit_code_of(error)) for error in errors} == errors
+
+
+def test_the_table_shows_incomplete_partitions_first_and_what_was_expected() -> None:
+    found = compare([received(1, 2), received(1, 4, partition=1)], {("t", 0): OffsetRanges([(1, 2)])})
+    stream = io.StringIO()
+    show_results(conclude_audit(["a"], found, 0), stream, with_sentence=True)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].split() == ["partition", "missing", "ranges", "first", "last", "received", "duplicates", "expected"]
+    assert lines[1].split() == ["t/1", "2", "1", "2", "3", "2", "0", "1", "to", "4", "(seen)"]
+    assert lines[2].split() == ["t/0", "0", "0", "-", "-", "2", "0", "1", "to", "2", "(given)"]
+    assert lines[3].startswith("2 events are missing")
