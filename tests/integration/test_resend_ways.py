@@ -133,7 +133,7 @@ def test_encrypted_and_compressed_events_arrive_whole(
             encryption=True,
             publicKeyFile=VECTORS / "test-cert.pem",
             compressWhenLengthExceeds=1000,
-            generateNewSymmetricKeyEvery=3,
+            generateNewSymmetricKeyEvery=1,
             eps=200,
             parallelism=parallelism,
         )
