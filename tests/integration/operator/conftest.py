@@ -17,7 +17,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -202,9 +202,9 @@ def _is_canary(item: dict[str, Any]) -> bool:
     return bool(item["metadata"]["name"] == "gapless-operator-canary")
 
 
-@pytest.fixture
-def place(api: ApiServer, kubelet: Kubelet) -> Iterator[Place]:
-    """A namespace of its own; goes with all that is in it."""
+@contextmanager
+def a_place(api: ApiServer, kubelet: Kubelet) -> Iterator[Place]:
+    """Make a namespace of its own; it goes with all that is in it."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     api.request("POST", "/api/v1/namespaces", body)
@@ -218,6 +218,25 @@ def place(api: ApiServer, kubelet: Kubelet) -> Iterator[Place]:
     yield made
     kubelet.behave = before
     api.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def place(api: ApiServer, kubelet: Kubelet) -> Iterator[Place]:
+    """A namespace for one test."""
+    with a_place(api, kubelet) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def watched_place(api: ApiServer, kubelet: Kubelet) -> Callable[[Path], AbstractContextManager[Any]]:
+    """Makes a namespace with operators for what several tests share; the operators' logs go to the folder given."""
+
+    @contextmanager
+    def make(folder: Path) -> Iterator[tuple[Place, Callable[..., Operator]]]:
+        with a_place(api, kubelet) as made, operators_of(api, made, folder) as start:
+            yield made, start
+
+    return make
 
 
 class Operator:
@@ -287,13 +306,13 @@ class Operator:
             return None
 
 
-@pytest.fixture
-def operator(api: ApiServer, place: Place, tmp_path: Path) -> Iterator[Callable[..., Operator]]:
-    """Starts operators for the place; they end with the test, and nothing in their logs is an error."""
+@contextmanager
+def operators_of(api: ApiServer, place: Place, folder: Path) -> Iterator[Callable[..., Operator]]:
+    """Start operators for the place; they end with the block, and nothing in their logs is an error."""
     started: list[Operator] = []
 
     def start(**options: Any) -> Operator:
-        log = tmp_path / f"operator-{len(started)}.log"
+        log = folder / f"operator-{len(started)}.log"
         made = Operator(api, options.pop("namespace", place.name), log, **options)
         started.append(made)
         return made
@@ -305,6 +324,13 @@ def operator(api: ApiServer, place: Place, tmp_path: Path) -> Iterator[Callable[
         errors = [line for line in running.lines() if line["level"] in {"error", "critical"}]
         assert not errors, errors
         assert "Traceback" not in running.log.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def operator(api: ApiServer, place: Place, tmp_path: Path) -> Iterator[Callable[..., Operator]]:
+    """Starts operators for the place of one test."""
+    with operators_of(api, place, tmp_path) as start:
+        yield start
 
 
 def soon(condition: Callable[[], Any], *, seconds: float = 20) -> Any:

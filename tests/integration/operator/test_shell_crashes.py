@@ -83,26 +83,24 @@ def state(place: Any, kubelet: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed() -> dict[str, Any]:
-    """The final state of the story when nothing happens to the operator; filled in by the first test."""
-    return {}
+def undisturbed(
+    watched_place: Callable[..., Any], kubelet: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """The final state of the story when nothing happens to the operator."""
+    with watched_place(tmp_path_factory.mktemp("undisturbed")) as (place, start):
+        story(place)
+        start()
+        place.api.eventually(lambda: is_over(place), timeout_seconds=60, what="the end of the story")
+        return final_state(place, kubelet)
 
 
-def test_the_story_without_crashes(
-    place: Any, operator: Callable[..., Any], kubelet: Any, undisturbed: dict[str, Any]
-) -> None:
-    story(place)
-    operator()
-    place.api.eventually(lambda: is_over(place), timeout_seconds=60, what="the end of the story")
-    undisturbed.update(final_state(place, kubelet))
+def test_the_story_without_crashes(undisturbed: dict[str, Any]) -> None:
     assert undisturbed["begun"] == {"preflight": 1, "send": 1, "scan": 1}
 
 
 def test_an_operator_that_dies_after_every_single_write_comes_to_the_same_end(
     place: Any, operator: Callable[..., Any], kubelet: Any, undisturbed: dict[str, Any]
 ) -> None:
-    if not undisturbed:
-        pytest.skip("needs the test before it")
     story(place)
     deaths = 0
     for _ in range(120):
@@ -121,8 +119,6 @@ def test_an_operator_that_dies_after_every_single_write_comes_to_the_same_end(
 def test_a_crash_in_the_middle_and_a_late_restart_change_nothing(
     place: Any, operator: Callable[..., Any], kubelet: Any, undisturbed: dict[str, Any]
 ) -> None:
-    if not undisturbed:
-        pytest.skip("needs the test before it")
     story(place)
     running = operator()
     place.api.eventually(lambda: place.names("/apis/batch/v1 jobs"), what="a Job")
