@@ -6,25 +6,17 @@ in the alphabet's order, no escapes but those that JSON demands, as UTF-8. The m
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
-from gapless_api.errors import BundleError, ConfigurationError
-from gapless_api.pem_files import read_file, read_private_key
+from gapless_api.errors import BundleError
+from gapless_api.signatures import load_signing, load_verifying, signed_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from gapless_api.bundle_form import BundleMark
-
-_SETTING = "the signing key"
 
 
 def load_signer(key_file: Path) -> Callable[[BundleMark], BundleMark]:
@@ -33,16 +25,8 @@ def load_signer(key_file: Path) -> Callable[[BundleMark], BundleMark]:
     Raises:
         ConfigurationError: the file cannot be read or holds no such key.
     """
-    key = read_private_key(key_file, setting=_SETTING)
-    if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigurationError(
-            f"The key {key_file} to sign with is not an Ed25519 key; make one with openssl genpkey -algorithm ed25519."
-        )
-
-    def sign(mark: BundleMark) -> BundleMark:
-        return replace(mark, signature=base64.b64encode(key.sign(_signed_bytes(mark))).decode("ascii"))
-
-    return sign
+    sign = load_signing(key_file)
+    return lambda mark: replace(mark, signature=sign(_signed_bytes(mark)))
 
 
 def verify_mark(mark: BundleMark | None, key_file: Path, *, bundle: Path) -> None:
@@ -52,28 +36,15 @@ def verify_mark(mark: BundleMark | None, key_file: Path, *, bundle: Path) -> Non
         ConfigurationError: the file cannot be read or holds no Ed25519 public key.
         BundleError: the mark is not signed, or not with that key, or was altered since.
     """
-    content = read_file(key_file, setting="the public key")
-    try:
-        key = load_pem_public_key(content)
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
-        raise ConfigurationError(
-            f"The file {key_file} holds no Ed25519 public key in PEM form; make it of the private key with openssl "
-            f"pkey -pubout."
-        )
+    fits = load_verifying(key_file)
     if mark is None or mark.signature is None:
         raise BundleError(f"The bundle {bundle} is not signed; have it signed where it was made, or ask for it again.")
-    try:
-        key.verify(base64.b64decode(mark.signature, validate=True), _signed_bytes(mark))
-    except (InvalidSignature, ValueError):
+    if not fits(mark.signature, _signed_bytes(mark)):
         raise BundleError(
             f"The signature of the bundle {bundle} does not fit the public key {key_file}; the bundle was altered or "
             f"signed by somebody else: do not use it."
-        ) from None
+        )
 
 
 def _signed_bytes(mark: BundleMark) -> bytes:
-    members = replace(mark, signature=None).members()
-    text = json.dumps(members, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return f"gapless bundle\n{text}".encode()
+    return signed_bytes("gapless bundle", replace(mark, signature=None).members())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api import bundle_reader
+from gapless_api import strict_json
 from gapless_api.bundle import BundleKind, PartitionGaps, read_bundle, write_bundle
 from gapless_api.errors import BundleError
 from gapless_api.ids import MAX_OFFSET
@@ -27,7 +27,7 @@ NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 def back_end(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """ijson takes the fastest parser that the machine has; the slowest must give the same results."""
     name: str = request.param
-    monkeypatch.setattr(bundle_reader.ijson, "basic_parse", ijson.get_backend(name).basic_parse)
+    monkeypatch.setattr(strict_json.ijson, "basic_parse", ijson.get_backend(name).basic_parse)
     return name
 
 
