@@ -1,0 +1,220 @@
+"""Owns what became of an older bundle: which of its offsets have closed, which are open, and what nobody can tell.
+
+Plain findings in, plain counts out. Must not know where a newer finding comes from. Silence is no success: an offset
+that the newer finding did not look at is unknown, never closed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.bundle_form import BundleKind, canonical_sha256
+from gapless_api.offsets import OffsetRange, OffsetRanges
+from gapless_api.resend_reports import ResendFindings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_api.bundle_form import Bundle, PartitionGaps
+    from gapless_api.resend_reports import Place
+
+MOST_PARTITIONS = 100
+"""How many partitions the report lists, those with the most open and unknown offsets first."""
+_NAMED_RANGES = 5
+_NOTHING = OffsetRanges()
+
+
+@dataclass(frozen=True, slots=True)
+class NewerFinding:
+    """What is missing now, and what was looked at to say so."""
+
+    kind: BundleKind
+    """`FIRST` when only the first range of each partition is told: what lies behind it then counts as not looked at."""
+    results: tuple[PartitionGaps, ...]
+    """In canonical order, one for each topic and partition."""
+    looked_at: Mapping[Place, OffsetRanges] | None = None
+    """What was looked at, where that is not simply everything within an entry's window."""
+
+    @classmethod
+    def of_bundle(cls, bundle: Bundle) -> NewerFinding:
+        """What a newer bundle says."""
+        return cls(bundle.kind, bundle.results)
+
+    @classmethod
+    def of_job(cls, results: tuple[PartitionGaps, ...], looked_at: Mapping[Place, OffsetRanges]) -> NewerFinding:
+        """What a scan or an audit has found, whatever of it goes into its bundle."""
+        return cls(BundleKind.ALL, results, looked_at)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReconciliation:
+    """What became of the offsets of one partition: ``listed = closed + filled + unavailable + open + unknown``."""
+
+    topic: str
+    partition: int
+    listed: int
+    """How many offsets the older bundle lists."""
+    closed: int
+    """Looked at, and not missing any more."""
+    filled: int
+    """The same, with empty events that a resend sent in their place."""
+    unavailable: int
+    """Not seen to be there, and a resend has reported that they can never be sent."""
+    open: int
+    """Still missing."""
+    unknown: int
+    """Not looked at."""
+    new: int
+    """Missing now, and not listed by the older bundle."""
+    first_open: tuple[OffsetRange, ...] = ()
+    """The first ranges that are open, both ends inclusive."""
+    first_unknown: tuple[OffsetRange, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The partition as reports show it."""
+        return {
+            **{name: getattr(self, name) for name in ("topic", "partition", *_COUNTS)},
+            "first_open": [list(found) for found in self.first_open],
+            "first_unknown": [list(found) for found in self.first_unknown],
+        }
+
+
+_COUNTS = ("listed", "closed", "filled", "unavailable", "open", "unknown", "new")
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """What became of an older bundle."""
+
+    bundle_id: str | None
+    """``None`` for a bundle of another program."""
+    bundle_sha256: str
+    partitions: tuple[PartitionReconciliation, ...]
+    """Every partition that the older bundle or the newer finding names, in their order."""
+
+    def total(self, count: str) -> int:
+        """The sum of one of the counts over all partitions."""
+        return sum(getattr(partition, count) for partition in self.partitions)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of the older bundle is open or unknown."""
+        return not any(partition.open or partition.unknown for partition in self.partitions)
+
+    def as_json(self) -> dict[str, Any]:
+        """The member ``reconciliation`` of a report."""
+        urgent = sorted(self.partitions, key=lambda found: (-found.open - found.unknown, found.topic, found.partition))
+        return {
+            "with": {"id": self.bundle_id, "sha256": self.bundle_sha256},
+            "settled": self.settled,
+            **{count: self.total(count) for count in _COUNTS},
+            "sentence": self.sentence(),
+            "partitions": [partition.as_json() for partition in urgent[:MOST_PARTITIONS]],
+            "partitions_omitted": max(len(urgent) - MOST_PARTITIONS, 0),
+        }
+
+    def sentence(self) -> str:
+        """Say it to a person, without the bundle's name."""
+        listed, left = self.total("listed"), {name: self.total(name) for name in ("open", "unknown")}
+        more = f" {_amount(self.total('new'))} missing now that it does not list." if self.total("new") else ""
+        if not listed:
+            return f"The older bundle lists nothing, so nothing of it had to close.{more}"
+        ways = (
+            (self.total("closed"), "arrived"),
+            (self.total("filled"), "closed with an empty event"),
+            (self.total("unavailable"), "reported unavailable upstream for ever"),
+        )
+        told = ", ".join(f"{count} {words}" for count, words in ways if count)
+        if self.settled:
+            lead = (
+                f"All {listed} offsets of the older bundle have closed"
+                if not self.total("unavailable")
+                else f"Nothing of the {listed} offsets of the older bundle is left to wait for"
+            )
+            return f"{lead}: {told}.{more}"
+        waiting = [f"{left['open']} still open"] if left["open"] else []
+        if left["unknown"]:
+            waiting.append(f"{left['unknown']} unknown, because they were not looked at")
+        done = f" ({told})" if told else ""
+        return f"Of {listed} offsets of the older bundle {' and '.join(waiting)}{done}.{more}"
+
+
+def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None = None) -> Reconciliation:
+    """Compare the bundle `old` with what is missing now and with what resends have reported.
+
+    An offset that is missing now is open unless a resend has reported it unavailable; one that was looked at and is not
+    missing has closed, or was filled if a resend says so; one that was not looked at is unknown unless it was reported
+    unavailable. One linear pass for each partition; no list of ranges is kept.
+    """
+    said = resends or ResendFindings()
+    now = {(entry.topic, entry.partition): entry for entry in newer.results}
+    before = {(entry.topic, entry.partition): entry.ranges for entry in old.results}
+    partitions = []
+    for place in sorted({*now, *before}):
+        entry = now.get(place)
+        looked = _NOTHING if entry is None else _looked_at(entry, newer)
+        missing = _NOTHING if entry is None else entry.ranges
+        partitions.append(_partition(place, before.get(place, _NOTHING), missing, looked, said))
+    mark = old.mark
+    sha256 = mark.sha256 if mark is not None else canonical_sha256(old.kind, old.results)
+    return Reconciliation(mark.id if mark is not None else None, sha256, tuple(partitions))
+
+
+def failed_comparison(problem: str) -> dict[str, Any]:
+    """The member ``reconciliation`` of a report whose older bundle cannot be read."""
+    return {"with": None, "problem": problem}
+
+
+def _looked_at(entry: PartitionGaps, newer: NewerFinding) -> OffsetRanges:
+    """What a newer finding can speak of in one partition."""
+    first, last = entry.window_min, entry.window_max
+    if newer.kind is BundleKind.FIRST and len(entry.ranges):
+        last = min(last, entry.ranges[0].last)
+    if last < first:
+        return _NOTHING
+    exact = (newer.looked_at or {}).get((entry.topic, entry.partition))
+    return OffsetRanges([(first, last)]) if exact is None else exact.clip(first, last)
+
+
+def _partition(
+    place: Place, listed: OffsetRanges, missing: OffsetRanges, looked: OffsetRanges, said: ResendFindings
+) -> PartitionReconciliation:
+    total = listed.count
+    left = listed & missing
+    new = missing.count - left.count
+    unseen = _without(listed, looked) - missing
+    out_of_reach = said.unavailable.get(place, _NOTHING)
+    unavailable = 0
+    if len(out_of_reach):
+        unavailable = (left & out_of_reach).count + (unseen & out_of_reach).count
+        left, unseen = left - out_of_reach, unseen - out_of_reach
+    still_open, unknown = left.count, unseen.count
+    first_open, first_unknown = tuple(left.head(_NAMED_RANGES)), tuple(unseen.head(_NAMED_RANGES))
+    del left, unseen
+    filled = 0
+    empty = said.filled.get(place, _NOTHING)
+    if len(empty):
+        filled = (((listed & empty) & looked) - missing).count
+    return PartitionReconciliation(
+        *place,
+        listed=total,
+        closed=total - filled - unavailable - still_open - unknown,
+        filled=filled,
+        unavailable=unavailable,
+        open=still_open,
+        unknown=unknown,
+        new=new,
+        first_open=first_open,
+        first_unknown=first_unknown,
+    )
+
+
+def _without(listed: OffsetRanges, looked: OffsetRanges) -> OffsetRanges:
+    """`listed` less what was looked at; quick for the usual case, in which that is everything."""
+    covers = len(looked) == 1 and len(listed) and looked.first_offset <= listed.first_offset
+    return _NOTHING if covers and listed.last_offset <= looked.last_offset else listed - looked
+
+
+def _amount(number: int) -> str:
+    return "1 offset is" if number == 1 else f"{number} offsets are"

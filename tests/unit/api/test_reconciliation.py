@@ -1,0 +1,222 @@
+"""Every offset of an older bundle is accounted for, and none counts as closed that nobody has looked at."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless_api import resend_reports
+from gapless_api.bundle import Bundle, BundleKind, PartitionGaps, read_bundle, write_bundle
+from gapless_api.errors import ConfigurationError
+from gapless_api.ids import MAX_OFFSET
+from gapless_api.offsets import OffsetRanges
+from gapless_api.reconciliation import MOST_PARTITIONS, NewerFinding, failed_comparison, reconcile
+from gapless_api.resend_reports import ResendFindings, read_resend_reports
+from gapless_sender.ledger import FILLED, Totals
+from gapless_sender.plan import Reason
+from gapless_sender.report import Account, Outcome, PartitionAccount
+from gapless_sender.report import report as report_of_sender
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLACE = ("t", 0)
+
+
+def entry(*pairs: tuple[int, int], window: tuple[int, int] = (0, 99), topic: str = "t", partition: int = 0) -> Any:
+    return PartitionGaps(topic, partition, *window, OffsetRanges(pairs))
+
+
+def bundle(*entries: PartitionGaps, kind: BundleKind = BundleKind.ALL) -> Bundle:
+    return Bundle(kind, entries, None)
+
+
+def counts(old: Bundle, newer: NewerFinding, said: ResendFindings | None = None) -> dict[str, int]:
+    found = reconcile(old, newer, said)
+    names = ("closed", "filled", "unavailable", "open", "unknown", "new")
+    return {name: found.total(name) for name in names if found.total(name)}
+
+
+def test_what_is_not_missing_any_more_has_closed_and_what_is_still_is_open() -> None:
+    old = bundle(entry((5, 5), (10, 19)))
+    assert counts(old, NewerFinding.of_bundle(bundle(entry((15, 25))))) == {"closed": 6, "open": 5, "new": 6}
+
+
+def test_what_the_newer_finding_did_not_look_at_is_unknown() -> None:
+    old = bundle(entry((5, 9), (90, 109)), entry((1, 3), partition=1))
+    newer = NewerFinding.of_bundle(bundle(entry(window=(7, 99))))
+    assert counts(old, newer) == {"closed": 3 + 10, "unknown": 2 + 10 + 3}
+    assert not reconcile(old, newer).settled
+
+
+def test_holes_in_what_was_looked_at_are_unknown_too() -> None:
+    old = bundle(entry((5, 9), (40, 49)))
+    newer = NewerFinding.of_job((entry(),), {PLACE: OffsetRanges([(0, 6), (45, 99)])})
+    assert counts(old, newer) == {"closed": 2 + 5, "unknown": 3 + 5}
+
+
+def test_behind_the_first_range_of_a_bundle_of_first_ranges_nothing_is_known() -> None:
+    old = bundle(entry((5, 5), (10, 19), (30, 30)))
+    newer = NewerFinding.of_bundle(bundle(entry((12, 13)), kind=BundleKind.FIRST))
+    assert counts(old, newer) == {"closed": 3, "open": 2, "unknown": 7}
+    complete = NewerFinding.of_bundle(bundle(entry(), kind=BundleKind.FIRST))
+    assert counts(old, complete) == {"closed": 12}
+
+
+def test_a_resend_tells_filled_from_arrived_and_never_possible_from_open() -> None:
+    old = bundle(entry((10, 19)), entry((0, 1), partition=1))
+    said = ResendFindings(
+        filled={PLACE: OffsetRanges([(10, 11), (13, 13)])},
+        unavailable={PLACE: OffsetRanges([(14, 15), (18, 18)]), ("t", 1): OffsetRanges([(1, 1)])},
+    )
+    newer = NewerFinding.of_bundle(bundle(entry((13, 16))))
+    # 13 was filled and is missing still; 18 was said to be out of reach and has arrived; 1/1 was not looked at.
+    assert counts(old, newer, said) == {"closed": 4, "filled": 2, "unavailable": 3, "open": 2, "unknown": 1}
+
+
+def test_the_report_and_the_sentence_say_the_same() -> None:
+    old = bundle(entry((5, 9)))
+    assert reconcile(old, NewerFinding.of_bundle(bundle(entry()))).sentence() == (
+        "All 5 offsets of the older bundle have closed: 5 arrived."
+    )
+    said = ResendFindings(unavailable={PLACE: OffsetRanges([(5, 5)])})
+    settled = reconcile(old, NewerFinding.of_bundle(bundle(entry((5, 5), (50, 50)))), said)
+    assert settled.settled
+    assert settled.sentence() == (
+        "Nothing of the 5 offsets of the older bundle is left to wait for: 4 arrived, 1 reported unavailable upstream "
+        "for ever. 1 offset is missing now that it does not list."
+    )
+    waiting = reconcile(old, NewerFinding.of_bundle(bundle(entry((5, 6), window=(0, 8))))).as_json()
+    assert waiting["sentence"] == (
+        "Of 5 offsets of the older bundle 2 still open and 1 unknown, because they were not looked at (2 arrived)."
+    )
+    assert waiting["partitions"][0]["first_open"] == [[5, 6]]
+    assert waiting["partitions"][0]["first_unknown"] == [[9, 9]]
+    assert waiting["with"]["id"] is None
+    assert len(waiting["with"]["sha256"]) == 64
+    assert failed_comparison("It is gone.") == {"with": None, "problem": "It is gone."}
+
+
+def test_the_report_lists_the_partitions_that_matter_most_and_says_how_many_more_there_are() -> None:
+    places = [entry((1, 1), partition=number) for number in range(MOST_PARTITIONS + 5)]
+    newer = NewerFinding.of_bundle(bundle(*(entry(partition=number) for number in range(MOST_PARTITIONS + 4))))
+    shown = reconcile(bundle(*places), newer).as_json()
+    assert (len(shown["partitions"]), shown["partitions_omitted"]) == (MOST_PARTITIONS, 5)
+    assert shown["partitions"][0]["partition"] == MOST_PARTITIONS + 4
+
+
+offsets = st.sets(st.integers(0, 40) | st.integers(MAX_OFFSET - 40, MAX_OFFSET))
+
+
+@given(offsets, offsets, offsets, offsets, offsets, st.sampled_from(BundleKind))
+def test_every_offset_becomes_what_the_rules_say_one_by_one(  # noqa: PLR0917
+    listed: set[int], missing: set[int], looked: set[int], filled: set[int], gone: set[int], kind: BundleKind
+) -> None:
+    first_only = kind is BundleKind.FIRST
+    now = OffsetRanges.of_offsets(missing)
+    results = (PartitionGaps("t", 0, 0, MAX_OFFSET, OffsetRanges(now.head(1)) if first_only else now),)
+    newer = NewerFinding(kind, results, {PLACE: OffsetRanges.of_offsets(looked)})
+    said = ResendFindings({PLACE: OffsetRanges.of_offsets(filled)}, {PLACE: OffsetRanges.of_offsets(gone)})
+    expected = dict.fromkeys(("closed", "filled", "unavailable", "open", "unknown"), 0)
+    for offset in listed:
+        if offset in results[0].ranges:
+            expected["unavailable" if offset in gone else "open"] += 1
+        elif offset not in looked or (first_only and len(now) and offset > now[0].last):
+            expected["unavailable" if offset in gone else "unknown"] += 1
+        else:
+            expected["filled" if offset in filled else "closed"] += 1
+    found = reconcile(bundle(PartitionGaps("t", 0, 0, 0, OffsetRanges.of_offsets(listed))), newer, said)
+    assert {name: found.total(name) for name in expected} == expected
+    assert found.total("listed") == len(listed) == sum(expected.values())
+    assert found.total("new") == results[0].ranges.count - len(listed & {o for o in missing if o in results[0].ranges})
+
+
+def report(started: str, *partitions: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"gaplessReport": 1, "started": started, "ledger": {"sent": 1}, "partitions": list(partitions), **more}
+
+
+def ranges(partition: int = 0, **kinds: list[list[int]]) -> dict[str, Any]:
+    return {"topic": "t.x", "partition": partition, "upstreamTopic": "other", "sent": 7, "ranges": kinds}
+
+
+def written(folder: Path, name: str, content: Any) -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def test_reports_of_several_resends_count_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+    first = report(
+        "2026-11-20T10:00:00Z",
+        ranges(Expired=[[1, 5]], NonExistent=[[7, 7]], TooLarge=[[9, 9]], NotYetWritten=[[90, 99]], sent=[[50, 60]]),
+        ranges(1, filled=[[3, MAX_OFFSET]]),
+    )
+    second = report("2026-11-20T11:00:00Z", ranges(sent=[[2, 3]], filled=[[7, 7]], Expired=[[55, 56]]))
+    paths = [written(tmp_path, "b.json", second), written(tmp_path, "a.json", first)]
+    for given_paths in (paths, paths[::-1], [tmp_path]):
+        found = read_resend_reports(given_paths)
+        assert found.unavailable == {("t.x", 0): OffsetRanges([(1, 1), (4, 5), (9, 9), (55, 56)])}
+        assert found.filled == {("t.x", 0): OffsetRanges([(7, 7)]), ("t.x", 1): OffsetRanges([(3, MAX_OFFSET)])}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "not valid JSON or is cut off"),
+        ({"type": "all", "results": []}, "no gaplessReport"),
+        ({"gaplessReport": 2, "partitions": []}, "version 2"),
+        (report("x", ranges(Expired=[[2, 1]])), "no range"),
+        (report("x", ranges(Expired=[[5, 6], [1, 2]])), "comes after"),
+        (report("x", ranges(Expired=[[5]])), "not first and last"),
+        (report("x", ranges(Expired=[[1, MAX_OFFSET + 1]])), "an offset in it is none"),
+        (report("x", {"ranges": {}}), "no topic"),
+        (report("x", {**ranges(), "partition": True}), "no number"),
+    ],
+)
+def test_what_is_no_report_of_a_resend_is_refused_by_name(tmp_path: Path, content: Any, problem: str) -> None:
+    path = written(tmp_path, "r.json", content)
+    with pytest.raises(ConfigurationError, match=problem) as refused:
+        read_resend_reports([path])
+    assert str(path) in str(refused.value)
+
+
+def test_a_missing_report_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="No such file"):
+        read_resend_reports([tmp_path / "missing"])
+    with pytest.raises(ConfigurationError, match="holds no report"):
+        read_resend_reports([tmp_path])
+
+
+def test_the_bundle_is_named_as_it_names_itself(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    mark = write_bundle(path, BundleKind.ALL, [entry((1, 2))], created=datetime(2026, 11, 20, tzinfo=UTC), source={})
+    shown = reconcile(read_bundle(path), NewerFinding.of_bundle(bundle())).as_json()
+    assert shown["with"] == {"id": mark.id, "sha256": mark.sha256}
+
+
+def test_every_reason_of_the_sender_is_known_here() -> None:
+    assert {*resend_reports._UNAVAILABLE, str(Reason.NOT_YET_WRITTEN)} == {str(reason) for reason in Reason}
+    assert str(FILLED) == resend_reports._FILLED
+
+
+def test_what_the_sender_writes_is_what_is_read(tmp_path: Path) -> None:
+    kinds = {"sent": [[1, 4]], "filled": [[5, 5]], "NonExistent": [[6, 7]], "NotYetWritten": [[8, 9]]}
+    account = Account([PartitionAccount("t", 0, "up", 3, Totals(planned=9, sent=4, filled=1, unavailable=4), kinds)])
+    made = report_of_sender(
+        outcome=Outcome.INCOMPLETE,
+        exit_code=4,
+        reason=None,
+        message="",
+        selection=None,
+        bundle=None,
+        account=account,
+        started="2026-11-20T10:00:00Z",
+        seconds=1.0,
+    )
+    found = read_resend_reports([written(tmp_path, "r.json", made)])
+    assert found == ResendFindings({PLACE: OffsetRanges([(5, 5)])}, {PLACE: OffsetRanges([(6, 7)])})
