@@ -22,6 +22,7 @@ from gapless_api.files import write_whole
 from gapless_api.kafka_connection import KafkaConnection, connection_from
 from gapless_api.log import configure_logging
 from gapless_spark.bundle_place import BundlePlace
+from gapless_spark.comparison import compared, say_comparison
 from gapless_spark.kafka_source import Cut, failure_of_kafka, look, records
 from gapless_spark.outcome import Conclusion, exit_code_of, outcome_of
 from gapless_spark.result_log import write_result
@@ -73,11 +74,9 @@ def run(job: Job, settings: Resolved) -> int:
         try:
             with _stopped_by_signals():
                 _check_outputs(values, place)
-                connection = connection_from(values, client_id=f"gapless-{job.command}")
-                cut = look(connection, job.topics, timeout_seconds=values["connectTimeout"])
-                head["cluster_id"] = cut.cluster_id
-                head["read"] = [_read(topic) for topic in cut.topics]
-                conclusion = _find(job, connection, cut, values)
+                cut, conclusion = conclude(job, values, head)
+                # Before the new bundle is written, which may take the older one's place.
+                reconciliation = compared(conclusion, values)
                 mark = _write_bundle(job, conclusion, cut, values, created, place.file)
                 place.deliver()
         except GaplessError as error:
@@ -96,6 +95,7 @@ def run(job: Job, settings: Resolved) -> int:
             "missing": conclusion.missing,
             **conclusion.details,
             "partitions": conclusion.partitions,
+            **reconciliation,
             "bundle": {"file": place.name, "id": mark.id, "sha256": mark.sha256, "missing": mark.missing},
             "seconds": _since(started),
         }
@@ -103,11 +103,26 @@ def run(job: Job, settings: Resolved) -> int:
             write_result(report, place.file, most_bundle_bytes=values["resultBundleLimit"])
     _write_report(values["report"], report)
     needs_stdout = values["resendFileName"] is None or values["resultLines"]
-    show_results(conclusion, sys.stderr if needs_stdout else sys.stdout, with_sentence=unread is None)
+    stream = sys.stderr if needs_stdout else sys.stdout
+    show_results(conclusion, stream, with_sentence=unread is None)
+    say_comparison(reconciliation, stream)
     _log().info(job.command, outcome=conclusion.outcome, missing=conclusion.missing, seconds=_since(started))
     if unread is not None:
         raise unread
     return exit_code_of(None)
+
+
+def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cut, Conclusion]:
+    """Look at Kafka and do the job; `head` of the report is told what was read as soon as that is known.
+
+    Raises:
+        GaplessError: the job did not finish.
+    """
+    connection = connection_from(values, client_id=f"gapless-{job.command}")
+    cut = look(connection, job.topics, timeout_seconds=values["connectTimeout"])
+    head["cluster_id"] = cut.cluster_id
+    head["read"] = [_read(topic) for topic in cut.topics]
+    return cut, _find(job, connection, cut, values)
 
 
 def _find(job: Job, connection: KafkaConnection, cut: Cut, values: dict[str, Any]) -> Conclusion:

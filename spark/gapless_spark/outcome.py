@@ -17,9 +17,10 @@ from gapless_api.errors import (
 from gapless_api.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gapless_api.bundle_form import PartitionGaps
+    from gapless_api.offsets import OffsetRanges
     from gapless_spark.completeness import ReceivedPartition
     from gapless_spark.gap_windows import WindowFindings
 
@@ -53,6 +54,8 @@ class Conclusion:
     """The same for the report and the table, in the same order."""
     details: dict[str, Any] = field(default_factory=dict)
     """What the report says beyond what every report says."""
+    looked_at: Mapping[tuple[str, int], OffsetRanges] = field(default_factory=dict)
+    """What was looked at in a partition, where that is not everything within the window of its result."""
 
     @property
     def missing(self) -> int:
@@ -124,6 +127,7 @@ def conclude_audit(topics: Sequence[str], found: Sequence[ReceivedPartition], fo
             "duplicates": sum(partition.duplicates for partition in found),
             "unexpected": sum(partition.unexpected for partition in found),
         },
+        {(partition.topic, partition.partition): partition.expected for partition in found if partition.given},
     )
 
 

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 def run(settings: Resolved, *, command: str = "scan") -> int:
     """Scan as `settings` say and return the exit code. Raises GaplessError."""
+    return run_job(*job_of(settings, command=command))
+
+
+def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]:
+    """What to do for `settings`, and all settings of it."""
     # `create` lacks our own settings; the job wants all of them.
     defaults = {setting.name: setting.default for setting in SCAN.settings}
     settings = replace(settings, values={**defaults, **settings.values})
@@ -32,7 +37,7 @@ def run(settings: Resolved, *, command: str = "scan") -> int:
     def find(records: DataFrame | None, _cut: Cut) -> Conclusion:
         return conclude_scan(topic, read_windows(()) if records is None else find_windows(records))
 
-    return run_job(Job(command, (topic,), COLUMNS, find), settings)
+    return Job(command, (topic,), COLUMNS, find), settings
 
 
 if __name__ == "__main__":

@@ -66,6 +66,15 @@ def _words(text: str) -> tuple[str, ...]:
 
 _OWN_OUTPUT = (
     Setting("report", "File for a report in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
+    Setting(
+        "compareWith",
+        "An older bundle, as FILE or s3://BUCKET/KEY: the report then says which of its gaps have closed. When it "
+        "cannot be read, the report says that, and nothing else is spoiled.",
+        parse=_file_or_object,
+        metavar="FILE|URL",
+        own=True,
+        group="Output",
+    ),
     Setting("sourceName", "What the bundle shall say about where it comes from.", own=True, default="", group="Output"),
     Setting(
         "signingKey",
