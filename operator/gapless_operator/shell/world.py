@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gapless_api.errors import ConfigurationError
 from gapless_api.v1alpha1 import Diode, GapScan, Resend
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
-from gapless_operator.gapscan.reconcile import GapScanObserved
+from gapless_operator.gapscan.situation import GapScanObserved
 from gapless_operator.observed import (
     DIODE_LABEL,
     DiodeObserved,

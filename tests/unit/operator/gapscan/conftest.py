@@ -18,7 +18,8 @@ from gapless_api.offsets import OffsetRange, OffsetRanges
 from gapless_api.result_lines import result_lines
 from gapless_api.v1alpha1.gapscan import GapScan
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
-from gapless_operator.gapscan.reconcile import GapScanObserved, reconcile_gapscan
+from gapless_operator.gapscan.reconcile import reconcile_gapscan
+from gapless_operator.gapscan.situation import GapScanObserved
 from gapless_operator.observed import ObservedChild, ObservedJob, ObservedPod
 from gapless_operator.pod_output import read_output
 from gapless_operator.settings import Program

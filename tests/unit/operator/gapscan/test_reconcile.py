@@ -13,7 +13,9 @@ import yaml
 
 from gapless_api.bundle import read_bundle_text
 from gapless_api.result_lines import result_lines
+from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resend import Resend
+from gapless_operator.shell.refusal import refused
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
@@ -425,6 +427,99 @@ def test_without_the_spark_operator_its_engine_stalls_until_it_comes(cluster: Ma
     night.step()
     assert night.names("SparkApplication") == ["night-g1-1"]
     assert night.condition("Stalled") == ("False", "NotStalled")
+    assert night.condition("Ready") == ("Unknown", "NeverScanned")
+    night.settle()
+    assert night.condition("Ready") == ("Unknown", "NeverScanned")
+
+
+NO_SCAN_YET, FOUND = ("Unknown", "NeverScanned"), ("True", "GapsFound")
+AWAY = ("False", "SourceUnreachable")
+
+
+@pytest.mark.parametrize(
+    ("before", "obstacle", "ready"),
+    [
+        ("nothing", "EngineUnavailable", NO_SCAN_YET),
+        ("answer", "EngineUnavailable", FOUND),
+        ("failure", "EngineUnavailable", AWAY),
+        ("nothing", "WriteRefused", NO_SCAN_YET),
+        ("answer", "WriteRefused", FOUND),
+        ("failure", "WriteRefused", AWAY),
+        ("answer", "BadConfiguration", FOUND),
+        ("failure", "BadConfiguration", AWAY),
+    ],
+)
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_kept_a_scan_from_beginning_is_over_when_it_begins(
+    cluster: Make, gaps: Gaps, before: str, obstacle: str, ready: tuple[str, str], *, crash: bool
+) -> None:
+    night = cluster(schedule=MINUTELY)
+    if before != "nothing":
+        night.later(minutes=1)
+        night.step()
+        if before == "answer":
+            night.answer(gaps)
+        else:
+            night.run()
+            night.end("gapless: Kafka cannot be reached; check it.", exit_code=3)
+        night.settle()
+    obstruct(night, obstacle)
+    assert night.condition("Ready") == ("False", obstacle)
+    night.later(minutes=1)
+    night.step(writes=2 if crash else None)
+    night.settle()
+    assert len(night.begun) == (1 if before == "nothing" else 2)
+    for _ in range(2):
+        assert night.condition("Ready") == ready
+        assert night.condition("Reconciling") == ("True", "Scanning")
+        assert night.condition("Stalled") == ("False", "NotStalled")
+        night.run()
+        night.settle()
+
+
+@pytest.mark.parametrize(
+    ("before", "obstacle", "ready"),
+    [
+        ("nothing", "WriteRefused", NO_SCAN_YET),
+        ("answer", "WriteRefused", FOUND),
+        ("answer", "BadConfiguration", FOUND),
+        ("none missing", "WriteRefused", ("True", "NothingMissing")),
+    ],
+)
+def test_what_was_in_the_way_while_a_scan_ran_is_over_when_it_goes_on(
+    cluster: Make, gaps: Gaps, before: str, obstacle: str, ready: tuple[str, str]
+) -> None:
+    night = cluster(schedule=MINUTELY)
+    night.later(minutes=1)
+    night.step()
+    if before != "nothing":
+        night.answer(gaps if before == "answer" else {("transfer", 0): []})
+        night.later(minutes=1)
+        night.step()
+    night.run()
+    night.settle()
+    obstruct(night, obstacle)
+    night.settle()
+    assert night.condition("Ready") == ready
+    assert night.condition("Stalled") == ("False", "NotStalled")
+
+
+def obstruct(night: Any, reason: str) -> None:
+    """Have the shell, or a schedule without an engine, say why nothing goes on."""
+    if reason == "EngineUnavailable":
+        night.change(engine={"type": "SparkApplication"})
+        night.later(minutes=1)
+        night.settle()
+        night.change(engine={"type": "Job"})
+        return
+    if reason == "BadConfiguration":
+        night.change(limit="First")
+    status, _ = refused(
+        night.body, Reason(reason), "It cannot be.", now=night.now, final=reason == Reason.BAD_CONFIGURATION
+    )
+    night.body["status"] = status
+    if reason == "BadConfiguration":
+        night.change(limit="All")
 
 
 # ------------------------------------------------------------------------------------------------------- history

@@ -1,0 +1,53 @@
+"""Owns the list of engines: which one a scan gets, and what all of them together say about attempts.
+
+Must not know how any of them works, nor what is scanned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gapless_operator.engines.job import JobEngine, job_attempts
+from gapless_operator.engines.sparkapplication import SparkApplicationEngine, application_attempts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from gapless_operator.engines.engine import Attempt, SparkEngine
+    from gapless_operator.engines.sparkapplication import ObservedSparkApplication
+    from gapless_operator.observed import ObservedJob, ObservedPod
+    from gapless_operator.plan import Ref
+
+_ENGINES: dict[str, SparkEngine] = {"Job": JobEngine(), "SparkApplication": SparkApplicationEngine()}
+
+
+def engine_for(wanted: str, *, spark_operator: bool) -> SparkEngine | None:
+    """The engine that a spec asks for; ``None`` where the cluster does not have it.
+
+    Args:
+        wanted: ``Auto``, ``Job`` or ``SparkApplication``.
+        spark_operator: whether the cluster knows SparkApplications.
+    """
+    if wanted == "Auto":
+        wanted = "SparkApplication" if spark_operator else "Job"
+    if wanted == "SparkApplication" and not spark_operator:
+        return None
+    return _ENGINES[wanted]
+
+
+def ref_of(attempt: Attempt) -> Ref:
+    """What to delete to be rid of an attempt, whichever engine made it."""
+    return _ENGINES[attempt.engine].ref(attempt)
+
+
+def attempts_of(
+    jobs: Iterable[ObservedJob],
+    applications: Iterable[ObservedSparkApplication],
+    pods: Iterable[ObservedPod],
+    now: datetime,
+) -> tuple[Attempt, ...]:
+    """All attempts of a GapScan, of every engine, oldest first."""
+    everything = tuple(pods)
+    found = [*job_attempts(jobs, everything, now), *application_attempts(applications, everything, now)]
+    return tuple(sorted(found, key=lambda attempt: (attempt.meta.created, attempt.name)))

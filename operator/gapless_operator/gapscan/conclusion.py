@@ -1,0 +1,81 @@
+"""Owns what is recorded when an attempt of a GapScan has ended: what it found, how it ended, the bundle, the event.
+
+Must not know when an attempt has ended, nor what comes next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.v1alpha1.gapscan import Change
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.gapscan.answer import answer
+from gapless_operator.gapscan.due import acted_upon
+from gapless_operator.gapscan.result import ResultError, findings_of
+from gapless_operator.gapscan.standing import judged
+from gapless_operator.gapscan.verdict import ANSWERED, Ending
+from gapless_operator.plan import Event, EventType
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.gapscan import GapScanStatus, LastAttempt
+    from gapless_operator.engines.engine import Attempt
+    from gapless_operator.gapscan.result import Findings
+    from gapless_operator.gapscan.situation import Situation
+    from gapless_operator.plan import Manifest, Plan
+
+
+def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: Attempt | None = None) -> Plan:
+    """Record how an attempt ended; what it leaves behind is tidied up in the next step.
+
+    Args:
+        situation: what is known.
+        last: the attempt as the status has it.
+        ending: how it ended.
+        attempt: as its engine describes it; ``None`` when it is gone.
+    """
+    updates: dict[str, Any] = {}
+    apply: tuple[Manifest, ...] = ()
+    if ending.result is not None:
+        try:
+            found = findings_of(situation.scan, last.name, ending.result)
+        except ResultError as error:
+            ending = Ending(error.reason, str(error))
+        else:
+            apply = () if found.bundle_map is None else (found.bundle_map,)
+            at = (attempt.finished if attempt is not None else None) or situation.now
+            updates = _of_findings(found, situation.scan.status, at)
+    finished = (attempt.finished if attempt is not None and attempt.ended else None) or situation.now
+    ended = last.model_copy(update={"finished": finished, "outcome": str(ending.reason), "message": ending.message})
+    updates["last_attempt"] = ended
+    if attempt is not None:
+        updates["last_schedule_time"] = acted_upon(situation, attempt)
+    kind = EventType.NORMAL if ending.reason in ANSWERED - {Reason.UNREADABLE_RECORDS} else EventType.WARNING
+    return answer(
+        situation,
+        updates,
+        judged(situation, ended),
+        apply=apply,
+        events=(Event(kind, ending.reason, ending.message),),
+        soon=True,
+    )
+
+
+def _of_findings(found: Findings, before: GapScanStatus, at: datetime) -> dict[str, Any]:
+    """The fields of the status that say what was found."""
+    change = None
+    if before.missing_events is not None:
+        change = Change(
+            events=found.missing_events - before.missing_events,
+            ranges=found.missing_ranges - (before.missing_ranges or 0),
+        )
+    return {
+        "last_scan_time": at,
+        "missing_events": found.missing_events,
+        "missing_ranges": found.missing_ranges,
+        "partitions": found.partitions,
+        "change": change,
+        "bundle": found.bundle,
+        "resend_manifest": found.resend,
+    }
