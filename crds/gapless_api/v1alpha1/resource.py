@@ -78,14 +78,17 @@ class Resource(ApiModel):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     def owner_reference(self) -> dict[str, Any]:
-        """What makes another object of the same namespace go away with this one."""
+        """What makes another object of the same namespace go away with this one.
+
+        It does not block the deletion of this one: clusters that enforce rights on owner references would ask for the
+        right to update our finalizers, and nothing here needs it.
+        """
         return {
             "apiVersion": API_VERSION,
             "kind": self.KIND,
             "name": self.metadata.name,
             "uid": self.metadata.uid,
             "controller": True,
-            "blockOwnerDeletion": True,
         }
 
 
