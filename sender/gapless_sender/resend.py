@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import (
+    BundleError,
     ConfigurationError,
     GaplessError,
     LocalStorageError,
@@ -150,14 +151,21 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, dict[st
     """What is to be resent, and the bundle as the report names it."""
     file: Path | None = values["resendFileName"]
     if file is None:
-        if values["verifyKey"] is not None:
-            raise ConfigurationError("verifyKey is given without a bundle; delete it, or give the bundle it is for.")
+        for name in ("verifyKey", "bundleSha256"):
+            if values[name] is not None:
+                raise ConfigurationError(f"{name} is given without a bundle; delete it, or give the bundle it is for.")
         return select(values, None, shard=shard), None
     from gapless_api.bundle import read_bundle  # noqa: PLC0415 -- slow to load
     from gapless_api.bundle_form import canonical_sha256  # noqa: PLC0415
 
     bundle = read_bundle(file, verification_key=values["verifyKey"])
     digest = bundle.mark.sha256 if bundle.mark is not None else canonical_sha256(bundle.kind, bundle.results)
+    wanted = values["bundleSha256"]
+    if wanted is not None and digest != wanted:
+        raise BundleError(
+            f"The bundle {file} is another one: its digest is {digest} and {wanted} is wanted (bundleSha256); give the "
+            f"bundle that is meant, or the digest of this one."
+        )
     selection = select(values, bundle, bundle_digest=digest, shard=shard)
     named = {
         "file": str(file),

@@ -343,7 +343,7 @@ class ResendStatus(StatusModel):
     bundle_id: Annotated[str, Field(max_length=128)] | None = None
     """Id of the bundle, when it has one."""
     bundle_sha256: Sha256 | None = None
-    """Digest of the bundle that was read."""
+    """Digest of the bundle that was looked into; another one that is put in its place is not sent."""
     started_at: Moment | None = None
     """When it got its turn first."""
     finished_at: Moment | None = None

@@ -64,6 +64,8 @@ def properties(resend: Resend, diode: DiodeSpec, *, plan: bool) -> str:
         values["bitsPerSecond"] = budget.bits_per_second or None
     else:
         values["shardCount"] = spec.parallelism
+        # Somebody may have put another bundle there since it was looked into; then nothing is sent.
+        values["bundleSha256"] = resend.status.bundle_sha256
         if spec.eps:
             values["eps"] = spec.eps
             values["paceFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.pace"

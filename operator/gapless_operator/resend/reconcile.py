@@ -161,7 +161,10 @@ def _judged(resend: Resend, status: ResendStatus, observed: ResendObserved, now:
         if source is not None and sha256 is not None:
             check_digest(sha256, source.sha256, name=called(source))
         looked["identity"] = resend_identity(resend.spec, window=diode.spec.partition_window, bundle_sha256=sha256)
-    situation = Situation(resend, status.model_copy(update=looked), diode, observed, now, program)
+    status = status.model_copy(update=looked)
+    # What runs is made of the status as it will be written, so that the next look finds it as it must be.
+    resend = resend.model_copy(update={"status": status})
+    situation = Situation(resend, status, diode, observed, now, program)
     step = _carried_on(situation, is_known=is_known)
     return Step(
         said=step.said,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gapless_api.ids import MAX_PARTITION
 from gapless_api.settings import Setting, boolean, choice, integer
-from gapless_sender.settings.values import manual_offset, moment, partition, reasons, translations
+from gapless_sender.settings.values import manual_offset, moment, partition, reasons, sha256, translations
 
 _GROUP = "What to resend"
 
@@ -133,6 +133,14 @@ SELECTION: tuple[Setting, ...] = (
         "Ed25519 public key (PEM); a bundle without a valid signature of it is refused.",
         parse=Path,
         metavar="FILE",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "bundleSha256",
+        "Digest that the bundle must have, as gapless bundle show says it; another bundle is refused.",
+        parse=sha256,
+        metavar="DIGEST",
         own=True,
         group=_GROUP,
     ),

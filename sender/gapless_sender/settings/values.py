@@ -151,3 +151,10 @@ def address(text: str) -> str:
         return str(ipaddress.ip_address(text))
     except ValueError:
         raise ValueError("an IP address of this machine") from None
+
+
+def sha256(text: str) -> str:
+    """A digest (SHA-256) as 64 hexadecimal digits, in lower case."""
+    if re.fullmatch(r"[0-9A-Fa-f]{64}", text) is None:
+        raise ValueError("a digest of 64 hexadecimal digits")
+    return text.lower()
