@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 REJECTED_AFTER = timedelta(seconds=30)
 """A Job without any pod is not that slow: the API server refuses its pods."""
-STUCK_AFTER = timedelta(seconds=60)
-"""A pod that has a node and no start by then waits for a volume; only an event of the pod says which."""
+SLOW_AFTER = timedelta(minutes=5)
+"""A pod that has a node and no start by then is worth a word. Its status says ContainerCreating while a large image is
+loaded, and also for ever when a volume is missing; only an event of the pod tells which."""
 _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
 
 
@@ -27,13 +28,16 @@ class Trouble(NamedTuple):
     message: str
 
 
-def trouble_of(job: ObservedJob, pods: Iterable[ObservedPod], now: datetime) -> Trouble | None:
+def trouble_of(
+    job: ObservedJob, pods: Iterable[ObservedPod], now: datetime, *, slow_after: timedelta = SLOW_AFTER
+) -> Trouble | None:
     """Find why the first pod of a running Job that does not start does not; ``None`` while all is well.
 
     Args:
         job: that has not ended.
         pods: of the Job.
         now: the time; being slow is trouble only after a while.
+        slow_after: after how long, where nothing else is known.
     """
     found = sorted(pods, key=lambda pod: (pod.index, pod.meta.name))
     if not found and not job.active and now - job.meta.created >= REJECTED_AFTER:
@@ -43,12 +47,12 @@ def trouble_of(job: ObservedJob, pods: Iterable[ObservedPod], now: datetime) -> 
             f"why (pod security, a quota or an admission policy).",
         )
     for pod in found:
-        if pod.phase == "Pending" and not pod.meta.deleting and (trouble := pod_trouble(pod, now)) is not None:
+        if pod.phase == "Pending" and not pod.meta.deleting and (trouble := pod_trouble(pod, now, slow_after)):
             return trouble
     return None
 
 
-def pod_trouble(pod: ObservedPod, now: datetime) -> Trouble | None:
+def pod_trouble(pod: ObservedPod, now: datetime, slow_after: timedelta = SLOW_AFTER) -> Trouble | None:
     """Find why a pending pod does not start; ``None`` while it is only slow."""
     name, why = pod.meta.name, pod.waiting_reason
     said = f": {pod.waiting_message}" if pod.waiting_message else ""
@@ -58,10 +62,11 @@ def pod_trouble(pod: ObservedPod, now: datetime) -> Trouble | None:
         return Trouble(Reason.POD_UNSCHEDULABLE, f"No node takes pod {name}{said}")
     if why:
         return Trouble(Reason.MOUNT_FAILED, f"Pod {name} cannot start ({why}{said}).")
-    if pod.node and not pod.has_begun and now - pod.meta.created >= STUCK_AFTER:
+    if pod.node and not pod.has_begun and now - pod.meta.created >= slow_after:
         return Trouble(
-            Reason.MOUNT_FAILED,
-            f"Pod {name} has not started for over a minute; a Secret, ConfigMap or volume that it mounts may be "
-            f"missing: kubectl describe pod {name} says which.",
+            Reason.POD_SLOW,
+            f"Pod {name} has not started for over {slow_after.total_seconds():.0f} seconds: its image is still being "
+            f"loaded, or a Secret, ConfigMap or volume that it mounts is missing; kubectl describe pod {name} says "
+            f"which.",
         )
     return None

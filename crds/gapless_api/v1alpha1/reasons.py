@@ -24,6 +24,7 @@ class Reason(StrEnum):
     POD_UNSCHEDULABLE = "PodUnschedulable"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     MOUNT_FAILED = "MountFailed"
+    POD_SLOW = "PodSlow"
     SOURCE_UNREACHABLE = "SourceUnreachable"
     SOURCE_STALLED = "SourceStalled"
     STORE_UNREACHABLE = "StoreUnreachable"
@@ -114,6 +115,11 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.MOUNT_FAILED: Meaning(
         _ALL, "A Secret, ConfigMap or volume that the spec names is not there.", "Create it; work goes on by itself."
+    ),
+    Reason.POD_SLOW: Meaning(
+        _ALL,
+        "A pod has not started for minutes: its image is still being loaded, or what it mounts is missing.",
+        f"{_PODS}; work goes on by itself.",
     ),
     Reason.SOURCE_UNREACHABLE: Meaning(
         (GAP_SCAN, RESEND),

@@ -30,7 +30,11 @@ LOOK_EVERY = timedelta(minutes=5)
 """How often a good link is looked at."""
 LOOK_AGAIN = timedelta(seconds=30)
 """How soon a bad one is."""
-_TROUBLED = frozenset({Reason.POD_REJECTED, Reason.POD_UNSCHEDULABLE, Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
+_SLOW_AFTER = timedelta(minutes=1)
+"""When a preflight's pod is slow; it must be said before the Job's deadline ends it, and the pod begun anew."""
+_TROUBLED = frozenset(
+    {Reason.POD_REJECTED, Reason.POD_UNSCHEDULABLE, Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED, Reason.POD_SLOW}
+)
 _WARNINGS = frozenset(Reason) - {Reason.LINK_READY, Reason.PREFLIGHT_PENDING}
 
 
@@ -139,7 +143,7 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
             seen = [look for pod in observed.pods if (look := found_by(pod, diode, finished)) is not None]
             found = seen[-1] if seen else found
             news = judged(seen[-1], diode.spec) if seen else _unseen(diode, job)
-    elif (trouble := trouble_of(job, observed.pods, now)) is not None:
+    elif (trouble := trouble_of(job, observed.pods, now, slow_after=_SLOW_AFTER)) is not None:
         news = Said(None, *trouble)
     link = news or _known(diode, found)
     since = job.finished if job.ended else None

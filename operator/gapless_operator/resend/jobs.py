@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 START_DEADLINE = timedelta(minutes=5)
 """After how long pods that could not start are given up for now, so that the next Resend has its turn."""
+SLOW_START_DEADLINE = timedelta(minutes=30)
+"""The same for pods of which nobody says that they cannot: to delete one that loads its image may begin that anew."""
 LOG_PATIENCE = timedelta(seconds=30)
 """How long to wait for the last lines of a pod's log after its Job has ended."""
 _SOON = timedelta(seconds=2)
@@ -201,7 +203,8 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
     update = {**_of_job(job), "retry_at": None}
     trouble = trouble_of(job, pods, now)
     if trouble is not None:
-        if now - job.meta.created >= START_DEADLINE and not any(pod.has_begun for pod in pods):
+        patience = SLOW_START_DEADLINE if trouble.reason is Reason.POD_SLOW else START_DEADLINE
+        if now - job.meta.created >= patience and not any(pod.has_begun for pod in pods):
             at = now + pause_before(job.meta.attempt + 1)
             return Step(
                 said=standing.working(trouble.reason, _and_again(trouble.message, at)),

@@ -26,6 +26,7 @@ RUNNING = frozenset(
         Reason.POD_UNSCHEDULABLE,
         Reason.IMAGE_PULL_FAILED,
         Reason.MOUNT_FAILED,
+        Reason.POD_SLOW,
         Reason.STOPPED,
     }
 )

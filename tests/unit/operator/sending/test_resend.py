@@ -301,6 +301,34 @@ def test_has_a_bundle_that_only_pods_can_read_looked_into_before_it_is_sent(read
     assert (status.job, status.bundle_sha256, status.bundle_id) == ("repeat-send-2", SHA256, "b-1")
 
 
+@pytest.mark.parametrize("kind", ["volume", "ConfigMap"])
+def test_holds_on_to_the_bundle_that_was_looked_into(ready: World, kind: str) -> None:
+    where: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}}
+    if kind == "ConfigMap":
+        where = {"configMap": {"name": "gaps", "key": "bundle.json"}}
+        ready.bodies["ConfigMap", "gaps"] = {
+            "kind": "ConfigMap",
+            "metadata": {"name": "gaps", "namespace": "gapless-sender", "uid": "theirs"},
+            "data": {"bundle.json": BUNDLE},
+        }
+    job = begin(ready, without=("offsets",), bundle=where)
+    if kind == "volume":
+        ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": "b-1"}})
+        ready.settle()
+    status = ready.a_resend().status
+    assert status.job.startswith("repeat-send-")
+    assert _property(ready, status.job, "bundleSha256") == f"bundleSha256={status.bundle_sha256}"
+    ready.start_pods()
+    found = f"The bundle is another one: its digest is {'f' * 64} and {status.bundle_sha256} is wanted."
+    problem = {"event": "report", "reason": "BadBundle", "message": found}
+    ready.end(f"{status.job}-0-0", 2, problem)
+    ready.settle()
+    assert standing(ready) == ("BadBundle", "False", "False", "True", "False")
+    assert ready.said(Type.STALLED).message == found
+    assert ready.a_resend().status.bundle_sha256 == status.bundle_sha256
+    assert len([name for name in ready.jobs_made if "send" in name]) == 1
+
+
 def test_refuses_a_bundle_in_a_volume_that_is_not_the_one_meant(ready: World) -> None:
     where = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}, "sha256": "0" * 64}
     job = begin(ready, without=("offsets",), bundle=where)
@@ -524,7 +552,6 @@ def test_tries_again_what_nobody_can_explain(ready: World, backoff_limit: int) -
     [
         ("ImagePullBackOff", "ImagePullFailed"),
         ("CreateContainerConfigError", "MountFailed"),
-        ("ContainerCreating", "MountFailed"),
     ],
 )
 def test_says_why_pods_do_not_start_and_lets_the_next_one_go_after_a_while(ready: World, why: str, reason: str) -> None:
@@ -542,6 +569,48 @@ def test_says_why_pods_do_not_start_and_lets_the_next_one_go_after_a_while(ready
     ready.later(seconds=10)
     ready.settle()
     assert ready.a_resend().status.attempt == 2
+
+
+def test_a_large_image_may_take_its_time_and_is_then_said_and_waited_for(ready: World) -> None:
+    job = begin(ready)
+    ready.wait_for(f"{job}-0-0", "ContainerCreating")
+    ready.later(minutes=5, seconds=-1)
+    ready.settle()
+    assert standing(ready)[0] == "Starting"
+    for _ in range(24):
+        ready.later(minutes=1)
+        ready.settle()
+        assert standing(ready) == ("PodSlow", "False", "True", "False", "Unknown")
+        assert len(ready.a_diode().status.active) == 1, "it keeps its turn"
+    message = ready.said(Type.READY).message
+    assert f"{job}-0-0" in message
+    assert "image" in message
+    assert "Secret, ConfigMap or volume" in message
+    assert ready.jobs_made.count(job) == 1
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    assert standing(ready)[0] == "Sending"
+    ready.end(f"{job}-0-0", 0, ready.report(1000))
+    ready.settle()
+    assert standing(ready)[0] == "Sent"
+
+
+def test_a_pod_that_does_not_start_for_half_an_hour_lets_others_have_the_link_and_comes_back(ready: World) -> None:
+    job = begin(ready, backoffLimit=0)
+    for attempt in range(1, 12):
+        ready.wait_for(f"repeat-send-{attempt}-0-0", "ContainerCreating")
+        ready.later(minutes=30)
+        ready.settle()
+        assert standing(ready) == ("PodSlow", "False", "True", "False", "Unknown")
+        assert ready.a_diode().status.active == ()
+        assert job not in ready.names("Job")
+        ready.later(minutes=5)
+        ready.settle()
+        assert ready.a_resend().status.attempt == attempt + 1
+        ready.start_pods()
+    ready.end("repeat-send-12-0-0", 0, ready.report(1000))
+    ready.settle()
+    assert standing(ready)[0] == "Sent"
 
 
 def test_says_that_no_pod_is_let_in(ready: World) -> None:
