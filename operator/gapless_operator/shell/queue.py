@@ -25,15 +25,25 @@ class _Turn:
     """What is known about one key."""
 
     woken: asyncio.Event = field(default_factory=asyncio.Event)
+    urgent: asyncio.Event = field(default_factory=asyncio.Event)
+    """Woken by something that makes waiting after a failure pointless."""
     failures: int = 0
     task: asyncio.Task[None] | None = None
+
+
+def pause_after(failures: int) -> float:
+    """How many seconds to wait after another failure, when there were `failures` in a row before it."""
+    delay = min(_FIRST_DELAY_SECONDS * 2 ** min(failures, 16), _LAST_DELAY_SECONDS)
+    return delay * random.uniform(0.8, 1.2)  # noqa: S311 -- spreads retries
 
 
 class WorkQueue(Generic[KeyT]):
     """Runs ``work(key)`` for keys that were woken, at most `workers` at the same time, each key once at a time.
 
     ``work`` returns after how many seconds the key wants to be woken again (``None``: only by others). It raises when
-    it failed, and is called again after a delay that doubles from half a second to a minute.
+    it failed, and is called again after a delay that doubles from half a second to a minute. Until then only an urgent
+    wake has it called: whatever else happens around a resource that fails again and again, such as each look at all of
+    them, must not make it fail oftener.
     """
 
     def __init__(
@@ -55,12 +65,20 @@ class WorkQueue(Generic[KeyT]):
         """How many keys wait for a worker."""
         return self._waiting
 
-    def wake(self, key: KeyT) -> None:
-        """Have `key` run soon. Only from the event loop's thread."""
+    def wake(self, key: KeyT, *, urgent: bool = False) -> None:
+        """Have `key` run soon. Only from the event loop's thread.
+
+        Args:
+            key: what to run.
+            urgent: whether to run it although its pause after a failure is not over, because what failed has changed.
+        """
         if self._closed:
             return
         turn = self._turns.setdefault(key, _Turn())
         turn.woken.set()
+        if urgent:
+            turn.failures = 0
+            turn.urgent.set()
         if turn.task is None:
             turn.task = asyncio.get_running_loop().create_task(self._run(key, turn))
 
@@ -69,6 +87,7 @@ class WorkQueue(Generic[KeyT]):
         turn = self._turns.pop(key, None)
         if turn is not None:
             turn.woken.set()
+            turn.urgent.set()
 
     async def close(self) -> None:
         """Start nothing more, and wait until what runs has ended."""
@@ -83,10 +102,11 @@ class WorkQueue(Generic[KeyT]):
         again_after: float | None = None
         while self._turns.get(key) is turn:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(turn.woken.wait(), again_after)
+                await asyncio.wait_for((turn.urgent if turn.failures else turn.woken).wait(), again_after)
             if self._turns.get(key) is not turn:
                 return
             turn.woken.clear()
+            turn.urgent.clear()
             self._waiting += 1
             try:
                 await self._free.acquire()
@@ -97,9 +117,8 @@ class WorkQueue(Generic[KeyT]):
                 again_after = await asyncio.shield(asyncio.ensure_future(self._work(key)))
                 turn.failures = 0
             except Exception as error:  # noqa: BLE001 -- whatever it is, the resource is tried again
-                delay = min(_FIRST_DELAY_SECONDS * 2**turn.failures, _LAST_DELAY_SECONDS)
-                turn.failures = min(turn.failures + 1, 16)
-                again_after = delay * random.uniform(0.8, 1.2)  # noqa: S311 -- spreads retries
+                again_after = pause_after(turn.failures)
+                turn.failures += 1
                 self._failed(key, error, again_after)
             finally:
                 self._free.release()

@@ -67,6 +67,8 @@ class Service:
         """Kinds that the cluster has and that we may see, with their namespace (``None``: all)."""
         self._watched: set[tuple[Kind, str | None]] = set()
         self._seen_diodes: dict[str, object] = {}
+        self._seen_specs: dict[Key, tuple[str, int]] = {}
+        """Uid and generation of each resource when it was woken last."""
         self._ready = False
         self._watches: list[Watches] = []
         self._has_canary = True
@@ -199,7 +201,7 @@ class Service:
         """Wake everybody to whom the change of an object may matter."""
         namespace, labels = body["metadata"].get("namespace", ""), body["metadata"].get("labels") or {}
         if body["kind"] in _OWNER_KINDS:
-            self._queue.wake(key_of(body))
+            self._queue.wake(key_of(body), urgent=self._has_another_spec(body))
             if body["kind"] == RESEND.name:
                 diode = ((body.get("spec") or {}).get("diodeRef") or {}).get("name")
                 self._wake(DIODE, namespace, diode)
@@ -217,6 +219,13 @@ class Service:
             else:
                 self._wake(owner, namespace, labels.get(NAME_LABEL))
         self._wake(DIODE, namespace, labels.get(DIODE_LABEL))
+
+    def _has_another_spec(self, body: Body) -> bool:
+        """Whether somebody has changed what a resource asks for; its status, which we write ourselves, is no news."""
+        spec = (body["metadata"]["uid"], body["metadata"].get("generation", 0))
+        known = self._seen_specs.get(key_of(body))
+        self._seen_specs[key_of(body)] = spec
+        return spec != known
 
     def _matters_to_resends(self, diode: Body) -> bool:
         """Whether a Diode has changed in what Resends look at; with hundreds in its queue most changes are no news."""
@@ -239,6 +248,7 @@ class Service:
     async def _work(self, key: Key) -> float | None:
         if self._cache.get(_OWNER_KINDS[key.kind], key.namespace, key.name) is None:
             self._queue.forget(key)
+            self._seen_specs.pop(key, None)
             return None
         return await asyncio.to_thread(self._controller.reconcile, key)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gapless_operator.shell.queue import WorkQueue
+from gapless_operator.shell.queue import WorkQueue, pause_after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,6 +38,13 @@ class Bench:
 
     def failed(self, _key: str, _error: Exception, again_after: float) -> None:
         self.failures.append(again_after)
+
+
+async def until(done: Callable[[], bool]) -> None:
+    """Wait, with a limit that only a hanging queue meets."""
+    async with asyncio.timeout(60):
+        while not done():  # noqa: ASYNC110 -- the queue tells nobody
+            await asyncio.sleep(0.002)
 
 
 def run(bench: Bench, scene: Callable[[WorkQueue[str]], Awaitable[None]], *, workers: int = 3) -> None:
@@ -103,14 +111,83 @@ def test_a_failure_is_told_and_tried_again_after_growing_pauses() -> None:
     async def scene(queue: WorkQueue[str]) -> None:
         queue.wake("a")
         await asyncio.sleep(0.1)
-        for _ in range(5):
-            queue.wake("a")
-            await asyncio.sleep(0.02)
+        await until(lambda: len(bench.failures) >= 4)
 
     run(bench, scene)
-    assert len(bench.failures) == 6
     assert all(later > sooner * 1.2 for sooner, later in zip(bench.failures, bench.failures[1:], strict=False))
     assert bench.failures[0] < 1
+
+
+def test_what_fails_is_not_tried_sooner_because_something_happens_around_it() -> None:
+    bench = Bench()
+
+    def answer(_key: str) -> float | None:
+        if not bench.failures:
+            raise OSError("no")
+        return None
+
+    bench.answer = answer
+    began = time.monotonic()
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        queue.wake("a")
+        while bench.done["a"] < 2:
+            queue.wake("a")
+            await asyncio.sleep(0.005)
+
+    run(bench, scene)
+    assert time.monotonic() - began >= bench.failures[0] >= 0.4
+
+
+def test_what_has_changed_is_tried_at_once_and_its_pauses_begin_anew() -> None:
+    bench = Bench()
+
+    def answer(_key: str) -> float | None:
+        raise OSError("no")
+
+    bench.answer = answer
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        queue.wake("a")
+        await until(lambda: len(bench.failures) >= 3)
+        for number in range(4, 24):
+            queue.wake("a", urgent=True)
+            await until(lambda number=number: len(bench.failures) >= number)
+
+    run(bench, scene)
+    assert bench.failures[2] > 1.5
+    assert max(bench.failures[3:]) < 1
+
+
+def test_a_change_while_it_fails_is_not_overlooked() -> None:
+    bench = Bench(seconds=0.05)
+
+    def answer(_key: str) -> float | None:
+        if len(bench.failures) < 4:
+            raise OSError("no")
+        return None
+
+    bench.answer = answer
+    during: list[int] = []
+
+    async def scene(queue: WorkQueue[str]) -> None:
+        queue.wake("a")
+        await until(lambda: len(bench.failures) == 3)
+        await until(lambda: bool(bench.at_once["a"]))
+        queue.wake("a", urgent=True)
+        await until(lambda: len(bench.failures) == 4)
+        during.append(bench.done["a"])
+        queue.wake("b")
+        await until(lambda: bench.done["b"] == 1)
+        during.append(bench.done["a"])
+
+    run(bench, scene)
+    assert during == [4, 5], "its next run begins before one that is asked for after its failure has ended"
+
+
+def test_a_pause_after_failures_is_a_minute_at_most() -> None:
+    assert max(pause_after(failures) for failures in range(40)) <= 72
+    assert min(pause_after(40) for _ in range(100)) >= 48
 
 
 def test_what_is_forgotten_runs_no_more_and_may_come_back() -> None:
