@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def recorded(ledger: Iterable[LedgerEntry], resends: Iterable[Resend], *, diode_name: str) -> tuple[LedgerEntry, ...]:
     """The ledger with every Resend in it that was carried through over the Diode, in the order of their ends.
 
-    It is bounded. First go the oldest entries whose Resend is gone, then the oldest of all: a Resend that still exists
-    knows by itself that it is over, but one that is deleted and created again knows nothing.
+    It is bounded. First go the oldest entries whose Resend is gone, then the oldest of all: what exists is wanted
+    by somebody and may be deleted and created again; what is gone was most likely taken out of Git, too.
 
     Args:
         ledger: as it was.
