@@ -126,7 +126,8 @@ class Schedule(ApiModel):
     missed scan is always made up for."""
     concurrency_policy: Literal["Forbid", "Replace"] = "Forbid"
     """What happens when it is time and the scan before is still running: Forbid leaves the new one out, Replace ends
-    the old one. Two scans never run at once, since both would say the same."""
+    the old one. There is no Allow: two scans of the same topic would only compete for Kafka, and their results are the
+    same."""
 
 
 class HistoryLimits(ApiModel):
