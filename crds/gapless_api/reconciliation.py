@@ -102,7 +102,7 @@ class Reconciliation:
         """Whether nothing of the older bundle is open or unknown."""
         return not any(partition.open or partition.unknown for partition in self.partitions)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, *, most_partitions: int = MOST_PARTITIONS) -> dict[str, Any]:
         """The member ``reconciliation`` of a report."""
         urgent = sorted(self.partitions, key=lambda found: (-found.open - found.unknown, found.topic, found.partition))
         return {
@@ -110,8 +110,8 @@ class Reconciliation:
             "settled": self.settled,
             **{count: self.total(count) for count in _COUNTS},
             "sentence": self.sentence(),
-            "partitions": [partition.as_json() for partition in urgent[:MOST_PARTITIONS]],
-            "partitions_omitted": max(len(urgent) - MOST_PARTITIONS, 0),
+            "partitions": [partition.as_json() for partition in urgent[:most_partitions]],
+            "partitions_omitted": max(len(urgent) - most_partitions, 0),
         }
 
     def sentence(self) -> str:
@@ -133,11 +133,11 @@ class Reconciliation:
                 else f"Nothing of the {listed} offsets of the older bundle is left to wait for"
             )
             return f"{lead}: {told}.{more}"
-        waiting = [f"{left['open']} still open"] if left["open"] else []
+        waiting = [f"still open: {left['open']}"] if left["open"] else []
         if left["unknown"]:
-            waiting.append(f"{left['unknown']} unknown, because they were not looked at")
+            waiting.append(f"unknown, because not looked at: {left['unknown']}")
         done = f" ({told})" if told else ""
-        return f"Of {listed} offsets of the older bundle {' and '.join(waiting)}{done}.{more}"
+        return f"Of {listed} offsets of the older bundle {', '.join(waiting)}{done}.{more}"
 
 
 def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None = None) -> Reconciliation:

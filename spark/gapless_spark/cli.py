@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.cli import command_with, resolved, with_settings
-from gapless_spark.settings import AUDIT, CREATE, SCAN
+from gapless_spark.settings import AUDIT, CREATE, SCAN, file_or_object
+from gapless_spark.verify_settings import VERIFY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,3 +76,31 @@ def audit(file: Path | None, **options: str | None) -> int:
     from gapless_spark.audit import run  # noqa: PLC0415
 
     return run(settings)
+
+
+@click.command(cls=command_with(VERIFY), context_settings=_WIDE)
+@click.argument("old", metavar="OLD", type=click.Path(dir_okay=False))
+@with_settings(VERIFY)
+def verify(old: str, file: Path | None, **options: str | None) -> int:
+    """Say which gaps of the bundle OLD have closed, and which are open still.
+
+    Looks again, with an audit or a scan, or compares with a newer bundle. An offset that is not missing any more has
+    closed; one that the look did not cover is unknown and not closed. With the reports of the resends, those that were
+    filled with empty events, and those that can never be sent, are told apart. An audit is proof; a scan is what the
+    gap detector believes. Bundles of --limit=first are compared as far as they tell. OLD may be s3://BUCKET/KEY; FILE
+    holds settings as key=value lines, such as those of scan and audit.
+
+    \b
+      gapless verify old.json --bootstrap-servers=kafka:9092 --topics=transfer --resend-report=resend.json
+      gapless verify old.json --against=scan --bootstrap-servers=kafka:9092 --topics=gaps
+      gapless verify old.json --against=new.json
+
+    Ends with 0 when nothing of OLD is left to wait for: all has arrived, was filled, or was reported unavailable (the
+    last line tells which); 4 when some is open or unknown; 2 bad configuration or a bad bundle, 3 Kafka unreachable or
+    stalled, 130/143 stopped by a signal.
+    """  # noqa: D301
+    settings = resolved(VERIFY, file, options)
+    place = file_or_object(old)
+    from gapless_spark.verify import run  # noqa: PLC0415
+
+    return run(place, settings)

@@ -62,7 +62,7 @@ def run(job: Job, settings: Resolved) -> int:
     """
     values = settings.values
     configure_logging(values["logLevel"], values["logFileName"])
-    _say_what_is_ignored(settings)
+    say_what_is_ignored(settings)
     started = time.monotonic()
     created = datetime.now(UTC)
     head: dict[str, Any] = {
@@ -72,7 +72,7 @@ def run(job: Job, settings: Resolved) -> int:
     }
     with BundlePlace(values) as place:
         try:
-            with _stopped_by_signals():
+            with stopped_by_signals():
                 _check_outputs(values, place)
                 cut, conclusion = conclude(job, values, head)
                 # Before the new bundle is written, which may take the older one's place.
@@ -84,7 +84,7 @@ def run(job: Job, settings: Resolved) -> int:
             failed = {**head, **tail, "seconds": _since(started)}
             if values["resultLines"]:
                 write_result(failed)
-            _write_report(values["report"], failed)
+            write_report(values["report"], failed)
             raise
         unread = conclusion.error()
         report = {
@@ -101,7 +101,7 @@ def run(job: Job, settings: Resolved) -> int:
         }
         if values["resultLines"]:
             write_result(report, place.file, most_bundle_bytes=values["resultBundleLimit"])
-    _write_report(values["report"], report)
+    write_report(values["report"], report)
     needs_stdout = values["resendFileName"] is None or values["resultLines"]
     stream = sys.stderr if needs_stdout else sys.stdout
     show_results(conclusion, stream, with_sentence=unread is None)
@@ -171,14 +171,20 @@ def _check_outputs(values: dict[str, Any], place: BundlePlace) -> None:
     """Find out before the work what would spoil its result."""
     place.check()
     for what, path in (("bundle", place.file), ("report", values["report"])):
-        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
-            problem = "it is a folder" if path.is_dir() else f"{path.parent} is no folder that this user may write to"
-            raise LocalStorageError(f"The {what} {path} cannot be written ({problem}); give another place for it.")
+        check_output(what, path)
     if values["signingKey"] is not None:
         load_signer(values["signingKey"])
 
 
-def _write_report(path: Path | None, report: dict[str, Any]) -> None:
+def check_output(what: str, path: Path | None) -> None:
+    """Find out whether the file `path` can be written. Raises LocalStorageError."""
+    if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
+        problem = "it is a folder" if path.is_dir() else f"{path.parent} is no folder that this user may write to"
+        raise LocalStorageError(f"The {what} {path} cannot be written ({problem}); give another place for it.")
+
+
+def write_report(path: Path | None, report: dict[str, Any]) -> None:
+    """Write `report` to `path`, if there is one. Raises LocalStorageError."""
     if path is not None:
         write_whole(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
 
@@ -196,7 +202,8 @@ def _since(started: float) -> float:
     return round(time.monotonic() - started, 3)
 
 
-def _say_what_is_ignored(settings: Resolved) -> None:
+def say_what_is_ignored(settings: Resolved) -> None:
+    """Log which settings have no meaning here."""
     if settings.ignored:
         _log().info("settings of other programs are passed over", settings=settings.ignored)
     if settings.unknown_variables:
@@ -210,7 +217,7 @@ def _log() -> Any:
 
 
 @contextlib.contextmanager
-def _stopped_by_signals() -> Iterator[None]:
+def stopped_by_signals() -> Iterator[None]:
     """Turn SIGTERM and SIGINT into StoppedError. Nothing is half-written then, and Java ends with us."""
 
     def stop(*_: object) -> None:

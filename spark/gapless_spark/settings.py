@@ -16,7 +16,7 @@ from gapless_api.peer_settings import foreign_settings
 from gapless_api.settings import Setting, SettingsTable, boolean, choice, integer
 
 
-def _file_or_object(text: str) -> Path | ObjectAddress:
+def file_or_object(text: str) -> Path | ObjectAddress:
     """Read where a bundle goes: a file, or s3://bucket/key."""
     return ObjectAddress.parse(text) if text.startswith("s3://") else Path(text)
 
@@ -33,7 +33,7 @@ _LIMIT = Setting(
 _BUNDLE = Setting(
     "resendFileName",
     "File for the bundle, or s3://BUCKET/KEY for an S3-compatible store; it appears whole or not at all.",
-    parse=_file_or_object,
+    parse=file_or_object,
     shown_default="standard output",
     metavar="FILE|URL",
     group="Output",
@@ -70,7 +70,7 @@ _OWN_OUTPUT = (
         "compareWith",
         "An older bundle, as FILE or s3://BUCKET/KEY: the report then says which of its gaps have closed. When it "
         "cannot be read, the report says that, and nothing else is spoiled.",
-        parse=_file_or_object,
+        parse=file_or_object,
         metavar="FILE|URL",
         own=True,
         group="Output",

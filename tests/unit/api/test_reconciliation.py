@@ -93,7 +93,7 @@ def test_the_report_and_the_sentence_say_the_same() -> None:
     )
     waiting = reconcile(old, NewerFinding.of_bundle(bundle(entry((5, 6), window=(0, 8))))).as_json()
     assert waiting["sentence"] == (
-        "Of 5 offsets of the older bundle 2 still open and 1 unknown, because they were not looked at (2 arrived)."
+        "Of 5 offsets of the older bundle still open: 2, unknown, because not looked at: 1 (2 arrived)."
     )
     assert waiting["partitions"][0]["first_open"] == [[5, 6]]
     assert waiting["partitions"][0]["first_unknown"] == [[9, 9]]

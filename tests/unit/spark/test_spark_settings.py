@@ -117,7 +117,7 @@ def test_a_spec_that_is_no_mapping_of_plain_values_is_refused(tmp_path: Path, te
         arguments_of(spec)
 
 
-@pytest.mark.parametrize("command", ["scan", "create", "audit"])
+@pytest.mark.parametrize("command", ["scan", "create", "audit", "verify"])
 def test_help_loads_neither_spark_nor_kafka(command: str) -> None:
     program = (
         "import sys; sys.argv = ['gapless', sys.argv[1], '--help']\n"

@@ -1,0 +1,171 @@
+"""`gapless verify OLD --against=FILE`: what a person is told, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_api import cli
+from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
+from gapless_api.errors import ConfigurationError
+from gapless_api.offsets import OffsetRanges
+from gapless_api.reconciliation import MOST_PARTITIONS
+from gapless_api.settings import resolve
+from gapless_spark.comparison import compared, finding_of
+from gapless_spark.outcome import Conclusion, Outcome
+from gapless_spark.settings import AUDIT, SCAN
+from gapless_spark.verify_settings import NEEDED_TO_LOOK, VERIFY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Verify = Callable[..., "Ended"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+    report: dict[str, Any] | None
+
+
+@pytest.fixture
+def verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Verify:
+    def run(*arguments: str | Path) -> Ended:
+        report = tmp_path / "out" / "report.json"
+        report.parent.mkdir(exist_ok=True)
+        monkeypatch.setattr(sys, "argv", ["gapless", "verify", *map(str, arguments), f"--report={report}"])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        said = capfd.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Ended(ended.value.code, said.out, said.err, json.loads(report.read_text()) if report.exists() else None)
+
+    return run
+
+
+def gaps(*pairs: tuple[int, int], partition: int = 0, last: int = 99) -> PartitionGaps:
+    return PartitionGaps("transfer", partition, 0, last, OffsetRanges(pairs))
+
+
+def bundle(folder: Path, name: str, *entries: PartitionGaps, kind: BundleKind = BundleKind.ALL) -> Path:
+    path = folder / name
+    write_bundle(path, kind, entries, created=datetime(2026, 11, 20, tzinfo=UTC), source={})
+    return path
+
+
+def resend_report(folder: Path, **kinds: list[list[int]]) -> Path:
+    path = folder / "resend.json"
+    partition = {"topic": "transfer", "partition": 0, "ranges": kinds}
+    path.write_text(json.dumps({"gaplessReport": 1, "started": "2026-11-20T10:00:00Z", "partitions": [partition]}))
+    return path
+
+
+def test_gaps_that_have_closed_end_with_0(tmp_path: Path, verify: Verify) -> None:
+    old, new = bundle(tmp_path, "old", gaps((5, 9))), bundle(tmp_path, "new", gaps((50, 51)))
+    ended = verify(old, f"--against={new}")
+    assert (ended.code, ended.err) == (0, "")
+    assert "All 5 offsets of the older bundle have closed: 5 arrived. 2 offsets are missing now" in ended.out
+    assert ended.report is not None
+    assert (ended.report["outcome"], ended.report["exit_code"]) == ("settled", 0)
+    assert ended.report["reconciliation"]["closed"] == 5
+
+
+def test_gaps_that_are_open_or_not_looked_at_end_with_4_and_are_named(tmp_path: Path, verify: Verify) -> None:
+    old = bundle(tmp_path, "old", gaps((5, 9), (98, 99)), gaps((1, 1), partition=7))
+    ended = verify(old, "--against", bundle(tmp_path, "new", gaps((8, 12), last=97)))
+    assert ended.code == 4
+    assert ended.err == (
+        "gapless: Of 8 offsets of the older bundle still open: 2, unknown, because not looked at: 3 (3 arrived). 3 "
+        "offsets are missing now that it does not list.\n"
+    )
+    rows = [line.split() for line in ended.out.splitlines()]
+    assert ["transfer/0", "7", "3", "0", "0", "2", "2", "3", "8", "to", "9"] in rows
+    assert ["transfer/7", "1", "0", "0", "0", "0", "1", "0", "1"] in rows
+    assert ended.report is not None
+    assert ended.report["outcome"] == "gaps-left"
+
+
+def test_the_reports_of_resends_settle_what_can_never_arrive(tmp_path: Path, verify: Verify) -> None:
+    old, new = bundle(tmp_path, "old", gaps((5, 9))), bundle(tmp_path, "new", gaps((9, 9)))
+    said = resend_report(tmp_path, filled=[[5, 6]], Expired=[[9, 9]])
+    assert verify(old, f"--against={new}").code == 4
+    ended = verify(old, f"--against={new}", f"--resend-report={said}")
+    assert ended.code == 0
+    assert (
+        "Nothing of the 5 offsets of the older bundle is left to wait for: 2 arrived, 2 closed with an empty event, 1 "
+        "reported unavailable upstream for ever." in ended.out
+    )
+
+
+def test_every_partition_is_in_the_report(tmp_path: Path, verify: Verify) -> None:
+    many = [gaps((1, 1), partition=number) for number in range(MOST_PARTITIONS + 20)]
+    ended = verify(bundle(tmp_path, "old", *many), f"--against={bundle(tmp_path, 'new')}")
+    assert ended.report is not None
+    assert len(ended.report["reconciliation"]["partitions"]) == MOST_PARTITIONS + 20
+    assert "and 60 more partitions" in ended.out
+
+
+def test_a_bundle_that_cannot_be_read_ends_with_2_and_the_report_says_so(tmp_path: Path, verify: Verify) -> None:
+    old = bundle(tmp_path, "old", gaps((5, 9)))
+    ended = verify(old, f"--against={tmp_path / 'missing'}")
+    assert ended.code == 2
+    assert "cannot be read" in ended.err
+    assert ended.report is not None
+    assert ended.report["outcome"] == "bad-configuration"
+    old.write_text(old.read_text().replace("[5,9]", "[5,8]"))
+    assert "was altered" in verify(old, f"--against={old}").err
+
+
+@pytest.mark.parametrize("way", ["scan", "audit"])
+@pytest.mark.parametrize("missing", NEEDED_TO_LOOK)
+def test_to_look_again_needs_kafka(tmp_path: Path, verify: Verify, way: str, missing: str) -> None:
+    given = {"bootstrapServers": "k:1", "topics": "t"}
+    options = [f"--{name}={text}" for name, text in given.items() if name != missing]
+    ended = verify(bundle(tmp_path, "old"), f"--against={way}", *options)
+    assert ended.code == 2
+    assert f"The setting {missing} is missing" in ended.err
+
+
+def test_a_scan_reads_one_topic(tmp_path: Path, verify: Verify) -> None:
+    ended = verify(bundle(tmp_path, "old"), "--against=scan", "--bootstrap-servers=k:1", "--topics=a,b")
+    assert (ended.code, "one gaps topic" in ended.err) == (2, True)
+
+
+def test_files_of_scan_and_audit_serve_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "settings"
+    file.write_text("bootstrapServers=k:1\ntopic=gaps\nresendFileName=b\nlimit=first\ntargetIP=1.2.3.4\nreport=r\n")
+    found = resolve(VERIFY, file=file, environment={}, options={})
+    assert found.values["topics"] == ("gaps",)
+    assert set(found.ignored) == {"resendFileName", "limit", "targetIP"}
+    names = {setting.name for setting in VERIFY.settings}
+    for table in (SCAN, AUDIT):
+        assert {s.name for s in table.settings} - names - set(VERIFY.foreign) - {"topic"} == set()
+    with pytest.raises(ConfigurationError):
+        resolve(VERIFY, file=None, environment={}, options={"parallelism": "none"})
+
+
+def conclusion(outcome: Outcome, *results: PartitionGaps) -> Conclusion:
+    return Conclusion(outcome, "", results, ())
+
+
+def test_records_that_cannot_be_read_let_no_gap_pass_for_closed(tmp_path: Path) -> None:
+    values = {"compareWith": bundle(tmp_path, "old", gaps((5, 9)))}
+    said = compared(conclusion(Outcome.UNREADABLE_RECORDS, gaps((5, 5))), values)["reconciliation"]
+    assert (said["open"], said["unknown"], said["closed"]) == (1, 4, 0)
+    assert compared(conclusion(Outcome.GAPS_FOUND, gaps((5, 5))), values)["reconciliation"]["closed"] == 4
+    assert finding_of(conclusion(Outcome.GAPS_FOUND)).kind is BundleKind.ALL
+
+
+def test_an_older_bundle_that_is_gone_spoils_no_job(tmp_path: Path) -> None:
+    said = compared(conclusion(Outcome.NOTHING_MISSING), {"compareWith": tmp_path / "gone"})["reconciliation"]
+    assert said["with"] is None
+    assert "gone cannot be read" in said["problem"]
+    assert compared(conclusion(Outcome.NOTHING_MISSING), {"compareWith": None}) == {}
