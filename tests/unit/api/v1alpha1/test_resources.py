@@ -171,7 +171,6 @@ def test_a_child_refers_to_its_owner_so_that_it_goes_with_it() -> None:
         "name": "night-20",
         "uid": "0f6b7c1e",
         "controller": True,
-        "blockOwnerDeletion": True,
     }
 
 
