@@ -1,0 +1,301 @@
+"""Owns the proof that a manifest says the same after every way it can take, and that no damaged one is believed."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import subprocess
+from datetime import UTC, datetime
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from gapless_api.errors import ConfigurationError
+from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
+from gapless_api.manifest_form import Isolation, Manifest, PartitionExtent, new_manifest
+from gapless_api.manifest_parts import MOST_PARTS, PartsHeld, parse_part, part_texts
+from gapless_api.manifest_reader import read_manifest, read_manifest_text
+from gapless_api.manifest_writer import manifest_pieces, signed, write_manifest
+from gapless_api.offsets import OffsetRanges
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
+EXTENTS = (
+    PartitionExtent("transfer", 0, 0, 11, OffsetRanges([(3, 3), (7, 9)])),
+    PartitionExtent("transfer", 1, 5, None),
+    PartitionExtent("ü_x.y-z", MAX_PARTITION, MAX_OFFSET, MAX_OFFSET, OffsetRanges()),
+)
+
+
+def manifest_of(*extents: PartitionExtent, created: datetime = NOW) -> Manifest:
+    return new_manifest(
+        extents, created=created, cluster="abc", isolation=Isolation.UNCOMMITTED, source={"name": "nörth"}
+    )
+
+
+def text_of(manifest: Manifest) -> bytes:
+    return b"".join(manifest_pieces(manifest))
+
+
+@st.composite
+def extents(draw: st.DrawFn) -> list[PartitionExtent]:
+    places = draw(
+        st.lists(
+            st.tuples(st.text(min_size=1).filter(str.isprintable), st.integers(0, MAX_PARTITION)),
+            unique=True,
+            max_size=8,
+        )
+    )
+    found = []
+    for topic, partition in places:
+        ends = sorted(draw(st.lists(st.integers(0, MAX_OFFSET), min_size=2, max_size=12, unique=True)))
+        first, last = ends[0], ends[-1]
+        pairs = [(low, high - 1) for low, high in zip(ends[::2], ends[1::2], strict=False) if high - 1 >= low]
+        absent = draw(st.sampled_from([None, OffsetRanges(), OffsetRanges(pairs), OffsetRanges([(first, last)])]))
+        empty = draw(st.booleans())
+        found.append(
+            PartitionExtent(topic, partition, first, None, None if absent is None else OffsetRanges())
+            if empty
+            else PartitionExtent(topic, partition, first, last, absent)
+        )
+    return draw(st.permutations(found))
+
+
+@given(extents(), st.sampled_from(Isolation))
+def test_what_is_written_is_read_again_in_every_form(found: list[PartitionExtent], isolation: Isolation) -> None:
+    manifest = new_manifest(found, created=NOW, cluster="c", isolation=isolation, source={"a": "b"})
+    text = text_of(manifest)
+    assert read_manifest_text(text, name="m") == manifest
+    assert read_manifest_text(gzip.compress(text), name="m") == manifest
+    assert read_manifest_text(json.dumps(json.loads(text), indent=7).encode(), name="m") == manifest
+    assert text_of(new_manifest(reversed(found), created=NOW, cluster="c", isolation=isolation, source={"a": "b"})) == (
+        text
+    )
+    _schema().validate(json.loads(text))
+
+
+@given(extents(), st.data())
+def test_parts_in_any_order_repeated_or_mixed_with_others_join_again(
+    found: list[PartitionExtent], data: st.DataObject
+) -> None:
+    manifest = manifest_of(*found)
+    texts = part_texts(manifest.mark.id, [text_of(manifest)], opening="2026-11-20T10:00:00Z Ré send", text_bytes=200)
+    assert all(len(text.encode()) <= 200 for text in texts)
+    other = manifest_of(PartitionExtent("other", 0, 0, 9))
+    noise = part_texts(other.mark.id, [text_of(other)], opening="x", text_bytes=150)[:-1]
+    on_the_way = data.draw(st.permutations([*texts, *texts[:3], *noise]))
+    held = PartsHeld()
+    parts = [parse_part(text.encode()) for text in on_the_way]
+    joined = [text for part in parts if part is not None and (text := held.add(part)) is not None]
+    assert read_manifest_text(joined[0], name="m") == manifest
+    assert len(joined) in {1, 2}
+    assert other.mark.id in held.incomplete_ids
+
+
+def test_the_bytes_are_these() -> None:
+    text = text_of(manifest_of(*EXTENTS)).decode()
+    assert text == (
+        "{\n"
+        '  "manifest": [\n'
+        '  {"absent":[[3],[7,9]],"first":0,"last":11,"partition":0,"topic":"transfer"},\n'
+        '  {"absent":null,"first":5,"last":null,"partition":1,"topic":"transfer"},\n'
+        '  {"absent":[],"first":9223372036854775807,"last":9223372036854775807,"partition":2147483647,'
+        '"topic":"ü_x.y-z"}\n'
+        "],\n"
+        '  "gapless": {"version": 1, "id": "20261120-100000-78272c32", "created": "2026-11-20T10:00:00Z", '
+        '"cluster": "abc", "isolation": "read_uncommitted", "source": {"name": "nörth"}, "events": 9, '
+        '"sha256": "78272c32a4be0133c6269a943d5682d3e7e38cd61515c4ca9d327f6eb2e5ef5b"}\n'
+        "}\n"
+    )
+
+
+def test_the_digest_can_be_checked_without_gapless(tmp_path: Path) -> None:
+    manifest = manifest_of(*EXTENTS)
+    write_manifest(tmp_path / "m.json", manifest)
+    command = r"{ echo manifest; sed -n 's/^  \({.*}\),\{0,1\}$/\1/p' m.json; } | sha256sum"
+    said = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert said.split()[0] == manifest.mark.sha256
+    empty = manifest_of()
+    assert empty.mark.sha256 == hashlib.sha256(b"manifest\n").hexdigest()
+
+
+def test_every_single_changed_byte_is_noticed_or_without_meaning() -> None:
+    manifest = manifest_of(*EXTENTS)
+    text = text_of(manifest)
+    begin, end = text.index(b'"manifest"'), text.index(b'"gapless"')
+    for at in range(begin, end):
+        for digit in (b"0", b"7", b"}", b"x"):
+            changed = text[:at] + digit + text[at + 1 :]
+            if changed == text:
+                continue
+            with pytest.raises(ConfigurationError, match=r"^The manifest m"):
+                read_manifest_text(changed, name="m")
+
+
+def test_every_cut_is_noticed() -> None:
+    text = text_of(manifest_of(*EXTENTS))
+    for length in range(len(text) - 1):
+        with pytest.raises(ConfigurationError, match=r"^The manifest m (is empty|is cut off)"):
+            read_manifest_text(text[:length], name="m")
+    packed = gzip.compress(text)
+    for length in range(2, len(packed)):
+        with pytest.raises(ConfigurationError, match=r"^The manifest m is cut off"):
+            read_manifest_text(packed[:length], name="m")
+
+
+def changed(entry: dict[str, Any] | None = None, mark: dict[str, Any] | None = None, **top: Any) -> Any:
+    whole = json.loads(text_of(manifest_of(*EXTENTS)))
+    for part, changes in ((whole["manifest"][0], entry), (whole["gapless"], mark), (whole, top)):
+        for name, value in (changes or {}).items():
+            if value is ...:
+                del part[name]
+            else:
+                part[name] = value
+    return whole
+
+
+WRONG_FORM: list[tuple[Any, str]] = [
+    ([], "is no JSON object"), ({}, "has no list"), (changed(manifest=...), "has no list"),
+    (changed(gapless=...), "has no mark"), (changed(manifest={}), "is not a list"), (changed(manifest=[1]), "object"),
+    (changed(gapless=[]), "is not an object"),
+    *((changed({name: ...}), f"has no {name}") for name in ("absent", "first", "last", "partition", "topic")),
+    (changed({"topic": ""}), "is no topic"), (changed({"topic": "a\nb"}), "is no topic"),
+    (changed({"topic": 5}), "is not text"),
+    (changed({"partition": -1}), "from 0 to 2147483647"), (changed({"partition": MAX_PARTITION + 1}), "from 0 to"),
+    (changed({"partition": True}), "from 0 to"), (changed({"first": "0"}), "from 0 to"),
+    (changed({"first": 0.5}), "from 0 to"), (changed({"first": None}), "from 0 to"),
+    (changed({"first": MAX_OFFSET + 1}), "from 0 to"), (changed({"last": MAX_OFFSET + 1}), "neither null nor"),
+    (changed({"last": -1}), "neither null nor"), (changed({"last": False}), "neither null nor"),
+    (changed({"absent": 3}), "is not a list"), (changed({"absent": [3]}), "one or two offsets"),
+    (changed({"absent": [[1, 2, 3]]}), "one or two offsets"), (changed({"absent": [[]]}), "one or two"),
+    *((changed(mark={name: ...}), f"has no {name}") for name in (
+        "version", "id", "created", "cluster", "isolation", "source", "events", "sha256")),
+    (changed(mark={"version": 2}), "knows only 1"),
+    (changed(mark={"created": "2026-13-20T10:00:00Z"}), "time of making"),
+    (changed(mark={"isolation": "serial"}), "read_uncommitted or read_committed"),
+    (changed(mark={"source": {"a": 1}}), "is not text"), (changed(mark={"events": -1}), "whole number"),
+]  # fmt: skip
+WRONG_MEANING: list[tuple[Any, str]] = [
+    (changed({"last": 2}), "an absent offset is not between"), (changed({"first": 12}), "it goes from 12 to 11"),
+    (changed({"absent": [[7], [3]]}), "do not ascend"), (changed({"absent": [[3], [4]]}), "do not ascend"),
+    (changed({"absent": [[9, 7]]}), "is reversed"), (changed({"last": None}), "an absent offset is not between"),
+    (changed({"partition": 1}), "is there twice"), (changed({"absent": [[3]]}), "was altered"),
+    (changed({"absent": None}), "was altered"), (changed(mark={"events": 10}), "lists 9 events and says 10"),
+    (changed(mark={"sha256": "0" * 64}), "was altered"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "why"), [*WRONG_FORM, *WRONG_MEANING])
+def test_what_could_be_misunderstood_is_refused_in_one_sentence(wrong: Any, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why) as refused:
+        read_manifest_text(json.dumps(wrong).encode(), name="m")
+    assert str(refused.value).startswith("The manifest m")
+    assert str(refused.value).endswith(".")
+
+
+@pytest.mark.parametrize("wrong", [wrong for wrong, why in WRONG_FORM if "time of making" not in why])
+def test_the_schema_refuses_what_the_reader_refuses_by_form(wrong: Any) -> None:
+    with pytest.raises(ValidationError):
+        _schema().validate(wrong)
+
+
+def test_unknown_keys_do_no_harm() -> None:
+    more = changed({"more": [1]}, {"more": {}}, more=None)
+    assert read_manifest_text(json.dumps(more).encode(), name="m") == manifest_of(*EXTENTS)
+    _schema().validate(more)
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot be read \(No such file or directory\); give the path"):
+        read_manifest(tmp_path / "none")
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> tuple[Path, Path]:
+    key = Ed25519PrivateKey.generate()
+    private, public = tmp_path / "key.pem", tmp_path / "public.pem"
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    return private, public
+
+
+def test_a_signature_covers_every_member_of_the_mark(tmp_path: Path, keys: tuple[Path, Path]) -> None:
+    manifest = signed(manifest_of(*EXTENTS), keys[0])
+    write_manifest(tmp_path / "m", manifest)
+    assert read_manifest(tmp_path / "m", verification_key=keys[1]) == manifest
+    assert read_manifest(tmp_path / "m") == manifest
+    whole = json.loads((tmp_path / "m").read_text())
+    for name, value in (
+        ("id", "x"), ("created", "2027-01-01T00:00:00Z"), ("cluster", "x"), ("isolation", "read_committed"),
+        ("source", {}), ("signature", "AA=="), ("signature", "?"), ("signature", whole["gapless"]["signature"][::-1]),
+    ):  # fmt: skip
+        text = json.dumps({**whole, "gapless": {**whole["gapless"], name: value}}).encode()
+        with pytest.raises(ConfigurationError, match=r"does not fit the public key .*: do not use it\.$"):
+            read_manifest_text(text, name="m", verification_key=keys[1])
+    with pytest.raises(ConfigurationError, match=r"is not signed"):
+        read_manifest_text(text_of(manifest_of()), name="m", verification_key=keys[1])
+
+
+def test_no_text_but_a_whole_one_is_a_part() -> None:
+    good = b"2026-11-20T10:00:00Z Resend gapless-manifest 20261120-100000-30ff8127 2/3 aGFsbG8="
+    part = parse_part(good)
+    assert part is not None
+    assert part == ("20261120-100000-30ff8127", 2, 3, "aGFsbG8=")
+    for wrong in (
+        b"", b"2026-11-20T10:00:00Z Resend finished", good + b" ", good + b"\xff", good.replace(b"2/3", b"4/3"),
+        good.replace(b"2/3", b"0/3"), good.replace(b"2/3", b"2/%d" % (MOST_PARTS + 1)), good.replace(b"-3", b"-G"),
+        good.replace(b" gapless-", b" "), good.replace(b"2/3", b"2"),
+    ):  # fmt: skip
+        assert parse_part(wrong) is None, wrong
+
+
+def test_parts_that_do_not_fit_together_are_no_manifest() -> None:
+    held = PartsHeld()
+    part = parse_part(b"x gapless-manifest 20261120-100000-30ff8127 1/1 aGFsbG8=")
+    assert part is not None
+    text = held.add(part)
+    assert text is not None
+    with pytest.raises(ConfigurationError, match="is empty"):
+        read_manifest_text(text, name="m")
+
+
+def test_incomplete_manifests_make_room() -> None:
+    held = PartsHeld(most_incomplete=2)
+    for number in range(5):
+        part = parse_part(b"x gapless-manifest 20261120-10000%d-30ff8127 1/2 aaaa" % number)
+        assert part is not None
+        assert held.add(part) is None
+    assert held.incomplete_ids == ["20261120-100003-30ff8127", "20261120-100004-30ff8127"]
+
+
+def test_a_manifest_that_needs_too_many_texts_is_refused() -> None:
+    noise = [hashlib.sha256(b"%d" % number).digest() for number in range(30_000)]
+    with pytest.raises(ConfigurationError, match=r"10000 are the most; carry it as a file"):
+        part_texts("20261120-100000-30ff8127", noise, opening="x", text_bytes=150)
+    with pytest.raises(ConfigurationError, match=r"leaves 0 bytes of a status text"):
+        part_texts("20261120-100000-30ff8127", noise, opening="x" * 100, text_bytes=150)
+
+
+def test_what_cannot_be_is_not_made() -> None:
+    with pytest.raises(ValueError, match="time zone"):
+        manifest_of(created=datetime(2026, 1, 1))  # noqa: DTZ001 -- that is the point
+    with pytest.raises(ValueError, match="is there twice"):
+        manifest_of(EXTENTS[0], EXTENTS[0])
+    with pytest.raises(ValueError, match="is no topic"):
+        PartitionExtent("", 0, 0, 0)
+
+
+def _schema() -> Draft202012Validator:
+    text = resources.files("gapless_api").joinpath("schema", "manifest.schema.json").read_text(encoding="utf-8")
+    Draft202012Validator.check_schema(json.loads(text))
+    return Draft202012Validator(json.loads(text))
