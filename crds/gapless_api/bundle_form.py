@@ -10,6 +10,10 @@ JSON without white space, keys in the alphabet's order, ranges ascending and mer
 mark and backslash. These are the lines that `bundle_writer` writes, so the digest can be checked without Gapless::
 
     sed -n 's/^  "type": "\(.*\)",$/\1/p; s/^  \({.*}\),\{0,1\}$/\1/p' bundle.json | sha256sum
+
+Ranges that were only inferred are among the others, and the mark lists them once more. That list has a digest of its
+own, made alike: the line ``inferred``, then for each topic and partition one with the members ``partition``, ``ranges``
+and ``topic``.
 """
 
 from __future__ import annotations
@@ -71,10 +75,15 @@ class BundleMark:
     """Hexadecimal digest of the canonical form."""
     signature: str | None = None
     """Base64 of an Ed25519 signature over everything else in the mark."""
+    inferred: tuple[PartitionGaps, ...] = ()
+    """What of the results nobody has reported as missing, in their order; windows as there, no entry without ranges."""
 
     def members(self) -> dict[str, Any]:
-        """The mark as JSON members in the order in which they are written."""
-        unsigned = {
+        """The mark as JSON members in the order in which they are written, without the list of what was inferred.
+
+        That list may be as long as the results; its digest is here in its place, so the signature covers it too.
+        """
+        unsigned: dict[str, Any] = {
             "version": self.version,
             "id": self.id,
             "created": self.created.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -82,6 +91,8 @@ class BundleMark:
             "missing": self.missing,
             "sha256": self.sha256,
         }
+        if self.inferred:
+            unsigned["inferred_sha256"] = inferred_sha256(self.inferred)
         return unsigned if self.signature is None else {**unsigned, "signature": self.signature}
 
 
@@ -126,14 +137,26 @@ def arranged(kind: BundleKind, results: Iterable[PartitionGaps]) -> tuple[Partit
     return tuple(ordered)
 
 
+def arranged_inferred(
+    inferred: Iterable[PartitionGaps], results: tuple[PartitionGaps, ...]
+) -> tuple[PartitionGaps, ...]:
+    """Bring what was only inferred into canonical order, cut down to what canonical `results` hold.
+
+    Raises:
+        ValueError: an entry has a topic that no id can have.
+    """
+    held = {(entry.topic, entry.partition): entry for entry in results}
+    cut = (
+        replace(held[entry.topic, entry.partition], ranges=entry.ranges & held[entry.topic, entry.partition].ranges)
+        for entry in arranged(BundleKind.ALL, inferred)
+        if (entry.topic, entry.partition) in held
+    )
+    return tuple(entry for entry in cut if len(entry.ranges))
+
+
 def canonical_line(entry: PartitionGaps) -> Iterator[bytes]:
     """Yield the line of `entry` in pieces of bounded size, without the line feed."""
-    separator = '{"gaps":['
-    for low in range(0, len(entry.ranges), _RANGES_AT_ONCE):
-        pairs = entry.ranges.pairs(low, low + _RANGES_AT_ONCE)
-        texts = [f"[{first},{last}]" if first != last else f"[{first}]" for first, last in pairs]
-        yield (separator + ",".join(texts)).encode("ascii")
-        separator = ","
+    yield from _listed('{"gaps":[', entry.ranges)
     rest = {
         "partition": entry.partition,
         "topic": entry.topic,
@@ -144,11 +167,26 @@ def canonical_line(entry: PartitionGaps) -> Iterator[bytes]:
     yield (("]," if len(entry.ranges) else '{"gaps":null,') + text[1:]).encode("utf-8")
 
 
-class CanonicalDigest:
-    """Computes the digest of a bundle from its canonical form, piece by piece."""
+def inferred_line(entry: PartitionGaps) -> Iterator[bytes]:
+    """Yield what the list of inferred ranges says of `entry`, which has some, in pieces of bounded size."""
+    yield from _listed(f'{{"partition":{entry.partition},"ranges":[', entry.ranges)
+    yield f'],"topic":{json.dumps(entry.topic, ensure_ascii=False)}}}'.encode()
 
-    def __init__(self, kind: BundleKind) -> None:
-        self._hash = hashlib.sha256(f"{kind}\n".encode())
+
+def _listed(before: str, ranges: OffsetRanges) -> Iterator[bytes]:
+    """Yield `before` and the ranges, separated by commas; nothing at all when there are none."""
+    for low in range(0, len(ranges), _RANGES_AT_ONCE):
+        pairs = ranges.pairs(low, low + _RANGES_AT_ONCE)
+        texts = [f"[{first},{last}]" if first != last else f"[{first}]" for first, last in pairs]
+        yield (before + ",".join(texts)).encode("ascii")
+        before = ","
+
+
+class CanonicalDigest:
+    """Computes the digest of a bundle, or of the list of what was inferred, from its canonical form piece by piece."""
+
+    def __init__(self, first_line: str) -> None:
+        self._hash = hashlib.sha256(f"{first_line}\n".encode())
 
     def update(self, piece: bytes) -> None:
         """Take the next piece of a line."""
@@ -173,7 +211,24 @@ def canonical_sha256(kind: BundleKind, results: Iterable[PartitionGaps]) -> str:
     return digest.hexdigest()
 
 
-def new_mark(*, created: datetime, source: dict[str, str], missing: int, sha256: str) -> BundleMark:
+def inferred_sha256(inferred: Iterable[PartitionGaps]) -> str:
+    """The digest of the list of what was inferred, which is in canonical order already (see `arranged_inferred`)."""
+    digest = CanonicalDigest("inferred")
+    for entry in inferred:
+        for piece in inferred_line(entry):
+            digest.update(piece)
+        digest.end_line()
+    return digest.hexdigest()
+
+
+def new_mark(
+    *,
+    created: datetime,
+    source: dict[str, str],
+    missing: int,
+    sha256: str,
+    inferred: tuple[PartitionGaps, ...] = (),
+) -> BundleMark:
     """Make the mark of a bundle. Its id sorts by time and ends alike for bundles with the same content.
 
     Raises:
@@ -183,7 +238,8 @@ def new_mark(*, created: datetime, source: dict[str, str], missing: int, sha256:
         raise ValueError("the time of a bundle needs a time zone")
     moment = created.astimezone(UTC).replace(microsecond=0)
     encodable = {_encodable(name): _encodable(text) for name, text in source.items()}
-    return BundleMark(MARK_VERSION, f"{moment:%Y%m%d-%H%M%S}-{sha256[:8]}", moment, encodable, missing, sha256)
+    name = f"{moment:%Y%m%d-%H%M%S}-{sha256[:8]}"
+    return BundleMark(MARK_VERSION, name, moment, encodable, missing, sha256, inferred=inferred)
 
 
 def _encodable(text: str) -> str:

@@ -9,9 +9,18 @@ from __future__ import annotations
 
 import io
 from array import array
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.bundle_form import MARK_VERSION, Bundle, BundleKind, BundleMark, PartitionGaps, canonical_sha256
+from gapless_api.bundle_form import (
+    MARK_VERSION,
+    Bundle,
+    BundleKind,
+    BundleMark,
+    PartitionGaps,
+    canonical_sha256,
+    inferred_sha256,
+)
 from gapless_api.errors import BundleError
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, is_topic
 from gapless_api.offsets import OffsetRanges, RangesBuilder
@@ -117,17 +126,19 @@ class _Reading(StrictReading):
     def __init__(self, name: str, stream: Plain) -> None:
         super().__init__(name, stream)
         self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._inferred: dict[tuple[str, int], _Partition] = {}
+        self._inferred_sha256: str | None = None
 
     def bundle(self) -> Bundle:
         found, kind_text, mark = self._parsed(self._parse)
         if "results" not in found:
             self._refuse("is no bundle, for it has no results", "give the file that gapless scan or create wrote")
         kind = self._kind(kind_text)
-        results = tuple(self._gaps_of(place) for place in sorted(self._partitions))
-        bundle = Bundle(kind, results, mark)
+        results = tuple(self._gaps_of(place, self._partitions.pop(place)) for place in sorted(self._partitions))
         if mark is not None:
-            self._check_mark(mark, bundle)
-        return bundle
+            mark = replace(mark, inferred=self._inferred_of(results))
+            self._check_mark(mark, kind, results)
+        return Bundle(kind, results, mark)
 
     def _parse(self) -> tuple[set[str], Any, BundleMark | None]:
         """Read the whole text; return the members it has, the type as it stands there, and the mark."""
@@ -178,9 +189,7 @@ class _Reading(StrictReading):
             if name == "gaps":
                 partition.in_order = self._ranges(partition.firsts, partition.lasts) is not False
             elif name == "topic":
-                event, topic = self._scalar()
-                if event != "string" or not is_topic(topic):
-                    self._refuse("is not the name of a topic")
+                topic = self._topic()
             elif name == "partition":
                 number = self._whole(MAX_PARTITION)
             elif name == "window_min":
@@ -197,9 +206,14 @@ class _Reading(StrictReading):
         if known_before is not partition:
             known_before.join(partition)
 
-    def _gaps_of(self, place: tuple[str, int]) -> PartitionGaps:
+    def _topic(self) -> str:
+        event, topic = self._scalar()
+        if event != "string" or not is_topic(topic):
+            self._refuse("is not the name of a topic")
+        return str(topic)
+
+    def _gaps_of(self, place: tuple[str, int], partition: _Partition) -> PartitionGaps:
         topic, number = place
-        partition = self._partitions.pop(place)
         try:
             ranges = partition.ranges()
         except ValueError as error:
@@ -213,12 +227,16 @@ class _Reading(StrictReading):
         texts: dict[str, str] = {}
         numbers: dict[str, int] = {}
         source: dict[str, str] | None = None
-        known = frozenset({"version", "id", "created", "source", "missing", "sha256", "signature"})
+        known = frozenset(
+            {"version", "id", "created", "source", "missing", "sha256", "inferred_sha256", "signature", "inferred"}
+        )
         for name in self._members(known):
             if name in {"version", "missing"}:
                 numbers[name] = self._whole(None)
             elif name == "source":
                 source = self._source()
+            elif name == "inferred":
+                self._inferred_list()
             else:
                 event, text = self._scalar()
                 if event != "string":
@@ -230,6 +248,7 @@ class _Reading(StrictReading):
         for name in ("version", "id", "created", "source", "missing", "sha256"):
             if name not in {*texts, *numbers} and (name != "source" or source is None):
                 self._refuse(f"has no {name}")
+        self._inferred_sha256 = texts.get("inferred_sha256")
         created = moment_of(texts["created"])
         if created is None:
             self._refuse("has a time of making that is not like 2026-11-20T10:00:00Z")
@@ -243,12 +262,62 @@ class _Reading(StrictReading):
             texts.get("signature"),
         )
 
-    def _check_mark(self, mark: BundleMark, bundle: Bundle) -> None:
-        sha256 = canonical_sha256(bundle.kind, bundle.results)
+    def _inferred_list(self) -> None:
+        outer = self._where
+        self._expect("start_array", "is not a list")
+        for index, (event, _) in enumerate(self._events):
+            self._where = outer
+            if event == "end_array":
+                return
+            self._where = f"{outer}[{index}]"
+            if event != "start_map":
+                self._refuse("is not an object")
+            self._inferred_entry()
+
+    def _inferred_entry(self) -> None:
+        where = self._where
+        listed = _Partition()
+        topic, number = None, None
+        for name in self._members(frozenset({"partition", "ranges", "topic"})):
+            if name == "ranges":
+                listed.in_order = self._ranges(listed.firsts, listed.lasts) is not False
+            elif name == "topic":
+                topic = self._topic()
+            else:
+                number = self._whole(MAX_PARTITION)
+        self._where = where
+        if topic is None or number is None or not listed.firsts:
+            self._refuse(f"has no {'topic' if topic is None else 'partition' if number is None else 'ranges'}")
+        if self._inferred.setdefault((topic, number), listed) is not listed:
+            self._refuse(f"is about topic {topic}, partition {number}, as another one is")
+
+    def _inferred_of(self, results: tuple[PartitionGaps, ...]) -> tuple[PartitionGaps, ...]:
+        """What the mark lists as inferred, which must be among `results`."""
+        self._where = "gapless.inferred" if self._inferred else ""
+        held = {(entry.topic, entry.partition): entry for entry in results}
+        found = []
+        for place in sorted(self._inferred):
+            entry = self._gaps_of(place, self._inferred.pop(place))
+            result = held.get(place)
+            beyond = entry.ranges - result.ranges if result is not None else entry.ranges
+            if result is None or len(beyond):
+                self._refuse(
+                    f"lists offset {beyond.first_offset} of topic {place[0]}, partition {place[1]}, and the gaps do not"
+                )
+            found.append(replace(result, ranges=entry.ranges))
+        self._where = ""
+        return tuple(found)
+
+    def _check_mark(self, mark: BundleMark, kind: BundleKind, results: tuple[PartitionGaps, ...]) -> None:
+        inferred = inferred_sha256(mark.inferred) if mark.inferred else None
+        if inferred != self._inferred_sha256:
+            self._refuse("was altered: what it lists as inferred does not fit its inferred_sha256")
+        sha256 = canonical_sha256(kind, results)
         if sha256 != mark.sha256:
             self._refuse(
                 f"was altered: the digest of its content is {sha256[:12]}… and it says {mark.sha256[:12]!r}…",
                 CARRY_AGAIN,
             )
-        if bundle.missing != mark.missing:
-            self._refuse(f"lists {bundle.missing} missing offsets and says {mark.missing}", CARRY_AGAIN)
+        missing = sum(entry.ranges.count for entry in results)
+        if missing != mark.missing:
+            self._refuse(f"lists {missing} missing offsets and says {mark.missing}", CARRY_AGAIN)

@@ -12,7 +12,15 @@ import sys
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from gapless_api.bundle_form import BundleKind, CanonicalDigest, arranged, canonical_line, new_mark
+from gapless_api.bundle_form import (
+    BundleKind,
+    CanonicalDigest,
+    arranged,
+    arranged_inferred,
+    canonical_line,
+    inferred_line,
+    new_mark,
+)
 from gapless_api.errors import LocalStorageError
 from gapless_api.files import written_whole
 
@@ -31,6 +39,7 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
     *,
     created: datetime,
     source: dict[str, str],
+    inferred: Iterable[PartitionGaps] = (),
     signing_key: Path | None = None,
 ) -> BundleMark:
     """Write a bundle whole or not at all.
@@ -41,6 +50,7 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
         results: in any order; several for the same topic and partition become one.
         created: when the bundle is made, with a time zone.
         source: where it comes from, for people.
+        inferred: what of `results` was only inferred; ranges that the bundle does not hold are left out.
         signing_key: an Ed25519 private key (PEM, PKCS#8) to sign with.
 
     Returns:
@@ -52,11 +62,12 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
         ValueError: `created` has no time zone, or a topic is none.
     """
     sign = _signer(signing_key)
+    ordered = arranged(kind, results)
+    marked = arranged_inferred(inferred, ordered)
 
     def finish(sha256: str, missing: int) -> BundleMark:
-        return sign(new_mark(created=created, source=source, missing=missing, sha256=sha256))
+        return sign(new_mark(created=created, source=source, missing=missing, sha256=sha256, inferred=marked))
 
-    ordered = arranged(kind, results)
     with _opened(path) as stream:
         return _write(stream, kind, ordered, finish)
 
@@ -98,7 +109,12 @@ def _write(
     mark = finish(digest.hexdigest(), sum(entry.ranges.count for entry in results))
     end_of_last = "\n" if results else ""
     text = json.dumps(mark.members(), ensure_ascii=False)
-    stream.write(f'{end_of_last}],\n  "gapless": {text}\n}}\n'.encode())
+    stream.write(f'{end_of_last}],\n  "gapless": {text[:-1]}'.encode())
+    for index, entry in enumerate(mark.inferred):
+        stream.write(b", " if index else b', "inferred": [')
+        for piece in inferred_line(entry):
+            stream.write(piece)
+    stream.write(b"]}\n}\n" if mark.inferred else b"}\n}\n")
     return mark
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from gapless_api.bundle import Bundle
     from gapless_api.object_store import ObjectAddress
 
+_MOST_NAMED = 5
+"""So many partitions are named in a sentence, the rest is counted."""
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 
 
@@ -49,6 +51,13 @@ def show(file: Path, *, as_json: bool) -> None:
         numbers = f"{entry['partition']:>9}  {entry['missing']:>10}  {entry['ranges']:>10}"
         click.echo(f"{entry['topic']:<{width}}  {numbers}  {reach}")
     click.echo(f"\n{shown['missing']} missing in {shown['ranges']} ranges of {len(shown['partitions'])} partitions.")
+    if shown["inferred"]["missing"]:
+        named = [f"{entry['topic']}/{entry['partition']}" for entry in shown["inferred"]["partitions"]]
+        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        click.echo(
+            f"{shown['inferred']['missing']} of them nobody has reported, they are inferred: "
+            f"{', '.join(named[:_MOST_NAMED])}{more}."
+        )
 
 
 @bundle.command()
@@ -132,6 +141,21 @@ def fetch(url: ObjectAddress, output: Path, sha256: str | None, **access: Any) -
     click.echo(f"Fetched {output} ({found.missing} missing in {len(found.results)} partitions).")
 
 
+def _inferred(found: Bundle) -> dict[str, Any]:
+    """How much of it nobody has reported, and the partitions with such ranges."""
+    listed = found.mark.inferred if found.mark is not None else ()
+    partitions = [
+        {
+            "topic": entry.topic,
+            "partition": entry.partition,
+            "missing": entry.ranges.count,
+            "ranges": len(entry.ranges),
+        }
+        for entry in listed
+    ]
+    return {"missing": sum(entry.ranges.count for entry in listed), "partitions": partitions}
+
+
 def _summary(found: Bundle) -> dict[str, Any]:
     partitions = [
         {
@@ -149,5 +173,6 @@ def _summary(found: Bundle) -> dict[str, Any]:
         "missing": found.missing,
         "ranges": sum(len(entry.ranges) for entry in found.results),
         "partitions": partitions,
+        "inferred": _inferred(found),
         "gapless": None if found.mark is None else found.mark.members(),
     }
