@@ -84,6 +84,25 @@ class ObjectStore(Protocol):
         """
 
 
+    def tag(self, key: str) -> str | None:
+        """What changes whenever the object does; ``None`` when there is no such object. Raises like `get`."""
+
+    def replace(self, key: str, content: bytes, tag: str | None) -> bool:
+        """Keep `content` as an object unless another has changed it meanwhile; say whether it is kept. Raises like `put`.
+
+        Args:
+            key: of the object.
+            content: all of it.
+            tag: of the object that is replaced; ``None`` when there must be none.
+        """
+
+    def keys(self, prefix: str) -> list[str]:
+        """The keys that begin with `prefix` and a slash. Raises like `get`."""
+
+    def delete(self, key: str) -> None:
+        """Remove an object; one that is not there does not matter. Raises like `put`."""
+
+
 def open_store(bucket: str, access: S3Access) -> ObjectStore:
     """Open a bucket; nothing is sent yet.
 
@@ -192,6 +211,46 @@ class _Bucket:
             obstore.put(self._store, key, file)
         except Exception as error:  # noqa: BLE001 -- see _refuse
             self._refuse(key, error, "written")
+
+    def tag(self, key: str) -> str | None:
+        import obstore  # noqa: PLC0415 -- optional
+
+        try:
+            return obstore.head(self._store, key)["e_tag"]
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # noqa: BLE001 -- see _refuse
+            self._refuse(key, error, "read")
+
+    def replace(self, key: str, content: bytes, tag: str | None) -> bool:
+        import obstore  # noqa: PLC0415 -- optional
+        from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: PLC0415
+
+        try:
+            obstore.put(self._store, key, content, mode="create" if tag is None else {"e_tag": tag})
+        except (AlreadyExistsError, PreconditionError):
+            return False
+        except Exception as error:  # noqa: BLE001 -- see _refuse
+            self._refuse(key, error, "written")
+        return True
+
+    def keys(self, prefix: str) -> list[str]:
+        import obstore  # noqa: PLC0415 -- optional
+
+        try:
+            return sorted(found["path"] for page in obstore.list(self._store, f"{prefix}/") for found in page)
+        except Exception as error:  # noqa: BLE001 -- see _refuse
+            self._refuse(prefix, error, "listed")
+
+    def delete(self, key: str) -> None:
+        import obstore  # noqa: PLC0415 -- optional
+
+        try:
+            obstore.delete(self._store, key)
+        except FileNotFoundError:
+            return
+        except Exception as error:  # noqa: BLE001 -- see _refuse
+            self._refuse(key, error, "deleted")
 
     def _refuse(self, key: str, error: Exception, done: str) -> NoReturn:
         """Say what is wrong. The client has classes for few kinds of errors; the others are told by their text."""
