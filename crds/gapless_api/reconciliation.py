@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_PARTITIONS = 100
 """How many partitions the report lists, those with the most open and unknown offsets first."""
+TOOLS = "gapless bundle "
+"""How the source of a bundle begins that is a part of others or put together of them, and so no look at everything."""
 _NAMED_RANGES = 5
 _NOTHING = OffsetRanges()
 
@@ -38,8 +40,10 @@ class NewerFinding:
 
     @classmethod
     def of_bundle(cls, bundle: Bundle) -> NewerFinding:
-        """What a newer bundle says."""
-        return cls(bundle.kind, bundle.results)
+        """What a newer bundle says: of one that a tool made of others, only what it lists is known."""
+        made_of_others = bundle.mark is not None and bundle.mark.source.get("command", "").startswith(TOOLS)
+        nothing = {(entry.topic, entry.partition): _NOTHING for entry in bundle.results} if made_of_others else None
+        return cls(bundle.kind, bundle.results, nothing)
 
     @classmethod
     def of_job(cls, results: tuple[PartitionGaps, ...], looked_at: Mapping[Place, OffsetRanges]) -> NewerFinding:

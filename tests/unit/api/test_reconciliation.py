@@ -15,7 +15,7 @@ from gapless_api.bundle import Bundle, BundleKind, PartitionGaps, read_bundle, w
 from gapless_api.errors import ConfigurationError
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges
-from gapless_api.reconciliation import MOST_PARTITIONS, NewerFinding, failed_comparison, reconcile
+from gapless_api.reconciliation import MOST_PARTITIONS, TOOLS, NewerFinding, failed_comparison, reconcile
 from gapless_api.resend_reports import ResendFindings, read_resend_reports
 from gapless_sender.ledger import FILLED, Totals
 from gapless_sender.plan import Reason
@@ -190,6 +190,13 @@ def test_a_missing_report_and_an_empty_folder_are_refused(tmp_path: Path) -> Non
         read_resend_reports([tmp_path / "missing"])
     with pytest.raises(ConfigurationError, match="holds no report"):
         read_resend_reports([tmp_path])
+
+
+def test_of_a_bundle_that_a_tool_made_only_what_it_lists_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "piece.json"
+    moment = datetime(2026, 11, 20, tzinfo=UTC)
+    write_bundle(path, BundleKind.ALL, [entry((7, 7))], created=moment, source={"command": f"{TOOLS}split"})
+    assert counts(bundle(entry((5, 9))), NewerFinding.of_bundle(read_bundle(path))) == {"open": 1, "unknown": 4}
 
 
 def test_the_bundle_is_named_as_it_names_itself(tmp_path: Path) -> None:
