@@ -148,7 +148,7 @@ def select(
         ConfigurationError: nothing is chosen, the choice is contradictory, or a partition maps below zero.
     """
     window = PartitionWindow(values["partitionStartValue"], values["partitionStopValue"])
-    names = _Names(window, {wire: upstream for upstream, wire in values["topicTranslations"].items()})
+    names = Names.of(window, values["topicTranslations"])
     first_ms, last_ms = values["from"], values["to"]
     if first_ms is not None and last_ms is not None and last_ms < first_ms:
         raise ConfigurationError("The setting to is before from; give a time range whose end is not before its start.")
@@ -204,11 +204,19 @@ def select(
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
+class Names:
+    """What topics and partitions are called on both sides."""
+
     window: PartitionWindow
     upstream_by_wire: Mapping[str, str]
 
+    @classmethod
+    def of(cls, window: PartitionWindow, translations: Mapping[str, str]) -> Names:
+        """Take the live sender's `translations` of upstream topic to topic on the wire."""
+        return cls(window, {wire: upstream for upstream, wire in translations.items()})
+
     def upstream(self, topic: str) -> str:
+        """Kafka's name of a topic that ids call `topic`."""
         return self.upstream_by_wire.get(topic, topic)
 
     def wire(self, topic: str | None) -> str | None:
@@ -221,10 +229,11 @@ class _Names:
         return next((wire for wire, upstream in self.upstream_by_wire.items() if upstream == topic), topic)
 
     def place(self, topic: str, partition: int) -> Place:
+        """The partition that ids call so. Raises ConfigurationError when it is none of this cluster's."""
         return Place(topic, partition, self.upstream(topic), self.window.to_upstream(partition))
 
 
-def _of_bundle(bundle: Bundle, names: _Names) -> tuple[tuple[Wish, ...], tuple[Skipped, ...]]:
+def _of_bundle(bundle: Bundle, names: Names) -> tuple[tuple[Wish, ...], tuple[Skipped, ...]]:
     """One wish for each partition of the bundle that this cluster handles and that misses anything."""
     wishes, skipped = [], []
     for gaps in bundle.results:
@@ -240,7 +249,7 @@ def _of_bundle(bundle: Bundle, names: _Names) -> tuple[tuple[Wish, ...], tuple[S
     return tuple(wishes), tuple(skipped)
 
 
-def _of_offsets(names: _Names, topic: str, partition: int, first: int, last: int | None) -> tuple[Wish, ...]:
+def _of_offsets(names: Names, topic: str, partition: int, first: int, last: int | None) -> tuple[Wish, ...]:
     if last is not None and last < first:
         raise ConfigurationError(
             f"offsetTo {last} is below offsetFrom {first}; give a last offset that is not below the first."

@@ -138,6 +138,10 @@ class KafkaSource:
                 self._complaints.clear()
                 return
 
+    def cluster_id(self) -> str:
+        """What the cluster calls itself; nothing if it does not say."""
+        return self._ask(lambda: self._consumer.list_topics("", timeout=_ANSWER_SECONDS)).cluster_id or ""
+
     def partition_count(self, topic: str) -> int:
         """How many partitions `topic` has.
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 class Stopping:
     """Remembers whether someone asked us to stop; it is the `Clock` of everything that waits."""
 
-    def __init__(self, *, keeps_progress: bool = False) -> None:
-        """`keeps_progress` says whether there is a checkpoint to go on from."""
+    def __init__(self, *, keeps_progress: bool = False, way_on: str = "") -> None:
+        """`keeps_progress` says whether there is a checkpoint to go on from; `way_on` is said in place of that."""
         self._keeps_progress = keeps_progress
+        self._way_on = way_on
         self._signal: int | None = None
         self._times = 0
         self._parent: int | None = None
@@ -56,7 +57,7 @@ class Stopping:
             )
         if self._signal is not None and (not self.in_batch or self._times > 1):
             name = signal.Signals(self._signal).name
-            way_on = (
+            way_on = self._way_on or (
                 "start again with the same checkpoint to go on"
                 if self._keeps_progress
                 else "no checkpoint keeps the progress, so that starting again sends everything again"

@@ -158,3 +158,11 @@ def sha256(text: str) -> str:
     if re.fullmatch(r"[0-9A-Fa-f]{64}", text) is None:
         raise ValueError("a digest of 64 hexadecimal digits")
     return text.lower()
+
+
+def topics(text: str) -> tuple[str, ...]:
+    """Split a list of topics at its commas."""
+    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not found:
+        raise ValueError("one or several topics, separated by commas")
+    return found

@@ -1,0 +1,229 @@
+"""Owns the proof that a manifest says what a real Kafka holds, and reaches the receiver over the link."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from gapless_api.manifest_parts import PartsHeld, parse_part
+from gapless_api.manifest_reader import read_manifest, read_manifest_text
+from kit.processes import wait_until
+from kit.receiver import Receiver
+from kit.resending import PROGRAM
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import TopicFactory
+    from gapless_api.manifest_form import Manifest
+    from kit.kafka import KafkaBroker
+    from kit.listener import Listener
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def made(kafka: KafkaBroker, tmp_path: Path) -> Any:
+    """Runs `gapless manifest` and reads what it wrote."""
+
+    def make(*options: str, code: int = 0, **settings: Any) -> tuple[Manifest | None, str]:
+        file = tmp_path / "m.json"
+        file.unlink(missing_ok=True)
+        given = {"bootstrapServers": kafka.bootstrap, "manifest": file, "progressInterval": 0, **settings}
+        command = [str(PROGRAM), "manifest", *options, *(f"--{name}={_text(value)}" for name, value in given.items())]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+        assert ended.returncode == code, ended.stderr
+        assert not list(tmp_path.glob(".*.tmp")), "half-written files"
+        return (read_manifest(file) if file.exists() else None), ended.stderr
+
+    return make
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def shown(manifest: Manifest | None) -> dict[tuple[str, int], Any]:
+    assert manifest is not None
+    return {
+        (e.topic, e.partition): (e.first, e.last, None if e.absent is None else list(map(tuple, e.absent)))
+        for e in manifest.extents
+    }
+
+
+def transactions(kafka: KafkaBroker, topic: str, *commits: bool) -> None:
+    """Three records and a marker for each transaction."""
+    producer = Producer(kafka.client_options(**{"transactional.id": f"manifest-{topic}"}))
+    producer.init_transactions(30)
+    for commit in commits:
+        producer.begin_transaction()
+        for _ in range(3):
+            producer.produce(topic, b"in a transaction", partition=0)
+        producer.flush()
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+
+
+def test_partitions_are_listed_as_the_receiving_side_numbers_them(
+    kafka: KafkaBroker, topic: TopicFactory, made: Any
+) -> None:
+    name = topic(4)
+    kafka.produce(name, [b"x"] * 10, partition=0)
+    kafka.produce(name, [b"x"] * 20, partition=2)
+    kafka.delete_records(name, 2, 5)
+    kafka.produce(name, [b"x"] * 3, partition=3)
+    kafka.delete_records(name, 3, 3)
+    everything, said = made(topics=name)
+    assert shown(everything) == {
+        (name, 0): (0, 9, None), (name, 1): (0, None, None), (name, 2): (5, 19, None), (name, 3): (3, None, None),
+    }  # fmt: skip
+    assert "25 events in 4 partitions of 1 topics, 2 of them empty." in said
+    assert everything.mark.cluster == kafka.cluster_id
+    shifted, _ = made(topic=name, topicTranslations={name: "wire_x"}, partitionStartValue=7, partitionStopValue=3)
+    assert shown(shifted) == {
+        ("wire_x", 7): (0, 9, None), ("wire_x", 8): (0, None, None), ("wire_x", 9): (5, 19, None),
+    }  # fmt: skip
+    again, _ = made(topics=f"wire_x,{name}", topicTranslations={name: "wire_x"}, partitionStartValue=7)
+    assert len(shown(again)) == 4
+
+
+def test_a_file_of_the_live_sender_names_the_topics(
+    kafka: KafkaBroker, topic: TopicFactory, made: Any, tmp_path: Path
+) -> None:
+    name = topic()
+    kafka.produce(name, [b"x"])
+    file = tmp_path / "upstream.properties"
+    file.write_text(f"id=up\ntopic={name}\nsource=kafka\nsendingThreads=[]\npartitionStartValue=2\nencryption=true\n")
+    assert shown(made(str(file))[0]) == {(name, 2): (0, 0, None)}
+    file.write_text(f'topicTranslations={{"{name}":"t"}}\n')
+    assert shown(made(str(file))[0]) == {("t", 0): (0, 0, None)}
+
+
+def test_markers_and_aborted_records_are_absent_as_the_isolation_level_says(
+    kafka: KafkaBroker, topic: TopicFactory, made: Any
+) -> None:
+    name = topic()
+    transactions(kafka, name, True, False, True)
+    open_one = Producer(kafka.client_options(**{"transactional.id": f"open-{name}"}))
+    open_one.init_transactions(30)
+    open_one.begin_transaction()
+    open_one.produce(name, b"open", partition=0)
+    open_one.flush()
+    # 0-2 data, 3 marker, 4-6 aborted data, 7 marker, 8-10 data, 11 marker, 12 open
+    assert shown(made(topics=name)[0]) == {(name, 0): (0, 12, None)}
+    everything, said = made("--absent", topics=name)
+    assert shown(everything) == {(name, 0): (0, 12, [(3, 3), (7, 7), (11, 11)])}
+    assert "Reading all 13 offsets of 1 partitions" in said
+    assert "10 events" in said
+    _, refused = made("--absent", topics=name, absentLimit=2, code=2)
+    assert "more than 2 ranges of absent offsets" in refused
+    committed, _ = made("--absent", topics=name, isolationLevel="read_committed")
+    assert shown(committed) == {(name, 0): (0, 11, [(3, 7), (11, 11)])}
+    open_one.abort_transaction(30)
+
+
+def test_compacted_offsets_are_absent_and_what_was_looked_at_is_not_read_again(
+    kafka: KafkaBroker, topic: TopicFactory, made: Any, tmp_path: Path
+) -> None:
+    name = topic(
+        cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001", max_compaction_lag_ms="100",
+        delete_retention_ms="100",
+    )  # fmt: skip
+    kafka.produce(name, [b"v%d" % n for n in range(300)], keys=[b"k%d" % (n % 3) for n in range(300)])
+
+    def compacted() -> bool:
+        kafka.produce(name, [b"roll"], keys=[b"roll"])  # a segment is closed by the record after its time
+        return len(kafka.read(name)) < 150
+
+    wait_until(compacted, timeout_seconds=120, what="the compaction")
+    first, _ = made("--absent", topics=name)
+    present = {message.offset() for message in kafka.read(name)}
+    (extent,) = first.extents
+    assert {0, 299} <= set(range(extent.first, extent.last + 1))
+    assert extent.absent.count >= 150
+    assert not any(offset in extent.absent for offset in present)
+    (tmp_path / "m.json").rename(tmp_path / "previous.json")
+    kafka.produce(name, [b"more"] * 4, keys=[b"a", b"b", b"c", b"d"])
+    second, said = made("--absent", topics=name, previous=tmp_path / "previous.json")
+    (after,) = second.extents
+    assert after.last == extent.last + 4
+    assert f"Reading all {after.last - extent.last} offsets" in said
+    assert extent.absent.clip(after.first, after.last) == after.absent.clip(after.first, extent.last)
+
+
+def test_the_same_content_gives_the_same_bytes_and_a_signature_is_checked(
+    kafka: KafkaBroker, topic: TopicFactory, made: Any, tmp_path: Path
+) -> None:
+    name = topic(2)
+    kafka.produce(name, [b"x"] * 5)
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", tmp_path / "k"], check=True)
+    subprocess.run(["openssl", "pkey", "-in", tmp_path / "k", "-pubout", "-out", tmp_path / "p"], check=True)
+    one, _ = made(topics=name, signingKey=tmp_path / "k", sourceName="north")
+    other, _ = made(topics=name)
+    assert one.mark.sha256 == other.mark.sha256
+    assert one.mark.source == {"command": "gapless manifest", "name": "north"}
+    made(topics=name, signingKey=tmp_path / "k")
+    assert read_manifest(tmp_path / "m.json", verification_key=tmp_path / "p").mark.signature
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "why"),
+    [
+        ({}, 2, "No topic is chosen"),
+        ({"topics": "not-there"}, 2, "The topic not-there does not exist"),
+        ({"topics": "t", "targetIP": "127.0.0.1"}, 2, "targetPort is missing"),
+        ({"topics": "t", "previous": "/none"}, 2, "previous is given without absent"),
+        ({"topics": "t", "signingKey": "/none"}, 2, "/none"),
+        ({"topics": "t", "manifest": "/none/m"}, 2, "/none is no folder"),
+        ({"topics": "t", "bootstrapServers": "127.0.0.1:1", "connectTimeout": 1}, 3, "cannot be reached"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(made: Any, settings: dict[str, Any], code: int, why: str) -> None:
+    manifest, said = made(code=code, **settings)
+    assert manifest is None
+    assert why in said
+    assert said.strip().count("\n") == 0
+
+
+def test_a_large_manifest_goes_over_the_link_in_texts_of_one_datagram(
+    kafka: KafkaBroker, topic: TopicFactory, made: Any, listener: Listener
+) -> None:
+    names = [topic(40, prefix="many") for _ in range(3)]
+    for number in range(40):
+        kafka.produce(names[0], [b"x"] * (number * 7 % 31), partition=number)
+    way = {"targetIP": "127.0.0.1", "targetPort": listener.port, "payloadSize": 500, "copies": 2, "id": "Nörd"}
+    manifest, said = made(topics=",".join(names), **way)
+    datagrams = listener.settled()
+    assert len(datagrams) >= 4
+    assert f"Sent as {len(datagrams) // 2} status texts, 2 times." in said
+    assert all(d[:7] == b"\x02\x00\x01\x00\x01\x00\x06" and d[7:13] == b"STATUS" and len(d) <= 500 for d in datagrams)
+    held = PartsHeld()
+    parts = [parse_part(datagram[19:]) for datagram in datagrams]
+    assert None not in parts
+    joined = [text for part in parts if part is not None and (text := held.add(part)) is not None]
+    assert [read_manifest_text(text, name="m") for text in joined] == [manifest, manifest]
+
+
+def test_the_receiver_writes_the_texts_to_its_internal_topic_or_drops_them_and_goes_on(
+    kafka: KafkaBroker, topic: TopicFactory, made: Any
+) -> None:
+    name, internal = topic(3), topic()
+    kafka.produce(name, [b"x"] * 9)
+    with Receiver(kafka.bootstrap, internal_topic=internal) as receiver:
+        manifest, _ = made(topics=name, targetIP="127.0.0.1", targetPort=receiver.port)
+        stats = receiver.wait_idle()
+    assert (stats["status_count"], stats["refused"], stats["unreadable"], stats["incomplete"]) == (3, {}, {}, 0)
+    held = PartsHeld()
+    parts = [parse_part(message.value()) for message in kafka.read(internal)]
+    joined = [text for part in parts if part is not None and (text := held.add(part)) is not None]
+    assert [read_manifest_text(text, name="m") for text in joined] == [manifest] * 3
+    with Receiver(kafka.bootstrap) as receiver:
+        made(topics=name, targetIP="127.0.0.1", targetPort=receiver.port)
+        stats = receiver.wait_idle()
+    assert (stats["status_count"], stats["events"], stats["written"], stats["lost_in_kafka"]) == (3, 0, 0, 0)
