@@ -103,7 +103,8 @@ cluster-images: cluster spark-jars ## build the images and load them into the te
 .PHONY: test-e2e
 test-e2e: java .venv/.ready spark-jars kafka ## the end-to-end tests: real pods on the test cluster, real Kafka, a one-way link
 	@PYTHONPATH=tests $(BIN)/python -m kit.cluster prepare
-	@$(BIN)/python -m pytest -q tests/e2e || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/e2e --last-failed; }
+	@$(MAKE) --no-print-directory cluster-images
+	@export GAPLESS_IMAGES=loaded; $(BIN)/python -m pytest -q tests/e2e || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/e2e --last-failed; }
 
 .PHONY: clean
 clean: ## remove what was built in the checkout (the cache folder stays)
