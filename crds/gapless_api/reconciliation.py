@@ -37,6 +37,8 @@ class NewerFinding:
     """In canonical order, one for each topic and partition."""
     looked_at: Mapping[Place, OffsetRanges] | None = None
     """What was looked at, where that is not simply everything within an entry's window."""
+    absent: Mapping[Place, OffsetRanges] | None = None
+    """What the other side has declared to be no events at all."""
 
     @classmethod
     def of_bundle(cls, bundle: Bundle) -> NewerFinding:
@@ -46,9 +48,14 @@ class NewerFinding:
         return cls(bundle.kind, bundle.results, nothing)
 
     @classmethod
-    def of_job(cls, results: tuple[PartitionGaps, ...], looked_at: Mapping[Place, OffsetRanges]) -> NewerFinding:
+    def of_job(
+        cls,
+        results: tuple[PartitionGaps, ...],
+        looked_at: Mapping[Place, OffsetRanges],
+        absent: Mapping[Place, OffsetRanges] | None = None,
+    ) -> NewerFinding:
         """What a scan or an audit has found, whatever of it goes into its bundle."""
-        return cls(BundleKind.ALL, results, looked_at)
+        return cls(BundleKind.ALL, results, looked_at, absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class PartitionReconciliation:
     filled: int
     """The same, with empty events that a resend sent in their place."""
     unavailable: int
-    """Not seen to be there, and a resend has reported that they can never be sent."""
+    """Not seen to be there, and never to come: a resend, or the other side's manifest, has said so."""
     open: int
     """Still missing."""
     unknown: int
@@ -159,7 +166,9 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
         entry = now.get(place)
         looked = _NOTHING if entry is None else _looked_at(entry, newer)
         missing = _NOTHING if entry is None else entry.ranges
-        partitions.append(_partition(place, before.get(place, _NOTHING), missing, looked, said))
+        gone = said.unavailable.get(place, _NOTHING) | (newer.absent or {}).get(place, _NOTHING)
+        empty = said.filled.get(place, _NOTHING)
+        partitions.append(_partition(place, before.get(place, _NOTHING), missing, looked, gone, empty))
     mark = old.mark
     sha256 = mark.sha256 if mark is not None else canonical_sha256(old.kind, old.results)
     return Reconciliation(mark.id if mark is not None else None, sha256, tuple(partitions))
@@ -181,14 +190,18 @@ def _looked_at(entry: PartitionGaps, newer: NewerFinding) -> OffsetRanges:
     return OffsetRanges([(first, last)]) if exact is None else exact.clip(first, last)
 
 
-def _partition(
-    place: Place, listed: OffsetRanges, missing: OffsetRanges, looked: OffsetRanges, said: ResendFindings
+def _partition(  # noqa: PLR0913, PLR0917 -- what is known of one partition
+    place: Place,
+    listed: OffsetRanges,
+    missing: OffsetRanges,
+    looked: OffsetRanges,
+    out_of_reach: OffsetRanges,
+    empty: OffsetRanges,
 ) -> PartitionReconciliation:
     total = listed.count
     left = listed & missing
     new = missing.count - left.count
     unseen = _without(listed, looked) - missing
-    out_of_reach = said.unavailable.get(place, _NOTHING)
     unavailable = 0
     if len(out_of_reach):
         unavailable = (left & out_of_reach).count + (unseen & out_of_reach).count
@@ -197,7 +210,6 @@ def _partition(
     first_open, first_unknown = tuple(left.head(_NAMED_RANGES)), tuple(unseen.head(_NAMED_RANGES))
     del left, unseen
     filled = 0
-    empty = said.filled.get(place, _NOTHING)
     if len(empty):
         filled = (((listed & empty) & looked) - missing).count
     return PartitionReconciliation(

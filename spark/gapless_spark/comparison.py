@@ -46,7 +46,18 @@ def finding_of(conclusion: Conclusion) -> NewerFinding:
     if conclusion.outcome is Outcome.UNREADABLE_RECORDS:
         nothing = {(entry.topic, entry.partition): OffsetRanges() for entry in conclusion.results}
         return NewerFinding.of_job(conclusion.results, nothing)
-    return NewerFinding.of_job(conclusion.results, conclusion.looked_at)
+    return NewerFinding.of_job(conclusion.results, {**conclusion.looked_at, **_left_out(conclusion)}, conclusion.absent)
+
+
+def _left_out(conclusion: Conclusion) -> dict[tuple[str, int], OffsetRanges]:
+    """Partitions of which a scan has left out stale records: what those list is not missing because nobody looked."""
+    if not conclusion.details.get("skip_stale"):
+        return {}
+    return {
+        (found["topic"], found["partition"]): OffsetRanges()
+        for found in conclusion.partitions
+        if found.get("stale_events")
+    }
 
 
 def older_bundle(place: Path | ObjectAddress, values: Mapping[str, Any]) -> Bundle:

@@ -56,6 +56,8 @@ class Conclusion:
     """What the report says beyond what every report says."""
     looked_at: Mapping[tuple[str, int], OffsetRanges] = field(default_factory=dict)
     """What was looked at in a partition, where that is not everything within the window of its result."""
+    absent: Mapping[tuple[str, int], OffsetRanges] = field(default_factory=dict)
+    """What a manifest of the other side declares to be no events."""
 
     @property
     def missing(self) -> int:

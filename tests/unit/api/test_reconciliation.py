@@ -79,6 +79,11 @@ def test_a_resend_tells_filled_from_arrived_and_never_possible_from_open() -> No
     assert counts(old, newer, said) == {"closed": 4, "filled": 2, "unavailable": 3, "open": 2, "unknown": 1}
 
 
+def test_what_the_other_side_declares_to_be_no_event_is_not_waited_for() -> None:
+    newer = NewerFinding.of_job((entry(),), {PLACE: OffsetRanges([(0, 6), (8, 99)])}, {PLACE: OffsetRanges([(7, 7)])})
+    assert counts(bundle(entry((5, 9))), newer) == {"closed": 4, "unavailable": 1}
+
+
 def test_the_report_and_the_sentence_say_the_same() -> None:
     old = bundle(entry((5, 9)))
     assert reconcile(old, NewerFinding.of_bundle(bundle(entry()))).sentence() == (

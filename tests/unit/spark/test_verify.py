@@ -164,6 +164,14 @@ def test_records_that_cannot_be_read_let_no_gap_pass_for_closed(tmp_path: Path) 
     assert finding_of(conclusion(Outcome.GAPS_FOUND)).kind is BundleKind.ALL
 
 
+def test_stale_records_that_a_scan_left_out_let_no_gap_pass_for_closed(tmp_path: Path) -> None:
+    values = {"compareWith": bundle(tmp_path, "old", gaps((5, 9)), gaps((1, 1), partition=1))}
+    partitions = tuple({"topic": "transfer", "partition": number, "stale_events": 3 - 3 * number} for number in (0, 1))
+    found = Conclusion(Outcome.GAPS_FOUND, "", (gaps(), gaps(partition=1)), partitions, {"skip_stale": True})
+    said = compared(found, values)["reconciliation"]
+    assert (said["unknown"], said["closed"]) == (5, 1)
+
+
 def test_an_older_bundle_that_is_gone_spoils_no_job(tmp_path: Path) -> None:
     said = compared(conclusion(Outcome.NOTHING_MISSING), {"compareWith": tmp_path / "gone"})["reconciliation"]
     assert said["with"] is None
