@@ -83,12 +83,13 @@ class ObjectStore(Protocol):
             StoreUnreachableError: the store does not answer.
         """
 
-
     def tag(self, key: str) -> str | None:
         """What changes whenever the object does; ``None`` when there is no such object. Raises like `get`."""
 
     def replace(self, key: str, content: bytes, tag: str | None) -> bool:
-        """Keep `content` as an object unless another has changed it meanwhile; say whether it is kept. Raises like `put`.
+        """Keep `content` as an object unless another has changed it meanwhile; say whether it is kept.
+
+        Raises like `put`.
 
         Args:
             key: of the object.
@@ -124,7 +125,7 @@ def open_store(bucket: str, access: S3Access) -> ObjectStore:
         client["allow_http"] = True
     if access.ca_file is not None:
         client["root_certificate"] = _content(access.ca_file, "the store's CA certificates")
-    options: dict[str, Any] = {"region": access.region, **_credentials(access)}
+    options: dict[str, Any] = {"region": access.region, "disable_bulk_delete": True, **_credentials(access)}
     if access.endpoint_url:
         options |= {"endpoint": access.endpoint_url.rstrip("/"), "virtual_hosted_style_request": False}
     try:

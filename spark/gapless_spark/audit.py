@@ -1,53 +1,86 @@
 """Owns ``gapless audit``: what the received events show to be missing becomes a bundle.
 
 Must not know how a bitmap is built or a bundle written. Neither keys nor offsets are collected or sorted: tasks turn
-keys into bitmaps of blocks, these are joined where their block belongs, and only runs of offsets come back.
+keys into bitmaps of blocks, these are joined where their block belongs, and only joined bitmaps come back.
 ``python -m gapless_spark.audit --spec job.yaml`` is the same for spark-submit.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gapless_spark.completeness import ReceivedBlock, compare
-from gapless_spark.expectations import parse_expectations
+from gapless_api.object_store import access_from
+from gapless_spark.audit_memory import AuditMemory
+from gapless_spark.completeness import compare
+from gapless_spark.event_keys import FOREIGN, Block
+from gapless_spark.expected_by import ExpectedBy
+from gapless_spark.few_records import keys_of_few
 from gapless_spark.jobs import Job
 from gapless_spark.jobs import run as run_job
 from gapless_spark.outcome import Conclusion, conclude_audit
-from gapless_spark.received import PARTIAL, RUNS, is_foreign, joined_runs, offsets_of, partial_bitmaps
+from gapless_spark.received import (
+    PARTIAL,
+    Received,
+    collected,
+    joined_bitmaps,
+    partial_bitmaps,
+    received_block,
+)
+from gapless_spark.state_place import open_place
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
+    from gapless_api.kafka_connection import KafkaConnection
     from gapless_api.settings import Resolved
     from gapless_spark.kafka_source import Cut
+
+FEW_RECORDS = 1_000_000
+"""So many new offsets are read in this process, which is over before Spark would have started."""
 
 
 def run(settings: Resolved) -> int:
     """Audit as `settings` say and return the exit code. Raises GaplessError."""
-    topics = settings.values["topics"]
-    expected = parse_expectations(settings.values["expect"], settings.values["expectFile"])
-
-    def find(records: DataFrame | None, _cut: Cut) -> Conclusion:
-        blocks, foreign = ([], 0) if records is None else received_blocks(records)
-        return conclude_audit(topics, compare(blocks, expected), foreign)
-
-    return run_job(Job("audit", topics, ("key",), find), settings)
+    return run_job(job_of(settings), settings)
 
 
-def received_blocks(records: DataFrame) -> tuple[list[ReceivedBlock], int]:
-    """The blocks of all source partitions, and how many records have a key that is no event's."""
+def job_of(settings: Resolved) -> Job:
+    """What to do for `settings`. Raises ConfigurationError for expectations and manifests that are none."""
+    values = settings.values
+    topics, expected_by = values["topics"], ExpectedBy(values)
+    memory = AuditMemory(open_place(values["state"], access_from(values)) if values["state"] is not None else None)
+
+    def conclusion(new: Mapping[Block, Received], cut: Cut) -> Conclusion:
+        expected = expected_by.everything()
+        blocks, foreign = [], 0
+        for block, received in memory.recall(new, cut):
+            if block == FOREIGN:
+                foreign += received.records
+            else:
+                blocks.append(received_block(block, received))
+        concluded = expected_by.named_in(conclude_audit(topics, compare(blocks, expected), foreign))
+        return replace(concluded, details={**concluded.details, **memory.details})
+
+    def find(records: DataFrame | None, cut: Cut) -> Conclusion:
+        return conclusion({} if records is None else received_blocks(records), cut)
+
+    def find_few(connection: KafkaConnection, cut: Cut) -> Conclusion | None:
+        if not memory.goes_on or cut.offsets > FEW_RECORDS:
+            return None
+        return conclusion(collected(partial_bitmaps(keys_of_few(connection, cut))), cut)
+
+    return Job("audit", topics, ("key",), find, earlier=memory, find_few=find_few)
+
+
+def received_blocks(records: DataFrame) -> dict[Block, Received]:
+    """What `records` show to be received, by block."""
     partial = records.mapInArrow(partial_bitmaps, PARTIAL)
     places = ("topic", "partition", "block")
-    runs = partial.repartition(*places).sortWithinPartitions(*places).mapInArrow(joined_runs, RUNS)
-    blocks, foreign = [], 0
-    for row in runs.toArrow().to_pylist():
-        if is_foreign(row["topic"]):
-            foreign += row["records"]
-        else:
-            block = (row["topic"], row["partition"], row["block"], row["records"], row["offsets"])
-            blocks.append(ReceivedBlock(*block, offsets_of(row["firsts"]), offsets_of(row["lasts"])))
-    return blocks, foreign
+    joined = partial.repartition(*places).sortWithinPartitions(*places).mapInArrow(joined_bitmaps, PARTIAL)
+    return collected(joined.toArrow().to_batches())
 
 
 if __name__ == "__main__":

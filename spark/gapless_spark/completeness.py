@@ -5,15 +5,19 @@ Plain runs of offsets in, plain findings out. Must not know Spark, bitmaps or Ka
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.bundle_form import PartitionGaps
-from gapless_api.offsets import OffsetRanges, RangesBuilder
+from gapless_api.offsets import OffsetRanges
+from gapless_spark.expectations import Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from gapless_spark.expectations import Expectation
 
 
 class ReceivedBlock(NamedTuple):
@@ -26,8 +30,8 @@ class ReceivedBlock(NamedTuple):
     records: int
     offsets: int
     """How many different ones."""
-    firsts: Sequence[int]
-    lasts: Sequence[int]
+    firsts: array[int]
+    lasts: array[int]
     """First and last offset of each run, both inclusive and absolute."""
 
 
@@ -43,11 +47,18 @@ class ReceivedPartition:
     first_received: int | None
     last_received: int | None
     expected: OffsetRanges
-    given: bool
-    """Whether somebody said what is expected; else it is everything from the lowest to the highest received."""
+    bounds: Bounds
+    """Who said what is expected."""
     missing: OffsetRanges
     unexpected: int
-    """How many of the received offsets nobody expected."""
+    """How many of the received offsets nobody expected, where somebody should have."""
+    outside_manifest: int
+    """How many are older or newer than the manifest, or had gone upstream before it: neither missing nor unexpected."""
+
+    @property
+    def given(self) -> bool:
+        """Whether somebody said what is expected; else it is everything from the lowest to the highest received."""
+        return self.bounds is not Bounds.SEEN
 
     @property
     def duplicates(self) -> int:
@@ -57,11 +68,12 @@ class ReceivedPartition:
     def gaps(self) -> PartitionGaps:
         """What a bundle says of it."""
         expected = self.expected
-        return PartitionGaps(self.topic, self.partition, expected.first_offset, expected.last_offset, self.missing)
+        window = (expected.first_offset, expected.last_offset) if len(expected) else (0, 0)
+        return PartitionGaps(self.topic, self.partition, *window, self.missing)
 
 
 def compare(
-    blocks: Iterable[ReceivedBlock], expected: Mapping[tuple[str, int], OffsetRanges]
+    blocks: Iterable[ReceivedBlock], expected: Mapping[tuple[str, int], Expectation]
 ) -> tuple[ReceivedPartition, ...]:
     """Find what is missing in every partition that was received or expected, in their order.
 
@@ -77,21 +89,38 @@ def compare(
     return tuple(_compared(place, by_place.get(place, ()), expected.get(place)) for place in places)
 
 
-def _compared(place: tuple[str, int], blocks: Sequence[ReceivedBlock], given: OffsetRanges | None) -> ReceivedPartition:
-    received = RangesBuilder()
-    for block in sorted(blocks, key=lambda block: block.number):
-        for first, last in zip(block.firsts, block.lasts, strict=True):
-            received.add(first, last)
-    ranges = received.build()
-    expected = given if given is not None else OffsetRanges([(ranges.first_offset, ranges.last_offset)])
+def _compared(place: tuple[str, int], blocks: Sequence[ReceivedBlock], given: Expectation | None) -> ReceivedPartition:
+    firsts, lasts = _runs(sorted(blocks, key=lambda block: block.number))
+    if given is None:
+        # Whole arrays at a time: there may be millions of runs.
+        holes = array("q", (last + 1 for last in lasts[:-1])), array("q", (first - 1 for first in firsts[1:]))
+        expected, missing, beyond = OffsetRanges([(firsts[0], lasts[-1])]), OffsetRanges.of_canonical(*holes), 0
+    else:
+        ranges = OffsetRanges.of_canonical(firsts, lasts)
+        expected = given.offsets
+        missing, beyond = expected - ranges, (ranges - expected).count
+    bounds = given.bounds if given is not None else Bounds.SEEN
     return ReceivedPartition(
         *place,
         records=sum(block.records for block in blocks),
         received=sum(block.offsets for block in blocks),
-        first_received=ranges.first_offset if len(ranges) else None,
-        last_received=ranges.last_offset if len(ranges) else None,
+        first_received=firsts[0] if firsts else None,
+        last_received=lasts[-1] if lasts else None,
         expected=expected,
-        given=given is not None,
-        missing=expected - ranges,
-        unexpected=(ranges - expected).count if given is not None else 0,
+        bounds=bounds,
+        missing=missing,
+        unexpected=beyond if bounds is Bounds.GIVEN else 0,
+        outside_manifest=beyond if bounds is Bounds.MANIFEST else 0,
     )
+
+
+def _runs(blocks: Sequence[ReceivedBlock]) -> tuple[array[int], array[int]]:
+    """First and last offset of every run; one that goes on in the next block is one run."""
+    firsts, lasts = array("q"), array("q")
+    for block in blocks:
+        goes_on = bool(lasts) and bool(block.firsts) and lasts[-1] + 1 == block.firsts[0]
+        if goes_on:
+            lasts.pop()
+        firsts.extend(block.firsts[1:] if goes_on else block.firsts)
+        lasts.extend(block.lasts)
+    return firsts, lasts

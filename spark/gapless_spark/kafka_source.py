@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from gapless_api.kafka_connection import KafkaConnection
 
 _STALLED_AFTER_MILLISECONDS = 60_000
+_EARLIEST = -2
+"""Spark's number for the first offset there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,10 @@ class TopicCut:
     """By partition: one more than the highest offset that is read."""
     uncommitted: int
     """How many offsets behind the ends belong to transactions that are still open."""
+    id: str = ""
+    """Kafka's own for the topic, which another topic of the same name does not have; empty where brokers have none."""
+    from_the_beginning: bool = True
+    """Whether nothing before the first offsets was read by an earlier run."""
 
     @property
     def offsets(self) -> int:
@@ -93,6 +99,7 @@ class _Asking:
         self._timeout = timeout_seconds
         self._deadline = time.monotonic() + timeout_seconds
         self._complaints: list[KafkaError] = []
+        self._ids: dict[str, str] = {}
         self._admin = AdminClient(
             {**connection.librdkafka_options(), "error_cb": self._complaints.append, "log_level": 0}
         )
@@ -110,13 +117,16 @@ class _Asking:
         return Cut(
             self._answer(cluster, "the cluster").cluster_id or "",
             tuple(
-                TopicCut(topic, first[topic], end[topic], sum(high[topic]) - sum(end[topic])) for topic in partitions
+                TopicCut(topic, first[topic], end[topic], sum(high[topic]) - sum(end[topic]), self._ids[topic])
+                for topic in partitions
             ),
         )
 
     def _partitions(self, topics: Sequence[str]) -> dict[str, int]:
-        described = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout)
-        return {topic: len(self._answer(described[topic], f"the topic {topic}").partitions) for topic in topics}
+        asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout)
+        described = {topic: self._answer(asked[topic], f"the topic {topic}") for topic in topics}
+        self._ids = {topic: _id(described[topic].topic_id) for topic in topics}
+        return {topic: len(described[topic].partitions) for topic in topics}
 
     def _offsets(
         self, partitions: Mapping[str, int], spec: OffsetSpec, isolation: IsolationLevel
@@ -197,6 +207,11 @@ _BUSY = {
 }
 
 
+def _id(uuid: Any) -> str:
+    """Kafka's way to write a topic's id; old brokers have none, which is all zeros."""
+    return str(uuid) if uuid.get_most_significant_bits() or uuid.get_least_significant_bits() else ""
+
+
 def _reason(error: KafkaError) -> str:
     """The text of librdkafka without its own prefixes, in one line."""
     return " ".join(error.str().split()).rpartition("]: ")[2].rstrip(".")
@@ -209,12 +224,17 @@ def records(
     reader = spark.read.format("kafka").options(**java_options(connection))
     reader = reader.options(
         assign=json.dumps({topic.topic: list(range(len(topic.end_offsets))) for topic in cut.topics}),
-        startingOffsets="earliest",
+        startingOffsets=json.dumps({topic.topic: dict(enumerate(_begins(topic))) for topic in cut.topics}),
         endingOffsets=json.dumps({topic.topic: dict(enumerate(topic.end_offsets)) for topic in cut.topics}),
         failOnDataLoss="true",
         minPartitions=str(parallelism),
     )
     return reader.load().select(*columns)
+
+
+def _begins(topic: TopicCut) -> Sequence[int]:
+    # What expires between the look and the start of Spark is no loss when nobody has promised to read it.
+    return [_EARLIEST] * len(topic.end_offsets) if topic.from_the_beginning else topic.first_offsets
 
 
 def java_options(connection: KafkaConnection) -> dict[str, str]:

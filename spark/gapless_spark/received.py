@@ -2,7 +2,7 @@
 
 Must not know Spark's session, Kafka or what was expected. A bitmap covers one block of 2^20 offsets of one source
 partition, so that memory is bounded by blocks whatever the number of keys. Partial bitmaps of one block join in any
-order; a later job can keep the joined ones and add to them.
+order; a state keeps the joined ones, and a later run adds to them.
 """
 
 from __future__ import annotations
@@ -14,218 +14,145 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
+from gapless_spark.completeness import ReceivedBlock
+from gapless_spark.event_keys import BLOCK_BITS, Block, KeyReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-BLOCK_BITS = 20
-_POSITION = (1 << BLOCK_BITS) - 1
 _BLOCKS_HELD = 512
 """So many bitmaps a task holds, of at most 128 KiB each, before it hands them on."""
+_ROWS_AT_ONCE = 64
 
 PARTIAL = "topic string, partition int, block long, records long, bitmap binary"
-"""What `partial_bitmaps` yields; keys that are no event's are counted in a row with an empty topic."""
-RUNS = "topic string, partition int, block long, records long, offsets long, firsts binary, lasts binary"
-"""What `joined_runs` yields; firsts and lasts are offsets as 64-bit integers in the machine's byte order."""
-
-_PLACE = (("topic", pa.string()), ("partition", pa.int32()), ("block", pa.int64()), ("records", pa.int64()))
-_PARTIAL_SCHEMA = pa.schema([*_PLACE, ("bitmap", pa.binary())])
-_RUNS_SCHEMA = pa.schema([*_PLACE, ("offsets", pa.int64()), ("firsts", pa.binary()), ("lasts", pa.binary())])
-_ANY_BYTES = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
-
-
-class Block(NamedTuple):
-    """2^20 offsets of one source partition."""
-
-    topic: str
-    partition: int
-    number: int
-    """Offset divided by 2^20."""
+"""What `partial_bitmaps` and `joined_bitmaps` yield; keys that are no event's are counted in a row without a topic."""
+PARTIAL_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("block", pa.int64()),
+        ("records", pa.int64()),
+        ("bitmap", pa.binary()),
+    ]
+)
 
 
-_FOREIGN = Block("", -1, -1)
+class Received(NamedTuple):
+    """What was received of a block: the positions in it, and how many records said so."""
 
+    positions: BitMap
+    records: int
 
-class _Held:
-    """Bitmaps and record counts of the blocks seen last."""
-
-    def __init__(self) -> None:
-        self.bitmaps: dict[Block, BitMap] = {}
-        self.records: dict[Block, int] = {}
-
-    def add(self, block: Block, positions: BitMap, records: int) -> None:
-        if block in self.bitmaps:
-            self.bitmaps[block] |= positions
-            self.records[block] += records
-        else:
-            self.bitmaps[block], self.records[block] = positions, records
-
-    def handed_on(self) -> Iterator[pa.RecordBatch]:
-        blocks = list(self.bitmaps)
-        for start in range(0, len(blocks), 64):
-            some = blocks[start : start + 64]
-            columns: list[list[Any]] = [
-                [block.topic for block in some],
-                [block.partition for block in some],
-                [block.number for block in some],
-                [self.records[block] for block in some],
-                [self.bitmaps[block].serialize() for block in some],
-            ]
-            yield _batch(columns, _PARTIAL_SCHEMA)
-        self.bitmaps.clear()
-        self.records.clear()
+    def __or__(self, other: Received) -> Received:
+        return Received(self.positions | other.positions, self.records + other.records)
 
 
 def partial_bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Turn batches with a column ``key`` into rows of `PARTIAL`, for ``mapInArrow``.
 
-    A block may come several times, from several tasks or from one that saw many blocks; `joined_runs` joins them.
+    A block may come several times, from several tasks or from one that saw many blocks; `joined_bitmaps` joins them.
     """
-    held = _Held()
+    reader = KeyReader()
+    held: dict[Block, list[Any]] = {}
     for batch in batches:
-        for block, positions, records in _blocks(batch.column("key")):
-            held.add(block, positions, records)
-        if len(held.bitmaps) > _BLOCKS_HELD:
-            yield from held.handed_on()
-    yield from held.handed_on()
+        for block, positions, records in reader.blocks(batch.column("key")):
+            _add(held, block, BitMap(positions), records)
+        if len(held) > _BLOCKS_HELD:
+            yield from rows_of(_received(held))
+            held.clear()
+    yield from rows_of(_received(held))
 
 
-def joined_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join rows of `PARTIAL`, sorted by topic, partition and block, into one row of `RUNS` for each block."""
-    block, joined, records = None, BitMap(), 0
-    for batch in batches:
-        for row in batch.to_pylist():
-            following = Block(row["topic"], row["partition"], row["block"])
-            if following != block:
-                if block is not None:
-                    yield _runs(block, joined, records)
-                block, joined, records = following, BitMap(), 0
-            joined |= BitMap.deserialize(row["bitmap"])
-            records += row["records"]
+def joined_bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join rows of `PARTIAL`, sorted by topic, partition and block, into one row for each block."""
+    return rows_of(_joined(batches))
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Received]]:
+    block, positions, records = None, BitMap(), 0
+    for following, received in blocks_of(batches):
+        if following != block:
+            if block is not None:
+                yield block, Received(positions, records)
+            block, positions, records = following, BitMap(), 0
+        positions |= received.positions
+        records += received.records
     if block is not None:
-        yield _runs(block, joined, records)
+        yield block, Received(positions, records)
 
 
-def is_foreign(topic: str) -> bool:
-    """Whether a row with this topic counts keys that are no event's."""
-    return not topic
+def collected(batches: Iterable[pa.RecordBatch]) -> dict[Block, Received]:
+    """Join rows of `PARTIAL` in any order."""
+    held: dict[Block, list[Any]] = {}
+    for block, received in blocks_of(batches):
+        _add(held, block, *received)
+    return dict(_received(held))
 
 
-def offsets_of(packed: bytes) -> array[int]:
-    """Unpack ``firsts`` or ``lasts``."""
-    offsets = array("q")
-    offsets.frombytes(packed)
-    return offsets
+def rows_of(blocks: Iterable[tuple[Block, Received]]) -> Iterator[pa.RecordBatch]:
+    """Write blocks as rows of `PARTIAL`, in the same order."""
+    some: list[tuple[Block, Received]] = []
+    for pair in blocks:
+        some.append(pair)
+        if len(some) == _ROWS_AT_ONCE:
+            yield _rows(some)
+            some = []
+    if some:
+        yield _rows(some)
 
 
-def _runs(block: Block, joined: BitMap, records: int) -> pa.RecordBatch:
-    base = block.number << BLOCK_BITS
+def blocks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Received]]:
+    """Read rows of `PARTIAL`."""
+    for batch in batches:
+        columns = (batch.column(name).to_pylist() for name in PARTIAL_SCHEMA.names)
+        for topic, partition, number, records, bitmap in zip(*columns, strict=True):
+            yield Block(topic, partition, number), Received(BitMap.deserialize(bitmap), records)
+
+
+def received_block(block: Block, received: Received) -> ReceivedBlock:
+    """The runs of offsets of a block."""
+    joined = received.positions
     # A run begins where the position before is absent, and ends where the one behind is.
     firsts, lasts = joined - joined.shift(1), joined - joined.shift(-1)
-    columns: list[list[Any]] = [[block.topic], [block.partition], [block.number], [records], [len(joined)]]
-    packed = [[array("q", [base + position for position in ends]).tobytes()] for ends in (firsts, lasts)]
-    return _batch(columns + packed, _RUNS_SCHEMA)
+    base = block.number << BLOCK_BITS
+    return ReceivedBlock(*block, received.records, len(joined), _offsets(firsts, base), _offsets(lasts, base))
 
 
-def _batch(columns: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _add(held: dict[Block, list[Any]], block: Block, positions: BitMap, records: int) -> None:
+    if block in held:
+        held[block][0] |= positions
+        held[block][1] += records
+    else:
+        held[block] = [positions, records]
 
 
-def _blocks(keys: pa.Array) -> Iterator[tuple[Block, BitMap, int]]:
-    """The blocks that `keys` fall into, each with its positions and its number of keys. The rule is `parse_event_id`'s.
-
-    Whole columns at a time: one Python call for each key would take most of the job's time.
-    """
-    total = len(keys)
-    events = _events(_split(keys))
-    foreign = total - len(events)
-    for topic_bytes, partition, number, positions in _grouped(events):
-        topic = _topic(topic_bytes)
-        if topic is None:
-            foreign += len(positions)
-        else:
-            yield Block(topic, partition, number), BitMap(positions), len(positions)
-    if foreign:
-        yield _FOREIGN, BitMap(), foreign
+def _received(held: dict[Block, list[Any]]) -> Iterator[tuple[Block, Received]]:
+    return ((block, Received(*content)) for block, content in held.items())
 
 
-def _split(keys: pa.Array) -> pa.Table:
-    """Split at the last two underscores; keys with fewer are left out."""
-    parts = pc.split_pattern(pc.cast(keys.drop_null(), options=_ANY_BYTES), "_", max_splits=2, reverse=True)
-    parts = parts.filter(pc.equal(pc.list_value_length(parts), 3))
-    return pa.table(
-        {name: pc.list_element(parts, index) for index, name in enumerate(("topic", "partition", "offset"))}
-    )
+def _rows(blocks: Sequence[tuple[Block, Received]]) -> pa.RecordBatch:
+    columns: list[list[Any]] = [
+        [block.topic for block, _ in blocks],
+        [block.partition for block, _ in blocks],
+        [block.number for block, _ in blocks],
+        [received.records for _, received in blocks],
+        [_serialized(received.positions) for _, received in blocks],
+    ]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, PARTIAL_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=PARTIAL_SCHEMA)
 
 
-def _events(texts: pa.Table) -> pa.Table:
-    """Leave the rows whose numbers are as senders write them, with the numbers read."""
-    plain = pc.and_(_is_plain(texts["partition"], MAX_PARTITION), _is_plain(texts["offset"], MAX_OFFSET))
-    texts = texts.filter(pc.and_(plain, pc.not_equal(texts["topic"], "")))
-    partition, offset = texts["partition"].cast(pa.int64()), texts["offset"].cast(pa.int64())
-    return pa.table(
-        {
-            "topic": texts["topic"],
-            "partition": partition,
-            "block": pc.shift_right(offset, BLOCK_BITS),
-            "position": pc.bit_wise_and(offset, _POSITION).cast(pa.uint32()),
-        }
-    )
-
-
-def _is_plain(texts: pa.ChunkedArray, largest: int) -> pa.ChunkedArray:
-    """Unsigned decimal without padding, up to `largest`."""
-    most = str(largest)
-    length = pc.binary_length(texts)
-    unpadded = pc.or_(pc.equal(length, 1), pc.invert(pc.starts_with(texts, "0")))
-    fits = pc.or_(pc.less(length, len(most)), pc.and_(pc.equal(length, len(most)), pc.less_equal(texts, most)))
-    return pc.and_(pc.and_(pc.ascii_is_decimal(texts), unpadded), fits)
-
-
-def _grouped(events: pa.Table) -> Iterator[tuple[bytes, int, int, array[int]]]:
-    """The positions of each (topic, partition, block). A batch mostly holds one, for events keep their partition."""
-    if not len(events):
-        return
-    names = ("topic", "partition", "block")
-    coded = {name: events[name].combine_chunks().dictionary_encode() for name in names}
-    positions = events["position"].combine_chunks()
-    if all(len(column.dictionary) == 1 for column in coded.values()):
-        topic, partition, block = (coded[name].dictionary[0] for name in names)
-        yield _bytes(topic), partition.as_py(), block.as_py(), _array(positions)
-        return
-    group = pa.scalar(0, pa.int64())
-    for name in names:
-        codes = coded[name].indices.cast(pa.int64())
-        group = pc.add(pc.multiply(group, len(coded[name].dictionary)), codes)
-    order = pc.sort_indices(group)
-    ends = pc.run_end_encode(group.take(order)).run_ends.to_pylist()
-    positions, start = positions.take(order), 0
-    for end in ends:
-        first = order[start].as_py()
-        topic, partition, block = (coded[name][first] for name in names)
-        yield _bytes(topic), partition.as_py(), block.as_py(), _array(positions.slice(start, end - start))
-        start = end
-
-
-def _bytes(text: Any) -> bytes:
-    """The bytes of a string that may not be valid UTF-8."""
-    value = text.value if isinstance(text, pa.DictionaryScalar) else text
-    content: bytes = value.as_buffer().to_pybytes()
+def _serialized(positions: BitMap) -> bytes:
+    positions.run_optimize()
+    content: bytes = positions.serialize()
     return content
 
 
-def _array(positions: pa.UInt32Array) -> array[int]:
-    numbers = array("I")
-    start = 4 * positions.offset
-    numbers.frombytes(memoryview(positions.buffers()[1])[start : start + 4 * len(positions)])
-    return numbers
-
-
-def _topic(name: bytes) -> str | None:
-    try:
-        topic = name.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    return topic or None
+def _offsets(positions: BitMap, base: int) -> array[int]:
+    packed = positions.to_array()
+    narrow = pa.Array.from_buffers(pa.uint32(), len(packed), [None, pa.py_buffer(packed)])
+    offsets = array("q")
+    if len(packed):
+        wide = pc.add(narrow.cast(pa.int64()), base)
+        offsets.frombytes(memoryview(wide.buffers()[1])[: 8 * len(packed)])
+    return offsets

@@ -147,6 +147,8 @@ def _tuned(conf: Any, engine: Engine) -> Any:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(max(2, cores if engine.short else 2 * cores)),
         "spark.sql.adaptive.enabled": "false",
+        # The older source, Spark's default, turns each record into a row twice and back.
+        "spark.sql.sources.useV1SourceList": "",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }
     if engine.short:

@@ -21,6 +21,14 @@ def file_or_object(text: str) -> Path | ObjectAddress:
     return ObjectAddress.parse(text) if text.startswith("s3://") else Path(text)
 
 
+def _state_place(text: str) -> Path | ObjectAddress:
+    """Read where a state is kept: a folder, or s3://bucket/prefix, for which other programs also write s3a://."""
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme in {"s3", "s3a"}:
+        return ObjectAddress.parse(f"s3://{rest.rstrip('/')}")
+    return Path(text)
+
+
 _LIMIT = Setting(
     "limit",
     "all: every missing range; first: only the first one of each partition, from which resend sends everything.",
@@ -62,6 +70,11 @@ def _words(text: str) -> tuple[str, ...]:
     if not found:
         raise ValueError("one or several words, separated by commas")
     return found
+
+
+def _files(text: str) -> tuple[Path, ...]:
+    """Split a list of files at its commas."""
+    return tuple(Path(word) for word in _words(text))
 
 
 _OWN_OUTPUT = (
@@ -139,8 +152,65 @@ _ENGINE = (
         group="Engine",
     ),
 )
+_BEYOND_THE_RECORDS = (
+    Setting(
+        "infer",
+        "Whether the bundle shall also hold what may be lost without a record: windows missing between others, and the "
+        "end of a window where the next one begins with a loss. It is marked as inferred in bundle and report.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        switch=True,
+        metavar="true|false",
+        own=True,
+        group="Beyond the records",
+    ),
+    Setting(
+        "inferTails",
+        "Of which windows to infer the end: beside-losses, as infer says; or all that have a later window, which "
+        "misses nothing between the first and the last window and sends nearly everything again.",
+        parse=choice("beside-losses", "all"),
+        default="beside-losses",
+        shown_default="beside-losses",
+        metavar="beside-losses|all",
+        own=True,
+        group="Beyond the records",
+    ),
+    Setting(
+        "skipStale",
+        "Whether to leave out records of windows that the detector has forgotten. Nothing updates these any more: what "
+        "they list may have arrived since, or may still be missing, and an audit tells.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        switch=True,
+        metavar="true|false",
+        own=True,
+        group="Beyond the records",
+    ),
+    Setting(
+        "detectorWindows",
+        "How many windows of each partition the detector remembers, its MAX_WINDOWS; older ones are stale.",
+        parse=integer(1, 1_000_000),
+        default=5,
+        shown_default="5",
+        metavar="NUMBER",
+        own=True,
+        group="Beyond the records",
+    ),
+)
 
-_scan = (_TOPIC, _LIMIT, _BUNDLE, *_OWN_OUTPUT, *KAFKA_SETTINGS, CONNECT_TIMEOUT, *LOG_SETTINGS, *_ENGINE)
+_scan = (
+    _TOPIC,
+    *_BEYOND_THE_RECORDS,
+    _LIMIT,
+    _BUNDLE,
+    *_OWN_OUTPUT,
+    *KAFKA_SETTINGS,
+    CONNECT_TIMEOUT,
+    *LOG_SETTINGS,
+    *_ENGINE,
+)
 _create = tuple(setting for setting in _scan if not setting.own)
 _audit = (
     Setting(
@@ -169,6 +239,52 @@ _audit = (
         "File with such lines; blank ones and ones that begin with # do not count.",
         parse=Path,
         metavar="FILE",
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "expectManifest",
+        "What should be there, as gapless manifest wrote it on the sending side; repeat it, or separate several by "
+        "commas. Of each partition the newest one counts.",
+        parse=_files,
+        default=(),
+        metavar="FILE,…",
+        repeatable=True,
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "expectManifestTopic",
+        "Topic in which the receiver leaves status texts (its internalTopic), with manifests that gapless manifest "
+        "sent over the link.",
+        metavar="TOPIC",
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "expectTopics",
+        "Topics of the manifests that count, as ids name them, separated by commas; the others are not expected here.",
+        parse=_words,
+        default=(),
+        shown_default="all",
+        metavar="TOPIC,…",
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "verifyKey",
+        "Ed25519 public key (PEM); a manifest without a valid signature of it is refused.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "state",
+        "Folder, or s3://BUCKET/PREFIX (also s3a://), to keep what was received; a later audit with the same one reads "
+        "only records that are new. An empty place begins anew.",
+        parse=_state_place,
+        metavar="DIR|URL",
         own=True,
         group="What to read",
     ),

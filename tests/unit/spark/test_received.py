@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, parse_event_id
 from gapless_api.offsets import OffsetRanges
 from gapless_spark.completeness import ReceivedBlock, compare
-from gapless_spark.received import is_foreign, joined_runs, offsets_of, partial_bitmaps
+from gapless_spark.event_keys import FOREIGN
+from gapless_spark.expectations import Expectation
+from gapless_spark.received import blocks_of, joined_bitmaps, partial_bitmaps, received_block
 
 if TYPE_CHECKING:
     from gapless_spark.expectations import Expectations
@@ -29,17 +31,9 @@ def audited(tasks: list[list[Key]], size: int = 7) -> tuple[list[ReceivedBlock],
         return [], 0
     order = [(name, "ascending") for name in ("topic", "partition", "block")]
     together = pa.Table.from_batches(partial).sort_by(order).to_batches(max_chunksize=5)
-    rows = [row for batch in joined_runs(together) for row in batch.to_pylist()]
-    blocks = [
-        ReceivedBlock(
-            *(row[name] for name in ("topic", "partition", "block", "records", "offsets")),
-            offsets_of(row["firsts"]),
-            offsets_of(row["lasts"]),
-        )
-        for row in rows
-        if not is_foreign(row["topic"])
-    ]
-    return blocks, sum(row["records"] for row in rows if is_foreign(row["topic"]))
+    found = list(blocks_of(joined_bitmaps(together)))
+    blocks = [received_block(block, received) for block, received in found if block != FOREIGN]
+    return blocks, sum(received.records for block, received in found if block == FOREIGN)
 
 
 offsets = st.one_of(
@@ -99,9 +93,9 @@ def test_an_expectation_makes_tails_and_silent_partitions_visible(
     received: set[int], silent: set[int], first: int, width: int
 ) -> None:
     blocks, _ = audited([[f"t_0_{offset}".encode() for offset in received]])
-    expected: Expectations = {("t", 0): OffsetRanges([(first, first + width)])}
+    expected: Expectations = {("t", 0): Expectation(OffsetRanges([(first, first + width)]))}
     if silent:
-        expected["t", 9] = OffsetRanges.of_offsets(silent)
+        expected["t", 9] = Expectation(OffsetRanges.of_offsets(silent))
     found = {partition.partition: partition for partition in compare(blocks, expected)}
     asked = set(range(first, first + width + 1))
     assert found[0].missing == OffsetRanges.of_offsets(asked - received)

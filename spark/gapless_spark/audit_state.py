@@ -1,0 +1,227 @@
+"""Owns what an audit's state says and when it may be gone on with: which records were read, and what they held.
+
+Must not know where a state is kept, Spark or how bitmaps are made. A state is a head (JSON with its own digest) that
+names one file of blocks (Arrow rows, with the digest in the head); a head without its blocks is worth nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+from dataclasses import replace
+from functools import reduce
+from itertools import groupby
+from operator import or_
+from typing import IO, TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
+
+from gapless_api.errors import ConfigurationError
+from gapless_spark.received import PARTIAL_SCHEMA, blocks_of, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from gapless_spark.event_keys import Block
+    from gapless_spark.kafka_source import Cut, TopicCut
+    from gapless_spark.received import Received
+
+KIND = "gapless-audit-state"
+VERSION = 1
+_ANEW = "give an empty folder or prefix to begin anew"
+
+
+class StateError(ConfigurationError):
+    """A state cannot be gone on with; somebody must decide whether to begin anew."""
+
+
+class ReadTopic(BaseModel):
+    """How far a topic has been read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    topic: str
+    id: str
+    """Kafka's own for the topic, another one when it is made again; empty where brokers have none."""
+    next_offsets: tuple[NonNegativeInt, ...]
+    """By partition: one more than the highest offset that was read."""
+
+
+class StateHead(BaseModel):
+    """What a state begins with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    generation: PositiveInt
+    written: str
+    cluster_id: str
+    topics: tuple[ReadTopic, ...]
+    records: NonNegativeInt
+    """All that were read, over all runs, foreign keys among them."""
+    blocks_file: str
+    blocks_bytes: NonNegativeInt
+    blocks_sha256: str
+
+    def encode(self) -> bytes:
+        """Write the head with its digest."""
+        content = self.model_dump()
+        signed = {"kind": KIND, "version": VERSION, **content, "sha256": _digest(content)}
+        return json.dumps(signed, indent=1, ensure_ascii=True).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, text: bytes, place: str) -> Self:
+        """Read a head.
+
+        Raises:
+            StateError: it is damaged, something else, or of a later version; the sentence names `place`.
+        """
+        try:
+            content = json.loads(text)
+        except ValueError:  # no JSON, or no UTF-8
+            raise StateError(f"The state {place} is damaged (its head is no JSON); {_ANEW}.") from None
+        if not isinstance(content, dict) or content.pop("kind", None) != KIND:
+            raise StateError(f"The file state.json of {place} is not the head of an audit's state; {_ANEW}.")
+        version = content.pop("version", None)
+        if isinstance(version, int) and version > VERSION:
+            raise StateError(
+                f"The state {place} was written by a later Gapless (version {version}, this one knows {VERSION}); run "
+                f"that one, or {_ANEW}."
+            )
+        claimed = content.pop("sha256", None)
+        if version != VERSION or claimed != _digest(content):
+            raise StateError(f"The state {place} is damaged (its head does not match its digest); {_ANEW}.")
+        try:
+            return cls.model_validate_json(json.dumps(content))
+        except ValidationError:
+            raise StateError(f"The state {place} is damaged (its head lacks what belongs there); {_ANEW}.") from None
+
+    def unread(self, cut: Cut, place: str) -> Cut:
+        """The part of `cut` that was not read before.
+
+        Raises:
+            StateError: the state is not of these topics, or records are gone that nobody has read.
+        """
+        if self.cluster_id != cut.cluster_id:
+            raise StateError(
+                f"The state {place} is of the Kafka cluster {self.cluster_id}, and this audit reads {cut.cluster_id}; "
+                f"give the state that belongs to it, or {_ANEW}."
+            )
+        known, read = {topic.topic: topic for topic in self.topics}, {topic.topic for topic in cut.topics}
+        if known.keys() != read:
+            raise StateError(
+                f"The state {place} is of the topics {', '.join(sorted(known))}, and this audit reads "
+                f"{', '.join(sorted(read))}; give the state that belongs to them, or {_ANEW}."
+            )
+        return replace(cut, topics=tuple(_unread(known[topic.topic], topic, place) for topic in cut.topics))
+
+
+def read_topics(cut: Cut) -> tuple[ReadTopic, ...]:
+    """How far everything has been read when `cut` has."""
+    return tuple(ReadTopic(topic=topic.topic, id=topic.id, next_offsets=topic.end_offsets) for topic in cut.topics)
+
+
+def _unread(known: ReadTopic, topic: TopicCut, place: str) -> TopicCut:
+    name, before = known.topic, known.next_offsets
+    if known.id and topic.id and known.id != topic.id:
+        raise StateError(
+            f"The topic {name} was deleted and made again since the state {place} was written (id {known.id}, now "
+            f"{topic.id}); {_ANEW}."
+        )
+    if len(topic.end_offsets) < len(before):
+        raise StateError(
+            f"The topic {name} has {len(topic.end_offsets)} partitions and had {len(before)} when the state {place} "
+            f"was written, so it is another topic; {_ANEW}."
+        )
+    for partition, following in enumerate(before):
+        first, end = topic.first_offsets[partition], topic.end_offsets[partition]
+        if end < following:
+            raise StateError(
+                f"Partition {partition} of topic {name} ends at offset {end}, but the state {place} has read up to "
+                f"offset {following - 1}, so Kafka has lost records or the topic is another; {_ANEW}."
+            )
+        if first > following:
+            raise StateError(
+                f"Retention deleted offsets {following} to {first - 1} of partition {partition} of topic {name} before "
+                f"an audit with the state {place} read them, so what was received there is not known; {_ANEW}, and "
+                f"audit more often than records expire."
+            )
+    return replace(topic, first_offsets=(*before, *topic.first_offsets[len(before) :]), from_the_beginning=False)
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def merged(before: Iterable[tuple[Block, Received]], new: Mapping[Block, Received]) -> Iterator[tuple[Block, Received]]:
+    """Join what is known with what is new, in the order of the blocks.
+
+    Args:
+        before: in the order of the blocks.
+        new: in any order.
+    """
+    added = sorted(new.items(), key=_place)
+    for block, parts in groupby(heapq.merge(before, added, key=_place), key=_place):
+        yield block, reduce(or_, (received for _, received in parts))
+
+
+def _place(pair: tuple[Block, Received]) -> Block:
+    return pair[0]
+
+
+class BlocksWriter:
+    """Writes blocks, one by one, and knows their digest at the end."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._hash = hashlib.sha256()
+        self.bytes = 0
+        self.records = 0
+
+    def write_all(self, blocks: Iterable[tuple[Block, Received]]) -> Iterator[tuple[Block, Received]]:
+        """Write `blocks` as they pass; what was written is whole when the last one has passed."""
+        writer = pa.ipc.new_stream(pa.PythonFile(self, mode="w"), PARTIAL_SCHEMA)
+        for block, received in blocks:
+            for row in rows_of([(block, received)]):
+                writer.write_batch(row)
+            self.records += received.records
+            yield block, received
+        writer.close()
+
+    @property
+    def sha256(self) -> str:
+        """Of all that was written."""
+        return self._hash.hexdigest()
+
+    closed = False
+
+    def write(self, content: bytes) -> int:
+        """Take bytes from Arrow."""
+        self._hash.update(content)
+        self._stream.write(content)
+        self.bytes += len(content)
+        return len(content)
+
+    def flush(self) -> None:
+        """Do nothing: the stream is flushed by whoever opened it."""
+
+
+def read_blocks(file: Path, head: StateHead, place: str) -> Iterator[tuple[Block, Received]]:
+    """Read the blocks that `head` names, in their order; they are checked before the first one.
+
+    Raises:
+        StateError: they are not what the head says.
+    """
+    try:
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise StateError(
+            f"The state {place} is damaged (its file {head.blocks_file} cannot be read: {error.strerror}); {_ANEW}."
+        ) from None
+    if digest != head.blocks_sha256:
+        raise StateError(f"The state {place} is damaged ({head.blocks_file} does not match its digest); {_ANEW}.")
+    with pa.memory_map(str(file)) as mapped, pa.ipc.open_stream(mapped) as reader:
+        yield from blocks_of(reader)
