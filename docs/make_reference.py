@@ -79,6 +79,28 @@ def settings_page(name: str, command: SettingsCommand) -> str:
     return "\n".join(lines)
 
 
+def group_page(name: str, group: click.Group) -> str:
+    """The page of a group: every subcommand with its text and its options."""
+    lines = [MADE, f"# `gapless {name}`\n", f"{group.get_short_help_str(200)}\n"]
+    for below, command in sorted(group.commands.items()):
+        context = click.Context(command, info_name=below, parent=click.Context(group, info_name=f"gapless {name}"))
+        usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
+        lines += [f"## {below}\n", f"```\n{usage}\n```\n", f"{_paragraphs(command.help or '')}\n"]
+        options = [param for param in command.params if isinstance(param, click.Option)]
+        rows = [f"| `{', '.join(option.opts)}` | {_cell(option.help or '')} |" for option in options]
+        lines += ["| option | what it does |", "|---|---|", *rows, ""] if rows else []
+    return "\n".join(lines)
+
+
+def _paragraphs(text: str) -> str:
+    """The text of a command, with its examples set apart as click would."""
+    parts = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(
+        "```\n" + "\n".join(line.strip() for line in part.splitlines()[1:]) + "\n```" if part[0] == "\b" else part
+        for part in parts
+    )
+
+
 def exit_codes_page() -> str:
     """The table of exit codes, with the sentences that stand in the code."""
     source = Path(sys.modules[ExitCode.__module__].__file__ or "").read_text(encoding="utf-8").splitlines()
@@ -199,6 +221,8 @@ def pages() -> dict[Path, str]:
         command = gapless.get_command(context, name)
         if isinstance(command, SettingsCommand):
             made[HERE / f"{name}.md"] = settings_page(name, command)
+        elif isinstance(command, click.Group):
+            made[HERE / f"{name}.md"] = group_page(name, command)
     return made
 
 

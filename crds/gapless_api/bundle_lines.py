@@ -2,12 +2,11 @@
 
 One line, or a few, for each partition that something is missing of; lines that begin with # do not count::
 
-    transfer 0 5 005 0-5 50 wjnq         topic, partition, ranges, check word
-    =1 0-899 2f8k                        the same topic, partition 1
-    + 1200 7-21 r0bd                     goes on with the partition of the line before
-    end 5pzx
+    transfer 0 5 005 0-5 50 nfy1         topic, partition, ranges, check word
+    =1 0-899 emjg                        the same topic, partition 1
+    end 97m2
 
-A number is cut down to its last digits: it is the smallest one above the number before it that ends so (5, 1005, 1010
+A line that begins with ``+`` goes on with the partition of the line before. A number is cut down to its last digits: it is the smallest one above the number before it that ends so (5, 1005, 1010
 to 1015, 1050 above). ``?`` before a range says that it was only inferred. A bundle of type first begins with a line
 ``first``. A topic that is not made of ASCII letters, digits, ``._-`` stands in quotation marks, as JSON has it.
 

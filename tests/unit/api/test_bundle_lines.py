@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -155,3 +156,12 @@ def test_codes_hold_all_lines_in_order_and_are_drawn() -> None:
     assert list(in_codes([])) == []
     with pytest.raises(ConfigurationError, match="fits into no QR code"):
         drawn("x" * 3000)
+
+
+@pytest.mark.parametrize("page", ["bundle-format.md", "close-a-gap.md"])
+def test_the_lines_in_the_documentation_are_what_is_printed(page: str) -> None:
+    peers = bundle(
+        ("transfer", 0, [(5, 5), (1005, 1005), (1010, 1015), (1050, 1050)]), ("transfer", 1, [(0, 899)])
+    )  # fmt: skip
+    text = (Path(__file__).parents[3] / "docs" / page).read_text(encoding="utf-8")
+    assert f"\n{written(peers)}```" in text
