@@ -61,6 +61,7 @@ def gapless() -> None:
     On the receiving side:  gapless scan      what the gap detector knows to be missing  -> bundle
                             gapless audit     what is really missing, from the events    -> bundle
     On the sending side:    gapless resend    send the events of a bundle again, over the diode
+                            gapless manifest  what there is, so that an audit knows what should arrive
 
     Every command ends with 0 all done or nothing to do, 2 bad configuration, 3 source unreachable or stalled,
     4 finished but something could not be delivered or read (it is listed), 5 link failed, 130/143 stopped by a signal

@@ -1,0 +1,186 @@
+"""Owns the proof that an audit with a manifest finds what no audit can see without: lost ends and silent partitions."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kit.processes import wait_until
+from kit.receiver import Receiver
+from kit.resending import PROGRAM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from conftest import TopicFactory
+    from integration.spark.conftest import Ended, Gapless
+    from kit.kafka import KafkaBroker
+
+pytestmark = [
+    pytest.mark.integration,
+    # Py4J leaves the sockets of its finished answers to the garbage collector.
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+
+@pytest.fixture
+def manifest(kafka: KafkaBroker, tmp_path: Path) -> Callable[..., Path]:
+    """Runs `gapless manifest`; every file has a name of its own."""
+
+    def make(name: str, *options: str, **settings: Any) -> Path:
+        file = tmp_path / name
+        given = {"bootstrapServers": kafka.bootstrap, "manifest": file, "progressInterval": 0, **settings}
+        command = [str(PROGRAM), "manifest", *options, *(f"--{key}={value}" for key, value in given.items())]
+        subprocess.run(command, capture_output=True, check=True, timeout=120)
+        return file
+
+    return make
+
+
+def deliver(kafka: KafkaBroker, upstream: str, topic: str, *, lost: Collection[tuple[int, int]] = ()) -> None:
+    """Write what the live sender sends of `upstream` (also what was aborted) and the link does not lose."""
+    sent = [(m.partition(), m.offset()) for m in kafka.read(upstream, committed_only=False)]
+    keys = [
+        f"{upstream}_{partition}_{offset}".encode() for partition, offset in sent if (partition, offset) not in lost
+    ]
+    kafka.produce(topic, [b"event"] * len(keys), keys=keys)
+
+
+def audit(gapless: Gapless, kafka: KafkaBroker, topic: str, *more: str) -> Ended:
+    return gapless("audit", f"--bootstrap-servers={kafka.bootstrap}", f"--topics={topic}", *more)
+
+
+def rows(ended: Ended) -> dict[int, dict[str, Any]]:
+    assert ended.report is not None, ended.err
+    return {row["partition"]: row for row in ended.report["partitions"]}
+
+
+def test_losses_at_the_very_end_and_a_silent_partition_are_found(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, manifest: Callable[..., Path]
+) -> None:
+    upstream, received = topic(4), topic()
+    kafka.produce(upstream, [b"x"] * 1000, partition=0)
+    kafka.produce(upstream, [b"x"] * 50, partition=1)
+    kafka.produce(upstream, [b"x"] * 30, partition=2)
+    file = manifest("m", topics=upstream)
+    kafka.produce(upstream, [b"newer"] * 5, partition=2)
+    lost = {(0, offset) for offset in (*range(10), *range(950, 1000))} | {(1, offset) for offset in range(50)}
+    deliver(kafka, upstream, received, lost=lost)
+    without = audit(gapless, kafka, received)
+    assert without.gaps == {(upstream, 0): [], (upstream, 2): []}, "what no audit can see by itself"
+    ended = audit(gapless, kafka, received, f"--expect-manifest={file}")
+    assert ended.gaps == {
+        (upstream, 0): [[0, 9], [950, 999]], (upstream, 1): [[0, 49]], (upstream, 2): [], (upstream, 3): [],
+    }  # fmt: skip
+    assert (ended.code, ended.report["missing"] if ended.report else None) == (0, 110)
+    assert {number: row["bounds"] for number, row in rows(ended).items()} == dict.fromkeys(range(4), "manifest")
+    assert rows(ended)[1]["received"] == 0
+    assert (rows(ended)[2]["unexpected"], rows(ended)[2]["outside_manifest"]) == (0, 5)
+    assert ended.report is not None
+    (named,) = ended.report["manifests"]
+    assert (named["cluster"], named["from"], named["signed"], named["partitions"]) == (
+        kafka.cluster_id, str(file), False, 4,
+    )  # fmt: skip
+    more = audit(gapless, kafka, received, f"--expect-manifest={file}", f"--expect={upstream}:3:0-1")
+    assert more.gaps[upstream, 3] == [[0, 1]]
+
+
+def test_markers_aborted_and_compacted_offsets_are_not_expected(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, manifest: Callable[..., Path]
+) -> None:
+    upstream, received = topic(2), topic()
+    compacted = topic(
+        cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001", max_compaction_lag_ms="100"
+    )
+    producer = Producer(kafka.client_options(**{"transactional.id": f"audit-{upstream}"}))
+    producer.init_transactions(30)
+    for commit in (True, False, True):
+        producer.begin_transaction()
+        for _ in range(3):
+            producer.produce(upstream, b"in a transaction", partition=0)
+        producer.flush()
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+    kafka.produce(compacted, [b"v"] * 300, keys=[b"k%d" % (n % 3) for n in range(300)])
+
+    def is_compacted() -> bool:
+        kafka.produce(compacted, [b"roll"], keys=[b"roll"])  # a segment is closed by the record after its time
+        return len(kafka.read(compacted)) < 150
+
+    wait_until(is_compacted, timeout_seconds=120, what="the compaction")
+    topics = f"{upstream},{compacted}"
+    looked = manifest("looked", "--absent", topics=topics)
+    kept = max(message.offset() for message in kafka.read(compacted))
+    deliver(kafka, upstream, received, lost={(0, 10)})
+    deliver(kafka, compacted, received, lost={(0, kept)})
+    ended = audit(gapless, kafka, received, f"--expect-manifest={looked}")
+    # 0-2 data, 3 marker, 4-6 aborted data, 7 marker, 8-10 data, 11 marker
+    assert ended.gaps == {(upstream, 0): [[10]], (upstream, 1): [], (compacted, 0): [[kept]]}
+    blind = audit(gapless, kafka, received, f"--expect-manifest={manifest('blind', topics=upstream)}")
+    assert blind.gaps[upstream, 0] == [[3], [7], [10, 11]]
+    both = f"--expect-manifest={manifest('later', topics=upstream)},{looked}"
+    narrow = audit(gapless, kafka, received, both, f"--expect-topics={upstream}")
+    assert narrow.gaps[upstream, 0] == [[10]], "what an older manifest has looked at stays known"
+    committed = manifest("committed", "--absent", topics=upstream, isolationLevel="read_committed")
+    strict = audit(gapless, kafka, received, f"--expect-manifest={committed}", f"--expect-topics={upstream}")
+    assert strict.gaps[upstream, 0] == [[10]]
+    found = {(row["topic"], row["partition"]): row for row in strict.report["partitions"]} if strict.report else {}
+    assert found[upstream, 0]["outside_manifest"] == 3, "aborted records came over the link all the same"
+
+
+def test_a_manifest_that_came_over_the_link_is_found_where_the_receiver_left_it(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, manifest: Callable[..., Path], tmp_path: Path
+) -> None:
+    upstream, received, internal = topic(60), topic(), topic()
+    for number in range(60):
+        kafka.produce(upstream, [b"x"] * (3 + number * 7 % 11), partition=number)
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", tmp_path / "key"], check=True)
+    subprocess.run(["openssl", "pkey", "-in", tmp_path / "key", "-pubout", "-out", tmp_path / "pub"], check=True)
+    kafka.produce(internal, [b"2026-11-20T10:00:00Z Upstream up starting up...", b"\xff\x00", None])
+    look = (f"--expect-manifest-topic={internal}", f"--verify-key={tmp_path / 'pub'}")
+    deliver(kafka, upstream, received, lost={(59, 2)})
+    none = audit(gapless, kafka, received, *look)
+    assert none.code == 2
+    assert "holds no whole manifest" in none.err
+    with Receiver(kafka.bootstrap, internal_topic=internal) as receiver:
+        way = {"topics": upstream, "targetIP": "127.0.0.1", "targetPort": receiver.port, "payloadSize": 500}
+        manifest("signed", signingKey=tmp_path / "key", **way)
+        manifest("foreign", topicTranslations=f'{{"{upstream}":"forged"}}', **way)
+        stats = receiver.wait_idle()
+    assert (stats["refused"], stats["unreadable"], stats["lost_in_kafka"]) == ({}, {}, 0)
+    assert stats["status_count"] > 6, "several texts each, three times"
+    ended = audit(gapless, kafka, received, *look)
+    assert ended.code == 0, ended.err
+    assert {place: gaps for place, gaps in ended.gaps.items() if gaps} == {(upstream, 59): [[2]]}
+    assert ended.report is not None
+    assert [(named["from"], named["signed"]) for named in ended.report["manifests"]] == [(f"topic {internal}", True)]
+    assert "is not signed" in ended.err, "the forged one is named and not believed"
+
+
+def test_a_manifest_that_cannot_be_believed_ends_with_one_sentence(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, manifest: Callable[..., Path], tmp_path: Path
+) -> None:
+    upstream = topic()
+    kafka.produce(upstream, [b"x"] * 5)
+    file = manifest("m", topics=upstream)
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", tmp_path / "key"], check=True)
+    subprocess.run(["openssl", "pkey", "-in", tmp_path / "key", "-pubout", "-out", tmp_path / "pub"], check=True)
+    for more, why in (
+        ((f"--expect-manifest={file}", f"--verify-key={tmp_path / 'pub'}"), "is not signed"),
+        ((f"--verify-key={tmp_path / 'pub'}",), "verifyKey is given without a manifest"),
+        (("--expect-topics=x",), "expectTopics is given without a manifest"),
+        ((f"--expect-manifest={file}", "--expect-topics=other"), "No manifest speaks of the topic other"),
+        (("--expect-manifest=/none",), "/none cannot be read"),
+        (("--expect-manifest-topic=not-there",), "does not have the topic not-there"),
+    ):
+        ended = audit(gapless, kafka, upstream, *more)
+        assert ended.code == 2, more
+        assert why in ended.err
+        assert ended.bundle is None
