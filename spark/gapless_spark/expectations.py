@@ -1,32 +1,161 @@
-"""Owns what should have been received: ``topic:partition:first-last``; must not know what was received."""
+"""Owns what should have been received: ``topic:partition:first-last``, and what manifests of the other side say.
+
+Must not know what was received, nor how a manifest came here.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, is_topic, unpadded_decimal
 from gapless_api.offsets import OffsetRanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-Expectations = dict[tuple[str, int], OffsetRanges]
-"""The offsets that should be there, by topic and downstream partition; several lines for one partition add up."""
+    from gapless_api.manifest_form import Manifest, ManifestMark, PartitionExtent
+
+
+class Bounds(StrEnum):
+    """Where an expectation comes from."""
+
+    GIVEN = "given"
+    """Somebody said it; what is received beyond it is unexpected."""
+    MANIFEST = "manifest"
+    """A manifest said it, and perhaps somebody more; what is received beyond it is older or newer than the manifest."""
+    SEEN = "seen"
+    """Nobody said anything: from the lowest to the highest offset received."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The offsets of one partition that should be there."""
+
+    offsets: OffsetRanges
+    bounds: Bounds = Bounds.GIVEN
+
+
+Expectations = dict[tuple[str, int], Expectation]
+"""By topic and downstream partition."""
 
 
 def parse_expectations(texts: Iterable[str], file: Path | None = None) -> Expectations:
-    """Read `texts` and the lines of `file`.
+    """Read `texts` and the lines of `file`; several for one partition add up.
 
     Raises:
         ConfigurationError: one is not ``topic:partition:first-last``, or the file cannot be read.
     """
-    expected: Expectations = {}
+    expected: dict[tuple[str, int], OffsetRanges] = {}
     for text, place in [(text, "") for text in texts] + (_lines(file) if file is not None else []):
         where, offsets = _parsed(text, place)
         expected[where] = expected.get(where, OffsetRanges()) | offsets
+    return {where: Expectation(offsets) for where, offsets in expected.items()}
+
+
+def with_manifests(given: Expectations, manifests: NewestExtents, topics: Collection[str] = ()) -> Expectations:
+    """Add what `manifests` say to what was `given`.
+
+    Args:
+        given: stays expected, whatever a manifest says.
+        manifests: every partition of theirs is expected, a silent one, too.
+        topics: of the manifests, those that count; nothing for all.
+
+    Raises:
+        ConfigurationError: no manifest speaks of one of `topics`.
+    """
+    expected = dict(given)
+    spoken_of = set()
+    for place, extent in manifests.extents().items():
+        spoken_of.add(extent.topic)
+        if not topics or extent.topic in topics:
+            more = given[place].offsets if place in given else OffsetRanges()
+            expected[place] = Expectation(extent.events | more, Bounds.MANIFEST)
+    for topic in topics:
+        if topic not in spoken_of:
+            raise ConfigurationError(
+                f"No manifest speaks of the topic {topic} of expectTopics; correct it, or have a manifest made that "
+                f"does: there are {', '.join(sorted(spoken_of)) or 'none'}."
+            )
     return expected
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    extent: PartitionExtent
+    mark: ManifestMark
+
+    @property
+    def age(self) -> tuple[Any, ...]:
+        return self.mark.created, self.mark.id
+
+
+class NewestExtents:
+    """What the newest manifest says of each partition; manifests may come in any order.
+
+    Offsets that an older one of the same cluster knew to be absent stay so, for Kafka never uses an offset again.
+    """
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, int], _Said] = {}
+        self._sources: dict[str, tuple[ManifestMark, str]] = {}
+        self._conflicts: set[tuple[str, int]] = set()
+
+    def add(self, manifest: Manifest, where: str) -> None:
+        """Take what `manifest` says; `where` is what the report calls the place it was found in."""
+        mark = manifest.mark
+        self._sources[mark.id] = mark, where
+        for extent in manifest.extents:
+            place = (extent.topic, extent.partition)
+            said, known = _Said(extent, mark), self._said.get(place)
+            if known is not None and known.mark.cluster != mark.cluster:
+                self._conflicts.add(place)
+            self._said[place] = said if known is None else _newest(said, known)
+        used = {said.mark.id for said in self._said.values()}
+        self._sources = {name: source for name, source in self._sources.items() if name in used}
+
+    @property
+    def newest_id(self) -> str:
+        """The id of the newest manifest that counts; ids sort by time. Nothing when there is none."""
+        return max(self._sources, default="")
+
+    @property
+    def conflicts(self) -> list[tuple[str, int]]:
+        """The partitions that manifests of different clusters speak of, which no healthy set of windows has."""
+        return sorted(self._conflicts)
+
+    def extents(self) -> Mapping[tuple[str, int], PartitionExtent]:
+        """What counts, by topic and partition."""
+        return {place: said.extent for place, said in self._said.items()}
+
+    def members(self) -> list[dict[str, Any]]:
+        """The manifests that count, for the report, oldest first."""
+        return [
+            {
+                "id": mark.id,
+                "created": mark.created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "cluster": mark.cluster,
+                "from": where,
+                "signed": mark.signature is not None,
+                "partitions": sum(said.mark.id == mark.id for said in self._said.values()),
+            }
+            for _, (mark, where) in sorted(self._sources.items())
+        ]
+
+
+def _newest(one: _Said, other: _Said) -> _Said:
+    older, newer = sorted((one, other), key=lambda said: said.age)
+    extent, before = newer.extent, older.extent
+    alike = (older.mark.cluster, older.mark.isolation) == (newer.mark.cluster, newer.mark.isolation)
+    if not alike or extent.last is None or before.last is None or before.last > extent.last:
+        return newer  # Another cluster, or a topic that was made anew: what was absent there says nothing here.
+    if before.absent is None:
+        return newer
+    absent = before.absent.clip(extent.first, extent.last) | (extent.absent or OffsetRanges())
+    return replace(newer, extent=replace(extent, absent=absent))
 
 
 def _parsed(text: str, place: str) -> tuple[tuple[str, int], OffsetRanges]:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
+from gapless_api.manifest_form import Isolation, Manifest, PartitionExtent, new_manifest
 from gapless_api.offsets import OffsetRanges
-from gapless_spark.expectations import parse_expectations
+from gapless_spark.expectations import Bounds, Expectation, NewestExtents, parse_expectations, with_manifests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,20 +18,23 @@ if TYPE_CHECKING:
 
 def test_several_expectations_for_one_partition_add_up() -> None:
     found = parse_expectations(["t_x:0:0-9", "t_x:0:20-29", "t.y:1:7-7"])
-    assert found == {("t_x", 0): OffsetRanges([(0, 9), (20, 29)]), ("t.y", 1): OffsetRanges([(7, 7)])}
+    assert {place: expectation.offsets for place, expectation in found.items()} == {
+        ("t_x", 0): OffsetRanges([(0, 9), (20, 29)]),
+        ("t.y", 1): OffsetRanges([(7, 7)]),
+    }
 
 
 def test_the_largest_numbers_are_exact() -> None:
     found = parse_expectations([f"t:{MAX_PARTITION}:{2**53 + 1}-{MAX_OFFSET}"])
-    assert list(found["t", MAX_PARTITION]) == [(2**53 + 1, MAX_OFFSET)]
+    assert list(found["t", MAX_PARTITION].offsets) == [(2**53 + 1, MAX_OFFSET)]
 
 
 def test_a_file_has_one_expectation_a_line(tmp_path: Path) -> None:
     file = tmp_path / "expected"
     file.write_bytes(b"\xef\xbb\xbf# what upstream said\r\n\r\ntransfer:0:0-99\r\n  transfer:1:5-9\n")
     assert parse_expectations(["transfer:0:100-100"], file) == {
-        ("transfer", 0): OffsetRanges([(0, 100)]),
-        ("transfer", 1): OffsetRanges([(5, 9)]),
+        ("transfer", 0): Expectation(OffsetRanges([(0, 100)])),
+        ("transfer", 1): Expectation(OffsetRanges([(5, 9)])),
     }
 
 
@@ -68,3 +74,73 @@ def test_a_bad_line_is_named_with_file_and_number(tmp_path: Path) -> None:
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"expectFile cannot be read \(No such file or directory\)"):
         parse_expectations([], tmp_path / "none")
+
+
+def at(hours: int, *extents: PartitionExtent, **other: Any) -> Manifest:
+    created = datetime(2026, 11, 20, tzinfo=UTC) + timedelta(hours=hours)
+    given = {"cluster": "north", "isolation": Isolation.UNCOMMITTED, "source": {}, **other}
+    return new_manifest(extents, created=created, **given)
+
+
+def of(*manifests: Manifest) -> NewestExtents:
+    newest = NewestExtents()
+    for number, manifest in enumerate(manifests):
+        newest.add(manifest, f"file {number}")
+    return newest
+
+
+def test_a_manifest_expects_its_events_and_what_was_given_beside_it() -> None:
+    manifest = at(1, PartitionExtent("t", 0, 5, 20, OffsetRanges([(7, 8), (20, 20)])), PartitionExtent("t", 1, 9, None))
+    found = with_manifests(parse_expectations(["t:0:7-7", "t:0:30-31", "other:2:0-0"]), of(manifest))
+    assert found == {
+        ("t", 0): Expectation(OffsetRanges([(5, 7), (9, 19), (30, 31)]), Bounds.MANIFEST),
+        ("t", 1): Expectation(OffsetRanges(), Bounds.MANIFEST),
+        ("other", 2): Expectation(OffsetRanges([(0, 0)]), Bounds.GIVEN),
+    }
+
+
+def test_of_each_partition_the_newest_manifest_counts_whatever_their_order() -> None:
+    manifests = (
+        at(1, PartitionExtent("t", 0, 0, 9), PartitionExtent("t", 1, 0, 3)),
+        at(3, PartitionExtent("t", 0, 5, 30)),
+        at(2, PartitionExtent("t", 0, 0, 20)),
+    )
+    for some in permutations(manifests):
+        newest = of(*some)
+        assert newest.extents() == {("t", 0): PartitionExtent("t", 0, 5, 30), ("t", 1): PartitionExtent("t", 1, 0, 3)}
+        assert [(named["id"][:11], named["partitions"]) for named in newest.members()] == [
+            ("20261120-01", 1),
+            ("20261120-03", 1),
+        ]
+        assert newest.newest_id.startswith("20261120-03")
+        assert newest.conflicts == []
+
+
+def test_what_an_older_manifest_knew_to_be_absent_stays_absent() -> None:
+    older = at(1, PartitionExtent("t", 0, 0, 9, OffsetRanges([(1, 2), (6, 9)])))
+    newer = at(2, PartitionExtent("t", 0, 2, 30))
+    for some in ((older, newer), (newer, older)):
+        assert of(*some).extents()["t", 0] == PartitionExtent("t", 0, 2, 30, OffsetRanges([(2, 2), (6, 9)]))
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        at(2, PartitionExtent("t", 0, 0, 30), cluster="south"),
+        at(2, PartitionExtent("t", 0, 0, 30), isolation=Isolation.COMMITTED),
+        at(2, PartitionExtent("t", 0, 0, 8)),
+        at(2, PartitionExtent("t", 0, 0, None)),
+    ],
+)
+def test_what_was_absent_elsewhere_or_in_another_life_of_the_topic_says_nothing(newer: Manifest) -> None:
+    older = at(1, PartitionExtent("t", 0, 0, 9, OffsetRanges([(1, 2)])))
+    newest = of(older, newer)
+    assert newest.extents()["t", 0] == newer.extents[0]
+    assert newest.conflicts == ([("t", 0)] if newer.mark.cluster == "south" else [])
+
+
+def test_only_the_topics_of_a_manifest_that_are_asked_for_are_expected() -> None:
+    newest = of(at(1, PartitionExtent("a", 0, 0, 9), PartitionExtent("b", 0, 0, 9)))
+    assert list(with_manifests({}, newest, ("b",))) == [("b", 0)]
+    with pytest.raises(ConfigurationError, match=r"No manifest speaks of the topic c .* there are a, b\."):
+        with_manifests({}, newest, ("c", "b"))
