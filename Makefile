@@ -106,6 +106,10 @@ test-e2e: java .venv/.ready spark-jars kafka ## the end-to-end tests: real pods 
 	@$(MAKE) --no-print-directory cluster-images
 	@export GAPLESS_IMAGES=loaded; $(BIN)/python -m pytest -q tests/e2e || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/e2e --last-failed; }
 
+.PHONY: bench-audit
+bench-audit: java .venv/.ready spark-jars kafka ## 1, 5 and 20 million received keys: audit beside count(), memory, state (build/bench/audit.json)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_audit.py
+
 .PHONY: clean
 clean: ## remove what was built in the checkout (the cache folder stays)
 	rm -rf build .venv .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gapless_api.bundle import BundleMark
     from gapless_api.settings import Resolved
 
-_SHORT_WORK_OFFSETS = 200_000
+SHORT_WORK_OFFSETS = 200_000
 """Up to here a job is over before Java's second compiler would pay."""
 
 
@@ -161,7 +161,7 @@ def _find(job: Job, connection: KafkaConnection, cut: Cut, values: dict[str, Any
         f"gapless {job.command}",
         values["master"],
         values["driverMemory"],
-        short=cut.offsets <= _SHORT_WORK_OFFSETS,
+        short=cut.offsets <= SHORT_WORK_OFFSETS,
     )
     parallelism = values["parallelism"] or os.cpu_count() or 2
     _log().info("reading", topics=[topic.topic for topic in cut.topics], offsets=cut.offsets)

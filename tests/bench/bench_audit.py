@@ -1,0 +1,137 @@
+"""Measures audits of one, five and twenty million received keys beside a bare Spark count() of the same topic.
+
+`make bench-audit` writes build/bench/audit.json. Each measured program is a process of its own, from its start to its
+end: so the start of Java counts for both, and for an audit also its bundle, its report and its state. On a machine that
+has other work only the ratios mean something; count and audit take turns, and of several turns the quickest counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gapless_api.kafka_connection import KafkaConnection
+from gapless_spark.jobs import SHORT_WORK_OFFSETS
+from gapless_spark.kafka_source import look, records
+from gapless_spark.session import Engine, session
+from kit.kafka import KafkaBroker
+from kit.received_events import Stream, receive_many
+
+PARTITIONS = 4
+NEW_SHARE = 0.01
+MASTER, CORES = "local[2]", 2
+
+
+def count(bootstrap: str, topic: str) -> None:
+    """Count as an audit would read: the same look, the same cut, the same session."""
+    connection = KafkaConnection(bootstrap_servers=bootstrap)
+    cut = look(connection, [topic], timeout_seconds=30)
+    with session(Engine("count", MASTER, short=cut.offsets <= SHORT_WORK_OFFSETS)) as spark:
+        counted = records(spark, connection, cut, ("key",), parallelism=CORES).count()
+    print(counted)
+
+
+def measured(command: list[str]) -> dict[str, Any]:
+    """Run a program to its end; seconds, and the largest memory of its driver, its Java and its Python workers."""
+    begun = time.monotonic()
+    peaks: dict[str, dict[int, int]] = {"driver": {}, "java": {}, "workers": {}}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        while process.poll() is None:
+            for pid in _family(process.pid):
+                with suppress(OSError, IndexError, ValueError):
+                    words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+                    role = "java" if words[0].endswith("java") else "driver" if pid == process.pid else "workers"
+                    status = Path(f"/proc/{pid}/status").read_text()
+                    peaks[role][pid] = int(status.partition("VmHWM:")[2].split()[0])
+            time.sleep(0.1)
+        seconds = time.monotonic() - begun
+        if process.returncode != 0:
+            raise SystemExit(f"{command[:3]} ended with {process.returncode}")
+    memory = {f"{role}_peak_mib": max(peak.values(), default=0) // 1024 for role, peak in peaks.items()}
+    return {"seconds": round(seconds, 2), **memory}
+
+
+def _family(pid: int) -> list[int]:
+    found = [pid]
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += _family(int(child))
+    return found
+
+
+def measure(kafka: KafkaBroker, keys: int, turns: int, folder: Path) -> dict[str, Any]:
+    """Fill a topic, and count and audit it in turns; then audit what is new."""
+    topic = kafka.create_topic(f"received-{keys}", PARTITIONS)
+    receive_many(kafka, topic, [Stream(partition=number) for number in range(PARTITIONS)], keys // PARTITIONS)
+    counting = [sys.executable, __file__, "--count", kafka.bootstrap, topic]
+    counts, audits = [], []
+    for turn in range(turns):
+        counts.append(measured(counting))
+        audits.append(measured(audit_command(kafka, topic, folder, folder / f"state-{keys}-{turn}")))
+    state = json.loads((folder / "report.json").read_text())["state"]
+    more = [Stream(partition=number, first_offset=keys, seed=2) for number in range(PARTITIONS)]
+    receive_many(kafka, topic, more, int(keys * NEW_SHARE) // PARTITIONS)
+    again = measured(audit_command(kafka, topic, folder, folder / f"state-{keys}-{turns - 1}"))
+    report = json.loads((folder / "report.json").read_text())
+    counted, audited = (min(runs, key=lambda run: run["seconds"]) for runs in (counts, audits))
+    return {
+        "keys": keys,
+        "count": counted,
+        "audit": audited,
+        "audit_records_per_second": round(keys / audited["seconds"]),
+        "ratio_to_count": round(counted["seconds"] / audited["seconds"], 3),
+        "state_bytes": state["bytes"],
+        "ranges": sum(partition["ranges"] for partition in report["partitions"]),
+        "incremental": {**again, "new_records": report["state"]["records_new"]},
+        "incremental_ratio": round(again["seconds"] / audited["seconds"], 3),
+    }
+
+
+def audit_command(kafka: KafkaBroker, topic: str, folder: Path, state: Path) -> list[str]:
+    program = str(Path(sys.executable).parent / "gapless")
+    given = {"bootstrap-servers": kafka.bootstrap, "topics": topic, "master": MASTER, "parallelism": CORES}
+    written = {"state": state, "report": folder / "report.json", "resend-file-name": folder / "bundle.json"}
+    return [program, "audit", *(f"--{name}={value}" for name, value in {**given, **written}.items())]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", type=int, nargs="+", default=[1_000_000, 5_000_000, 20_000_000])
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=Path("build/bench/audit.json"))
+    parser.add_argument("--count", nargs=2, metavar=("BOOTSTRAP", "TOPIC"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.count:
+        count(*options.count)
+        return 0
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="gapless-bench-") as folder, KafkaBroker(jvm_options=["-Xmx512m"]) as kafka:
+        runs = []
+        for keys in options.keys:
+            runs.append(measure(kafka, keys, options.turns, Path(folder)))
+            print(json.dumps(runs[-1]), flush=True)
+            largest = runs[-1]
+            found = {
+                "made": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "ratio_to_count": largest["ratio_to_count"],
+                "incremental_ratio": largest["incremental_ratio"],
+                "seconds_per_million": {
+                    run["keys"]: round(run["audit"]["seconds"] / run["keys"] * 1e6, 2) for run in runs
+                },
+                "runs": runs,
+            }
+            options.output.write_text(json.dumps(found, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
