@@ -141,7 +141,7 @@ def _audit_in_words(topics: Sequence[str], found: Sequence[ReceivedPartition], f
     inferred = sum(not partition.given for partition in found)
     caution = (
         f" What {_amount(inferred, 'partition')} lost before the lowest or after the highest offset seen cannot show; "
-        f"say with --expect what should be there."
+        f"say with --expect what should be there, or give a manifest of the sending side."
         if inferred
         else ""
     )
@@ -174,11 +174,12 @@ def _received(partition: ReceivedPartition, result: PartitionGaps) -> dict[str, 
         "duplicates": partition.duplicates,
         "first_received": partition.first_received,
         "last_received": partition.last_received,
-        "first_expected": partition.expected.first_offset,
-        "last_expected": partition.expected.last_offset,
+        "first_expected": partition.expected.first_offset if len(partition.expected) else None,
+        "last_expected": partition.expected.last_offset if len(partition.expected) else None,
         "expected": partition.expected.count,
-        "bounds": "given" if partition.given else "seen",
+        "bounds": str(partition.bounds),
         "unexpected": partition.unexpected,
+        "outside_manifest": partition.outside_manifest,
     }
 
 

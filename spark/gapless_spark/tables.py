@@ -55,5 +55,7 @@ def _cell(key: str, partition: dict[str, Any]) -> str:
     if value is None:
         return "-"
     if key == "bounds":
+        if partition["first_expected"] is None:
+            return f"none ({value})"
         return f"{partition['first_expected']} to {partition['last_expected']} ({value})"
     return f"{value:,}" if key in {"missing", "ranges", "received", "duplicates"} else str(value)

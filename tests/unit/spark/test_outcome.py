@@ -6,6 +6,7 @@ from gapless_api.errors import SourceStalledError, SourceUnreachableError, Stopp
 from gapless_api.exit_codes import ExitCode
 from gapless_api.offsets import OffsetRanges
 from gapless_spark.completeness import ReceivedBlock, compare
+from gapless_spark.expectations import Bounds, Expectation
 from gapless_spark.gap_windows import CompleteWindows, LatestRecord, read_windows
 from gapless_spark.outcome import (
     Outcome,
@@ -73,16 +74,31 @@ def test_an_audit_says_when_its_bounds_are_only_what_was_seen() -> None:
     assert seen.outcome is Outcome.NOTHING_MISSING
     assert seen.sentence.startswith("Nothing is missing: 3 events of 1 partition were received.")
     assert "say with --expect what should be there" in seen.sentence
-    given = conclude_audit(["a"], compare([received(1, 2, 3)], {("t", 0): OffsetRanges([(1, 3)])}), 0)
+    given = conclude_audit(["a"], compare([received(1, 2, 3)], {("t", 0): Expectation(OffsetRanges([(1, 3)]))}), 0)
     assert given.sentence == "Nothing is missing: 3 events of 1 partition were received."
     assert (seen.partitions[0]["bounds"], given.partitions[0]["bounds"]) == ("seen", "given")
 
 
 def test_an_audit_reports_records_duplicates_and_what_nobody_expected() -> None:
-    found = compare([received(1, 2, 3, 9, records=6)], {("t", 0): OffsetRanges([(0, 3)])})
+    found = compare([received(1, 2, 3, 9, records=6)], {("t", 0): Expectation(OffsetRanges([(0, 3)]))})
     concluded = conclude_audit(["a"], found, 2)
     assert concluded.details == {"records": 8, "foreign_keys": 2, "received": 4, "duplicates": 2, "unexpected": 1}
     assert concluded.missing == 1
+
+
+def test_what_is_beyond_a_manifest_is_neither_missing_nor_unexpected() -> None:
+    extent = Expectation(OffsetRanges([(5, 6), (8, 9)]), Bounds.MANIFEST)
+    silent, empty = Expectation(OffsetRanges([(0, 3)]), Bounds.MANIFEST), Expectation(OffsetRanges(), Bounds.MANIFEST)
+    expected = {("t", 0): extent, ("t", 1): silent, ("t", 2): empty}
+    concluded = conclude_audit(["a"], compare([received(3, 5, 6, 7, 8, 12)], expected), 0)
+    assert (concluded.missing, concluded.details["unexpected"]) == (5, 0)
+    assert [list(result.ranges) for result in concluded.results] == [[(9, 9)], [(0, 3)], []]
+    rows = [(row["bounds"], row["outside_manifest"], row["first_expected"]) for row in concluded.partitions]
+    assert rows == [("manifest", 3, 5), ("manifest", 0, 0), ("manifest", 0, None)]
+    assert "--expect" not in concluded.sentence
+    stream = io.StringIO()
+    show_results(concluded, stream, with_sentence=True)
+    assert "none (manifest)" in stream.getvalue()
 
 
 def test_what_ends_a_job_early_has_an_outcome_of_its_own() -> None:
@@ -96,7 +112,7 @@ def test_what_ends_a_job_early_has_an_outcome_of_its_own() -> None:
 
 
 def test_the_table_shows_incomplete_partitions_first_and_what_was_expected() -> None:
-    found = compare([received(1, 2), received(1, 4, partition=1)], {("t", 0): OffsetRanges([(1, 2)])})
+    found = compare([received(1, 2), received(1, 4, partition=1)], {("t", 0): Expectation(OffsetRanges([(1, 2)]))})
     stream = io.StringIO()
     show_results(conclude_audit(["a"], found, 0), stream, with_sentence=True)
     lines = stream.getvalue().splitlines()
