@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
+from gapless_api.object_store import ObjectAddress
+from gapless_spark.audit_memory import AuditMemory
+from gapless_spark.audit_state import BlocksWriter, StateError, StateHead, merged, read_blocks, read_topics
+from gapless_spark.event_keys import BLOCK_BITS, FOREIGN, Block
+from gapless_spark.kafka_source import Cut, TopicCut
+from gapless_spark.received import Received
+from gapless_spark.settings import AUDIT
+from gapless_spark.state_place import HEAD, blocks_name, open_place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless_spark.state_place import StatePlace
+
+Known = dict[Block, Received]
+CUT = Cut("cluster", (TopicCut("raw", (0, 0), (5, 7), 0, id="first"),))
+
+blocks = st.builds(
+    Block,
+    st.sampled_from(["transfer", "é_x", "a"]),
+    st.sampled_from([0, 1, MAX_PARTITION]),
+    st.sampled_from([0, 1, MAX_OFFSET >> BLOCK_BITS]),
+)
+known = st.dictionaries(
+    st.one_of(blocks, st.just(FOREIGN)),
+    st.builds(
+        lambda positions, repeated: Received(BitMap(positions), len(positions) + repeated),
+        st.sets(st.integers(0, 2**BLOCK_BITS - 1), max_size=40),
+        st.integers(0, 9),
+    ),
+    max_size=8,
+)
+
+
+def a_place(folder: Path) -> StatePlace:
+    value = next(setting for setting in AUDIT.settings if setting.name == "state")
+    from gapless_api.object_store import S3Access  # noqa: PLC0415
+
+    return open_place(value.parse(str(folder)), S3Access())
+
+
+def remembered(folder: Path, new: Known, cut: Cut) -> Known:
+    with AuditMemory(a_place(folder)) as memory:
+        return dict(memory.recall(new, cut))
+
+
+def head(**other: object) -> StateHead:
+    made = StateHead(
+        generation=3,
+        written="2026-11-21T00:00:00Z",
+        cluster_id="cluster",
+        topics=read_topics(CUT),
+        records=9,
+        blocks_file="blocks-00000003-00000000.arrow",
+        blocks_bytes=1,
+        blocks_sha256="0" * 64,
+    )
+    return made.model_copy(update=other)
+
+
+@settings(deadline=None)
+@given(st.lists(known, min_size=1, max_size=4))
+def test_parts_merge_to_the_same_in_any_grouping(parts: list[Known]) -> None:
+    together: Known = {}
+    for part in parts:
+        together = dict(merged(iter(sorted(together.items(), key=lambda pair: pair[0])), part))
+        assert list(together) == sorted(together)
+    for block in {block for part in parts for block in part}:
+        pieces = [part[block] for part in parts if block in part]
+        assert together[block].records == sum(piece.records for piece in pieces)
+        assert set(together[block].positions) == {position for piece in pieces for position in piece.positions}
+    assert len(together) == len({block for part in parts for block in part})
+
+
+@settings(deadline=None, max_examples=25)
+@given(before=known, new=known)
+def test_what_is_written_is_read_again_after_any_number_of_runs(
+    tmp_path_factory: pytest.TempPathFactory, before: Known, new: Known
+) -> None:
+    folder = tmp_path_factory.mktemp("place") / "state"
+    remembered(folder, before, CUT)
+    later = replace(CUT, topics=(replace(CUT.topics[0], end_offsets=(6, 7)),))
+    found = remembered(folder, new, later)
+    assert found == dict(merged(sorted(before.items(), key=lambda pair: pair[0]), new))
+    assert remembered(folder, {}, later) == found  # nothing new, nothing written
+    assert json.loads((folder / HEAD).read_text())["generation"] == 2
+
+
+@settings(deadline=None, max_examples=60)
+@given(number=st.integers(0, 10**6), bit=st.integers(0, 7))
+def test_a_flipped_bit_anywhere_is_noticed(tmp_path_factory: pytest.TempPathFactory, number: int, bit: int) -> None:
+    stream = io.BytesIO()
+    writer = BlocksWriter(stream)
+    assert list(writer.write_all([(Block("t", 0, 0), Received(BitMap(range(50)), 51))]))
+    content = bytearray(stream.getvalue())
+    assert len(content) == writer.bytes
+    file = tmp_path_factory.mktemp("blocks") / "b"
+    made = head(blocks_sha256=writer.sha256, blocks_bytes=writer.bytes)
+    file.write_bytes(content)
+    assert [received.records for _, received in read_blocks(file, made, "here")] == [51]
+    content[number % len(content)] ^= 1 << bit
+    file.write_bytes(content)
+    with pytest.raises(StateError, match="does not match its digest"):
+        list(read_blocks(file, made, "here"))
+    text = bytearray(made.encode())
+    text[number % (len(text) - 1)] ^= 1 << bit  # the line's end does not count
+    try:
+        assert StateHead.decode(bytes(text), "here") == made  # white space between the members may change its kind
+    except StateError as error:
+        assert "here" in str(error)  # noqa: PT017 -- either is right
+
+
+def test_a_head_that_lacks_something_is_damaged_though_its_digest_is_right() -> None:
+    content = json.loads(head(records=-1).encode())
+    with pytest.raises(StateError, match="lacks what belongs there"):
+        StateHead.decode(json.dumps(content).encode(), "here")
+
+
+def topic(**other: object) -> Cut:
+    return replace(CUT, topics=(replace(CUT.topics[0], **other),))  # type: ignore[arg-type]
+
+
+def test_only_what_is_new_is_left_to_be_read() -> None:
+    left = head().unread(topic(first_offsets=(2, 7, 1), end_offsets=(5, 9, 4)), "here")
+    assert left.topics[0].first_offsets == (5, 7, 1)
+    assert left.offsets == 5
+    assert not left.topics[0].from_the_beginning
+
+
+@pytest.mark.parametrize(
+    ("cut", "words"),
+    [
+        (replace(CUT, cluster_id="another"), "of the Kafka cluster cluster, and this audit reads another"),
+        (topic(topic="other"), "of the topics raw, and this audit reads other"),
+        (topic(id="second"), "was deleted and made again"),
+        (topic(first_offsets=(0,), end_offsets=(5,)), "has 1 partitions and had 2"),
+        (
+            topic(end_offsets=(5, 6)),
+            "Partition 1 of topic raw ends at offset 6, but the state here has read up to",
+        ),
+        (
+            topic(first_offsets=(6, 0), end_offsets=(9, 9)),
+            "Retention deleted offsets 5 to 5 of partition 0",
+        ),
+    ],
+)
+def test_a_state_of_something_else_or_with_a_hole_is_refused_in_one_sentence(cut: Cut, words: str) -> None:
+    with pytest.raises(StateError, match=words) as refused:
+        head().unread(cut, "here")
+    assert str(refused.value).count(". ") == 0
+
+
+def test_a_topic_without_an_id_is_compared_by_its_offsets() -> None:
+    assert head().unread(topic(id=""), "here").offsets == 0
+
+
+@pytest.mark.parametrize("text", ["s3://bucket/some/prefix", "s3a://bucket/some/prefix", "s3a://bucket/some/prefix/"])
+def test_both_schemes_of_object_stores_are_the_same_place(text: str) -> None:
+    setting = next(setting for setting in AUDIT.settings if setting.name == "state")
+    assert setting.parse(text) == ObjectAddress("bucket", "some/prefix")
+
+
+def test_a_failed_run_leaves_the_state_of_before(tmp_path: Path) -> None:
+    folder, block = tmp_path / "state", Block("t", 0, 0)
+    remembered(folder, {block: Received(BitMap([1]), 1)}, CUT)
+    kept = {file.name: file.read_bytes() for file in folder.iterdir()}
+    later = topic(end_offsets=(6, 7))
+    with AuditMemory(a_place(folder)) as memory:
+        half = memory.recall({block: Received(BitMap([2]), 1), Block("t", 1, 0): Received(BitMap([3]), 1)}, later)
+        next(half)
+        with pytest.raises(RuntimeError, match="stopped"):
+            half.throw(RuntimeError("stopped"))
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == kept
+
+
+def test_names_of_blocks_are_never_used_twice() -> None:
+    assert blocks_name(7) != blocks_name(7)
