@@ -28,7 +28,9 @@ def scan(file: Path | None, **options: str | None) -> int:
     \b
       gapless scan --bootstrap-servers=kafka:9092 --topic=gaps --resend-file-name=bundle.json
 
-    The detector reports no loss at the end of a window and no lost window: gapless audit finds those.
+    The detector reports no loss at the end of a window and no lost window: gapless audit finds those. Where no audit is
+    possible, --infer adds what may be lost of both, marked as inferred; --skip-stale leaves out what no detector will
+    ever update.
 
     Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration or
     no such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 130/143
@@ -68,9 +70,13 @@ def audit(file: Path | None, **options: str | None) -> int:
     \b
       gapless audit --bootstrap-servers=kafka:9092 --topics=transfer --resend-file-name=bundle.json
       gapless audit … --expect transfer:0:0-999999 --expect transfer:1:0-870112
+      gapless audit … --state=/var/lib/gapless/transfer
 
-    Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration or
-    no such topic, 3 Kafka unreachable or stalled, 130/143 stopped by a signal with nothing written.
+    With --state what was received is remembered, and the next audit with the same state reads only new records. A state
+    that is damaged, in use, or of other topics is refused.
+
+    Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration,
+    no such topic or a state that cannot be used, 3 Kafka unreachable or stalled, 130/143 stopped by a signal with nothing written.
     """  # noqa: D301
     settings = resolved(AUDIT, file, options)
     from gapless_spark.audit import run  # noqa: PLC0415

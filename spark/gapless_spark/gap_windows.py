@@ -6,15 +6,24 @@ latest record of each window.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.bundle_form import PartitionGaps
 from gapless_api.gap_records import GapRecord, UndecodableRecordError, decode_gap_key, decode_gap_record
+from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges, RangesBuilder
+from gapless_spark.window_inference import (
+    complete_windows,
+    infer,
+    listed_window,
+    remembered_from,
+    silent_window,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,13 +43,35 @@ class LatestRecord(NamedTuple):
 
 
 class CompleteWindows(NamedTuple):
-    """The windows of one partition in which nothing is missing, when somebody has counted them already."""
+    """Windows of one partition and of equal size, each behind the other, in which no holes are listed."""
 
     topic: str
     partition: int
-    window_max: int
-    """The highest of them, inclusive."""
+    first_offset: int
+    last_offset: int
+    """Inclusive."""
     windows: int
+
+
+class Choices(NamedTuple):
+    """What somebody who scans can choose."""
+
+    infer: bool = False
+    """Whether to add what follows from the records without being in one."""
+    all_tails: bool = False
+    """Whether to infer the end of each window, see `gapless_spark.window_inference.infer`."""
+    skip_stale: bool = False
+    """Whether to leave out what no detector will ever update."""
+    remembered_windows: int = 5
+    """How many windows of a partition the detector remembers."""
+
+
+class Stale(NamedTuple):
+    """What records list whose windows the detector has forgotten."""
+
+    events: int
+    windows: int
+    """Those with holes."""
 
 
 class UnreadableRecord(NamedTuple):
@@ -51,12 +82,21 @@ class UnreadableRecord(NamedTuple):
     reason: str
 
 
+AS_REPORTED = Choices()
+"""What the records list, no more and no less."""
+
+
 @dataclass(frozen=True, slots=True)
 class WindowFindings:
     """What the gaps topic says."""
 
     results: tuple[PartitionGaps, ...]
     """Every partition that has a window, in order, complete ones with no ranges."""
+    inferred: tuple[PartitionGaps, ...]
+    """What of the results is in no record, in order, no partition without ranges."""
+    stale: tuple[Stale, ...]
+    """For each of the results; they hold it, unless it was to be skipped."""
+    choices: Choices
     windows: int
     complete_windows: int
     tombstones: int
@@ -71,12 +111,14 @@ class WindowFindings:
         return sum(result.ranges.count for result in self.results)
 
 
-def read_windows(
+def read_windows(  # noqa: PLR0913 -- what the topic says, and what to make of it
     latest: Iterable[LatestRecord],
     complete: Iterable[CompleteWindows] = (),
     *,
     tombstones: int = 0,
+    taken_back: Iterable[bytes] = (),
     further_unreadable: int = 0,
+    choices: Choices = AS_REPORTED,
 ) -> WindowFindings:
     """Decode the latest record of each window and join the windows of each partition.
 
@@ -87,30 +129,48 @@ def read_windows(
         latest: in any order; at most one record for a window.
         complete: windows that are not in `latest`, because nothing is missing in them.
         tombstones: how many there are beyond `latest`.
+        taken_back: their keys, in any form; only needed to infer something.
         further_unreadable: how many there are beyond `latest`.
+        choices: what to make of it.
     """
     windows: defaultdict[tuple[str, int], list[GapRecord]] = defaultdict(list)
+    silent: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
     unreadable: list[UnreadableRecord] = []
     unreadable_count = further_unreadable
     for record in latest:
         try:
             if _takes_back(record):
                 tombstones += 1
+                _remember_silent(silent, record.key)
                 continue
             window = decode_gap_record(record.key, record.value or b"")
         except UndecodableRecordError as error:
             unreadable_count += 1
+            _remember_silent(silent, record.key)
             unreadable.append(UnreadableRecord(record.partition, record.offset, str(error)))
             if len(unreadable) > 100 * LISTED_UNREADABLE:
                 unreadable = _first(unreadable)
             continue
         windows[window.topic, window.partition].append(window)
-    whole = {(found.topic, found.partition): found for found in complete}
+    for key in taken_back:
+        _remember_silent(silent, key)
+    runs: defaultdict[tuple[str, int], list[CompleteWindows]] = defaultdict(list)
+    for run in complete:
+        runs[run.topic, run.partition].append(run)
+    counted = sum(run.windows for found in runs.values() for run in found)
+    partitions = [
+        _joined(place, windows.get(place, ()), runs.get(place, ()), silent.get(place, set()), choices)
+        for place in sorted({*windows, *runs})
+    ]
     return WindowFindings(
-        results=tuple(_joined(place, windows.get(place, ()), whole.get(place)) for place in sorted({*windows, *whole})),
-        windows=sum(map(len, windows.values())) + sum(found.windows for found in whole.values()),
-        complete_windows=sum(not window.missing for found in windows.values() for window in found)
-        + sum(found.windows for found in whole.values()),
+        results=tuple(partition.gaps for partition in partitions),
+        inferred=tuple(
+            replace(partition.gaps, ranges=partition.inferred) for partition in partitions if len(partition.inferred)
+        ),
+        stale=tuple(partition.stale for partition in partitions),
+        choices=choices,
+        windows=sum(map(len, windows.values())) + counted,
+        complete_windows=sum(not window.missing for found in windows.values() for window in found) + counted,
         tombstones=tombstones,
         unreadable=unreadable_count,
         first_unreadable=tuple(_first(unreadable)),
@@ -129,8 +189,55 @@ def _first(unreadable: list[UnreadableRecord]) -> list[UnreadableRecord]:
     return heapq.nsmallest(LISTED_UNREADABLE, unreadable)
 
 
-def _joined(place: tuple[str, int], windows: Sequence[GapRecord], complete: CompleteWindows | None) -> PartitionGaps:
-    """Join the windows of one partition; ranges that touch across a border become one.
+def _remember_silent(silent: defaultdict[tuple[str, int], set[int]], key: bytes | None) -> None:
+    with contextlib.suppress(UndecodableRecordError):
+        window = decode_gap_key(key)
+        silent[window.topic, window.partition].add(window.window_min)
+
+
+class _Partition(NamedTuple):
+    gaps: PartitionGaps
+    inferred: OffsetRanges
+    stale: Stale
+
+
+def _joined(
+    place: tuple[str, int],
+    windows: Sequence[GapRecord],
+    complete: Sequence[CompleteWindows],
+    silent: set[int],
+    choices: Choices,
+) -> _Partition:
+    """Join the windows of one partition."""
+    spans = sorted(
+        [
+            *(listed_window(window.window_min, window.window_max, window.missing) for window in windows),
+            *(complete_windows(run.first_offset, run.last_offset, run.windows) for run in complete),
+        ]
+    )
+    remembered = remembered_from(spans, choices.remembered_windows)
+    forgotten = [window for window in windows if window.window_min < remembered and len(window.missing)]
+    stale = Stale(sum(window.missing.count for window in forgotten), len(forgotten))
+    looked_from = remembered if choices.skip_stale else 0
+    known = _known([window for window in windows if window.window_min >= looked_from])
+    highest = max(span.last_offset for span in spans)
+    inferred = OffsetRanges()
+    if choices.infer:
+        told = {span.first_offset: span.window_size for span in spans}
+        size = max(told.values())
+        unsaid = (
+            silent_window(first, min(size, MAX_OFFSET - first + 1))
+            for first in silent
+            if spans[0].first_offset < first <= highest and first not in told
+        )
+        everywhere = infer(sorted([*spans, *unsaid]), all_tails=choices.all_tails)
+        inferred = everywhere.clip(looked_from, highest) - known
+    # The peer always writes 0 for the lowest window; its resend does not look at the number.
+    return _Partition(PartitionGaps(*place, looked_from, highest, known | inferred), inferred, stale)
+
+
+def _known(windows: Sequence[GapRecord]) -> OffsetRanges:
+    """What the records of one partition list; ranges that touch across a border become one.
 
     Windows overlap only when the detector's window size was changed; then what either reports counts as missing.
     """
@@ -143,6 +250,4 @@ def _joined(place: tuple[str, int], windows: Sequence[GapRecord], complete: Comp
         else:
             overlapping |= window.missing
         reached = max(reached, window.window_max)
-    highest = max(reached, complete.window_max if complete else -1)
-    # The peer always writes 0 for the lowest window; its resend does not look at the number.
-    return PartitionGaps(*place, 0, highest, in_order.build() | overlapping)
+    return in_order.build() | overlapping

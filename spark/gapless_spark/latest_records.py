@@ -1,7 +1,7 @@
 """Owns the Spark plan that leaves the latest record of each window, before any of them is decoded in Python.
 
 Must not know how a bitmap is read or what becomes of the result. Everything here runs in Java. What Python gets is as
-large as what is missing: the windows without gaps, which are most of them, arrive as one row for each partition.
+large as what is missing: the windows without gaps, which are most of them, arrive as one bit each, in rows of 32768.
 
 Latest means: of one key in one partition of the gaps topic, the highest offset. Between partitions (the topic was given
 more of them) and between the two forms of a key, which hash differently, the latest timestamp.
@@ -11,9 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_spark.gap_windows import LISTED_UNREADABLE, CompleteWindows, LatestRecord, WindowFindings, read_windows
+from gapless_spark.gap_windows import (
+    AS_REPORTED,
+    LISTED_UNREADABLE,
+    Choices,
+    CompleteWindows,
+    LatestRecord,
+    WindowFindings,
+    read_windows,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame
 
 COLUMNS = ("partition", "offset", "timestamp", "key", "value")
@@ -35,10 +45,17 @@ _COMPLETE = """
 """Header and bitmap of a window without gaps; hexadecimal text of equal length sorts like the numbers it stands for."""
 
 
-def find_windows(records: DataFrame) -> WindowFindings:
+_NUMBER = "cast(conv(hex(substring(value, {}, 8)), 16, 10) AS bigint)"
+_LARGEST_WINDOW = 2**31
+"""In offsets; the detector takes no larger one. A larger window is left to Python, and so is one at an odd place."""
+_WINDOWS_A_ROW = 32768
+"""So many bits has a bitmap of Spark's ``bitmap_construct_agg``."""
+
+
+def find_windows(records: DataFrame, choices: Choices = AS_REPORTED) -> WindowFindings:
     """Find out what the records of a gaps topic say together."""
     latest = _classified(_latest(records))
-    rows = _rows(_condensed(latest))
+    rows = _rows(_condensed(latest, with_tombstones=choices.infer))
     by_kind: dict[str, list[dict[str, Any]]] = {"complete": [], "tombstone": [], "foreign": [], "window": []}
     for row in rows:
         by_kind[row["kind"]].append(row)
@@ -46,9 +63,11 @@ def find_windows(records: DataFrame) -> WindowFindings:
     listed = _rows(_first_foreign(latest)) if foreign else []
     return read_windows(
         [_record(row) for row in (*by_kind["window"], *listed)],
-        [_complete(row) for row in by_kind["complete"]],
+        [run for row in by_kind["complete"] for run in _complete(row)],
         tombstones=sum(row["n"] for row in by_kind["tombstone"]),
+        taken_back=[row["place"].encode() for row in by_kind["tombstone"] if row["place"] is not None],
         further_unreadable=foreign - len(listed),
+        choices=choices,
     )
 
 
@@ -85,29 +104,43 @@ def _latest(records: DataFrame) -> DataFrame:
 
 
 def _classified(latest: DataFrame) -> DataFrame:
-    return latest.selectExpr("identity", "record.*", "n", "known").selectExpr(
-        "*",
-        "CASE WHEN key IS NULL THEN 'foreign' "
-        "WHEN value IS NULL THEN 'tombstone' "
-        "WHEN NOT known THEN 'foreign' "
-        f"WHEN {_COMPLETE.format(plain=_PLAIN_WINDOW)} THEN 'complete' "
-        "ELSE 'window' END AS kind",
+    """Say of each what it is; of a window that may be complete, say how large it is and which one of that size."""
+    whole = f"value IS NOT NULL AND known AND {_COMPLETE.format(plain=_PLAIN_WINDOW)}"
+    return (
+        latest.selectExpr("identity", "record.*", "n", "known")
+        .selectExpr("*", f"CASE WHEN {whole} THEN {_NUMBER.format(2)} END AS first")
+        .selectExpr("*", f"CASE WHEN first IS NOT NULL THEN {_NUMBER.format(10)} END AS last")
+        .selectExpr("*", f"least(last - first, {_LARGEST_WINDOW} - 1) + 1 AS size")
+        .selectExpr(
+            "*",
+            "CASE WHEN key IS NULL THEN 'foreign' "
+            "WHEN value IS NULL THEN 'tombstone' "
+            "WHEN NOT known THEN 'foreign' "
+            "WHEN first % size = 0 AND last - first = size - 1 THEN 'complete' "
+            "ELSE 'window' END AS kind",
+        )
     )
 
 
-def _condensed(latest: DataFrame) -> DataFrame:
-    """One row for each window with gaps; the rest counted, complete windows by the partition of the events."""
+def _condensed(latest: DataFrame, *, with_tombstones: bool) -> DataFrame:
+    """One row for each window with gaps; the rest counted, complete windows as a bitmap of their numbers."""
+    taken_back = " WHEN 'tombstone' THEN identity" if with_tombstones else ""
     return (
         latest.selectExpr(
             "kind",
-            "CASE kind WHEN 'window' THEN identity WHEN 'complete' THEN substring_index(identity, ':', 2) END AS place",
+            f"CASE kind WHEN 'window' THEN identity WHEN 'complete' THEN substring_index(identity, ':', 2){taken_back} "
+            "END AS place",
+            "CASE kind WHEN 'complete' THEN size END AS size",
+            f"CASE kind WHEN 'complete' THEN first div size div {_WINDOWS_A_ROW} END AS bucket",
+            f"CASE kind WHEN 'complete' THEN first div size % {_WINDOWS_A_ROW} END AS bit",
             "CASE WHEN key IS NULL THEN n ELSE 1 END AS n",
-            "CASE kind WHEN 'complete' THEN cast(conv(hex(substring(value, 10, 8)), 16, 10) AS bigint) END AS last",
             "CASE kind WHEN 'window' THEN struct(partition, offset, key, value) END AS record",
         )
-        .groupBy("kind", "place")
-        .agg(_sql("sum(n) AS n"), _sql("max(last) AS last"), _sql("first(record) AS record"))
-        .selectExpr("kind", "place", "n", "last", "record.*")
+        .groupBy("kind", "place", "size", "bucket")
+        .agg(_sql("sum(n) AS n"), _sql("bitmap_construct_agg(bit) AS bits"), _sql("first(record) AS record"))
+        .selectExpr(
+            "kind", "place", "size", "bucket", "n", "CASE kind WHEN 'complete' THEN bits END AS bits", "record.*"
+        )
     )
 
 
@@ -130,9 +163,27 @@ def _record(row: dict[str, Any]) -> LatestRecord:
     return LatestRecord(row["key"], row["value"], row["partition"], row["offset"])
 
 
-def _complete(row: dict[str, Any]) -> CompleteWindows:
+def _complete(row: dict[str, Any]) -> Iterator[CompleteWindows]:
+    """Yield the runs of the windows of `row`, in which one bit stands for one window."""
     topic, _, partition = row["place"].rpartition(":")
-    return CompleteWindows(topic, int(partition), row["last"], row["n"])
+    size: int = row["size"]
+    first_offset = row["bucket"] * _WINDOWS_A_ROW * size
+    for first, last in _runs(int.from_bytes(row["bits"], "little")):
+        yield CompleteWindows(
+            topic, int(partition), first_offset + first * size, first_offset + (last + 1) * size - 1, last - first + 1
+        )
+
+
+def _runs(bits: int) -> Iterator[tuple[int, int]]:
+    """Yield the runs of set bits as the numbers of their first and last bit."""
+    passed = 0
+    while bits:
+        unset = (bits & -bits).bit_length() - 1
+        bits >>= unset
+        length = (~bits & (bits + 1)).bit_length() - 1
+        yield passed + unset, passed + unset + length - 1
+        bits >>= length
+        passed += unset + length
 
 
 def _sql(expression: str) -> Any:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gapless_api.bundle_form import PartitionGaps
     from gapless_api.offsets import OffsetRanges
     from gapless_spark.completeness import ReceivedPartition
-    from gapless_spark.gap_windows import WindowFindings
+    from gapless_spark.gap_windows import Stale, WindowFindings
 
 
 class Outcome(StrEnum):
@@ -58,6 +58,8 @@ class Conclusion:
     """What was looked at in a partition, where that is not everything within the window of its result."""
     absent: Mapping[tuple[str, int], OffsetRanges] = field(default_factory=dict)
     """What a manifest of the other side declares to be no events."""
+    inferred: tuple[PartitionGaps, ...] = ()
+    """What of the results follows from what was seen, and was not seen itself."""
 
     @property
     def missing(self) -> int:
@@ -72,19 +74,78 @@ class Conclusion:
 def conclude_scan(topic: str, found: WindowFindings) -> Conclusion:
     """Put what the gaps topic says into words."""
     outcome, sentence = _scan_in_words(topic, found)
+    inferred = {(entry.topic, entry.partition): entry.ranges for entry in found.inferred}
+    stale_of = zip(found.results, found.stale, strict=True)
     return Conclusion(
         outcome,
         sentence,
         found.results,
-        tuple({**_missing(result), "looked_up_to": result.window_max} for result in found.results),
+        tuple(_listed(result, stale, inferred.get((result.topic, result.partition))) for result, stale in stale_of),
         {
+            **_beyond_the_records(found),
             "windows": found.windows,
             "complete_windows": found.complete_windows,
             "tombstones": found.tombstones,
             "unreadable": found.unreadable,
             "first_unreadable": [record._asdict() for record in found.first_unreadable],
         },
+        inferred=found.inferred,
     )
+
+
+def _listed(result: PartitionGaps, stale: Stale, inferred: OffsetRanges | None) -> dict[str, Any]:
+    return {
+        **_missing(result),
+        "inferred_events": inferred.count if inferred is not None else 0,
+        "inferred_ranges": len(inferred) if inferred is not None else 0,
+        "stale_events": stale.events,
+        "stale_windows": stale.windows,
+        "looked_up_to": result.window_max,
+    }
+
+
+def _beyond_the_records(found: WindowFindings) -> dict[str, Any]:
+    """What the report says of all partitions together about what no record tells, or none tells any more."""
+    details: dict[str, Any] = {
+        "infer": found.choices.infer,
+        "inferred_events": sum(entry.ranges.count for entry in found.inferred),
+        "inferred_ranges": sum(len(entry.ranges) for entry in found.inferred),
+        "skip_stale": found.choices.skip_stale,
+        "stale_events": sum(stale.events for stale in found.stale),
+        "stale_windows": sum(stale.windows for stale in found.stale),
+    }
+    if details["inferred_events"] or details["stale_events"]:
+        details["recommended"] = _audit_of(found)
+    return details
+
+
+def _audit_of(found: WindowFindings) -> str:
+    """The command that tells the truth about what is only inferred, or stale."""
+    doubtful = {entry.topic for entry in found.inferred}
+    doubtful |= {result.topic for result, stale in zip(found.results, found.stale, strict=True) if stale.events}
+    return f"gapless audit --topics={','.join(sorted(doubtful))}"
+
+
+def _caution(found: WindowFindings) -> str:
+    """What somebody must know who trusts the bundle of a scan that did more, or less, than the records say."""
+    said = ""
+    inferred = sum(entry.ranges.count for entry in found.inferred)
+    if inferred:
+        ranges = sum(len(entry.ranges) for entry in found.inferred)
+        said = (
+            f" {inferred} of them, in {_amount(ranges, 'range')}, nobody has reported: they are inferred, and some may "
+            f"have arrived."
+        )
+    skipped = sum(stale.events for stale in found.stale) if found.choices.skip_stale else 0
+    if skipped:
+        windows = sum(stale.windows for stale in found.stale)
+        said += (
+            f" {_amount(skipped, 'event')} in stale records of {_amount(windows, 'window')} {_are(skipped)} left out, "
+            f"whether missing or not."
+        )
+    if said:
+        said += f" Where the events are kept, {_audit_of(found)} tells exactly."
+    return said
 
 
 def _scan_in_words(topic: str, found: WindowFindings) -> tuple[Outcome, str]:
@@ -95,16 +156,16 @@ def _scan_in_words(topic: str, found: WindowFindings) -> tuple[Outcome, str]:
         return Outcome.UNREADABLE_RECORDS, (
             f"{_amount(found.unreadable, 'record')} of topic {topic} cannot be read as gap records, the first in "
             f"partition {where.partition} at offset {where.offset} ({where.reason}); the bundle holds {others}: check "
-            f"that the gap detector writes this topic and nobody else."
+            f"that the gap detector writes this topic and nobody else.{_caution(found)}"
         )
     if not found.windows:
         return Outcome.NOTHING_TO_DO, f"Nothing to do: topic {topic} holds no gap records; the bundle is empty."
     if not missing:
         return Outcome.NOTHING_MISSING, (
             f"Nothing is missing: {_amount(found.windows, 'window')} of {_amount(len(found.results), 'partition')} in "
-            f"topic {topic} say so."
+            f"topic {topic} say so.{_caution(found)}"
         )
-    return Outcome.GAPS_FOUND, _gaps(found.results)
+    return Outcome.GAPS_FOUND, _gaps(found.results) + _caution(found)
 
 
 def conclude_audit(topics: Sequence[str], found: Sequence[ReceivedPartition], foreign: int) -> Conclusion:
@@ -189,10 +250,14 @@ def _gaps(results: Sequence[PartitionGaps]) -> str:
     incomplete = sum(bool(len(result.ranges)) for result in results)
     complete = len(results) - incomplete
     return (
-        f"{_amount(missing, 'event')} {'is' if missing == 1 else 'are'} missing, in {_amount(ranges, 'range')} of "
+        f"{_amount(missing, 'event')} {_are(missing)} missing, in {_amount(ranges, 'range')} of "
         f"{_amount(incomplete, 'partition')}; {complete} of {_amount(len(results), 'partition')} "
-        f"{'is' if complete == 1 else 'are'} complete."
+        f"{_are(complete)} complete."
     )
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _amount(number: int, noun: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gapless_spark.gap_windows import read_windows
+from gapless_spark.gap_windows import Choices, read_windows
 from gapless_spark.jobs import Job
 from gapless_spark.jobs import run as run_job
 from gapless_spark.latest_records import COLUMNS, find_windows
@@ -32,10 +32,13 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
     # `create` lacks our own settings; the job wants all of them.
     defaults = {setting.name: setting.default for setting in SCAN.settings}
     settings = replace(settings, values={**defaults, **settings.values})
-    topic = settings.values["topic"]
+    values = settings.values
+    topic = values["topic"]
+    choices = Choices(values["infer"], values["inferTails"] == "all", values["skipStale"], values["detectorWindows"])
 
     def find(records: DataFrame | None, _cut: Cut) -> Conclusion:
-        return conclude_scan(topic, read_windows(()) if records is None else find_windows(records))
+        found = read_windows((), choices=choices) if records is None else find_windows(records, choices)
+        return conclude_scan(topic, found)
 
     return Job(command, (topic,), COLUMNS, find), settings
 

@@ -18,8 +18,12 @@ _COLUMNS = {
     "received": "received",
     "duplicates": "duplicates",
     "bounds": "expected",
+    "inferred_events": "inferred",
+    "stale_events": "stale",
     "looked_up_to": "looked up to",
 }
+
+_AMOUNTS = frozenset({"missing", "ranges", "received", "duplicates", "inferred_events", "stale_events"})
 
 
 def show_results(conclusion: Conclusion, stream: IO[str], *, with_sentence: bool) -> None:
@@ -58,4 +62,4 @@ def _cell(key: str, partition: dict[str, Any]) -> str:
         if partition["first_expected"] is None:
             return f"none ({value})"
         return f"{partition['first_expected']} to {partition['last_expected']} ({value})"
-    return f"{value:,}" if key in {"missing", "ranges", "received", "duplicates"} else str(value)
+    return f"{value:,}" if key in _AMOUNTS else str(value)

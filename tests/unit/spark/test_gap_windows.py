@@ -102,7 +102,7 @@ def test_the_first_unreadable_records_are_listed_and_all_are_counted() -> None:
 def test_windows_counted_elsewhere_are_the_same_as_windows_read_here() -> None:
     gaps = [record("t:0:0", 999, {3})]
     whole = [record("t:0:1000", 1999, set()), record("t:0:2000", 2999, set()), record("t:5:0", 99, set())]
-    counted = [CompleteWindows("t", 0, 2999, 2), CompleteWindows("t", 5, 99, 1)]
+    counted = [CompleteWindows("t", 0, 1000, 2999, 2), CompleteWindows("t", 5, 0, 99, 1)]
     assert read_windows(gaps, counted) == read_windows(gaps + whole)
 
 

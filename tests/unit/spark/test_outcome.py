@@ -18,7 +18,7 @@ from gapless_spark.outcome import (
 )
 from gapless_spark.tables import show_results
 
-WHOLE = CompleteWindows("transfer", 0, 2999, 3)
+WHOLE = CompleteWindows("transfer", 0, 0, 2999, 3)
 GAP = LatestRecord(
     b"transfer_1:0", b'{"topic":"transfer","partition":1,"window_min":0,"window_max":9,"gaps":[[3],[5,6]]}', 0, 0
 )
