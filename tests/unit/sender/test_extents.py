@@ -1,0 +1,104 @@
+"""Owns the proof that absent offsets are found as Kafka's reader tells of them, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_api.errors import ConfigurationError, SourceStalledError
+from gapless_api.manifest_form import PartitionExtent
+from gapless_api.offsets import OffsetRanges
+from gapless_sender.extents import Absences
+from gapless_sender.plan import PartitionPlan, Place, Reason
+from gapless_sender.walk import Chunk, Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PLACE = Place("t", 3, "up", 1)
+
+
+class Scripted:
+    """Stands where the reader of Kafka does: its walk is the real one, and what Kafka holds is said in a list."""
+
+    def __init__(self, *steps: tuple[int, Reason]) -> None:
+        """Each step passes over the offsets up to one, inclusive, for a reason; the rest was there."""
+        self._steps = steps
+        self.begun_at: list[int] = []
+
+    def read(self, plan: PartitionPlan, cursor: int) -> Iterator[Chunk]:
+        self.begun_at.append(cursor)
+        walk = Walk(plan.wanted, cursor, None, None)
+        for last, reason in self._steps:
+            yield from walk.pass_over(last, reason)
+
+
+def absences(source: Scripted, *known: PartitionExtent, most_ranges: int = 100) -> Absences:
+    named: dict[tuple[str, int], PartitionExtent] = {(extent.topic, extent.partition): extent for extent in known}
+    reader: Any = source
+    return Absences(reader, named, most_ranges=most_ranges)
+
+
+def extent(first: int, last: int | None, *absent: tuple[int, int], looked: bool = True) -> PartitionExtent:
+    return PartitionExtent("t", 3, first, last, OffsetRanges(absent) if looked else None)
+
+
+def test_what_retention_takes_while_we_read_is_cut_off() -> None:
+    source = Scripted((14, Reason.EXPIRED), (16, Reason.NON_EXISTENT))
+    moved: list[int] = []
+    assert absences(source).found(PLACE, extent(10, 16, looked=False), moved.append) == PartitionExtent(
+        "t", 3, 15, 16, OffsetRanges([(15, 16)])
+    )
+    assert sum(moved) == 7
+    gone = Scripted((16, Reason.EXPIRED))
+    assert absences(gone).found(PLACE, extent(10, 16, looked=False), moved.append) == extent(17, None)
+
+
+def test_a_partition_that_ends_before_its_end_is_no_manifest() -> None:
+    source = Scripted((12, Reason.NON_EXISTENT), (16, Reason.NOT_YET_WRITTEN))
+    with pytest.raises(SourceStalledError, match=r"had offset 16 of t/3 \(upstream up/1\) and now ends at 13"):
+        absences(source).found(PLACE, extent(10, 16, looked=False), lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("known", "begins_at", "absent"),
+    [
+        (extent(0, 9, (2, 3), (8, 9)), 10, [(8, 9), (19, 19)]),
+        (extent(0, 4, (2, 3)), 5, [(5, 5), (19, 19)]),
+        (extent(4, None), 5, [(5, 5), (19, 19)]),
+        (extent(0, 9, looked=False), 5, [(5, 5), (19, 19)]),
+        (extent(0, 30, (7, 7)), 5, [(5, 5), (19, 19)]),
+        (extent(6, 9, (7, 7)), 5, [(5, 5), (19, 19)]),
+        (extent(0, 19, (7, 7)), None, [(7, 7)]),
+    ],
+    ids=[
+        "goes on", "the log begins later now", "was empty", "nobody had looked", "the topic was made anew",
+        "began later", "nothing new",
+    ],
+)  # fmt: skip
+def test_what_an_older_manifest_has_looked_at_is_not_read_again(
+    known: PartitionExtent, begins_at: int | None, absent: list[tuple[int, int]]
+) -> None:
+    class Holes(Scripted):
+        def read(self, plan: PartitionPlan, cursor: int) -> Iterator[Chunk]:
+            self.begun_at.append(cursor)
+            missing = [(low, high, Reason.NON_EXISTENT) for low, high in ((5, 5), (19, 19)) if low >= cursor]
+            yield Chunk([], [], missing, [], plan.wanted.last_offset + 1)
+
+    source = Holes()
+    looking = absences(source, known)
+    now = extent(5, 19, looked=False)
+    assert looking.to_read([now]) == (0 if begins_at is None else 20 - begins_at)
+    found = looking.found(PLACE, now, lambda _: None)
+    assert found.absent is not None
+    assert [tuple(one) for one in found.absent] == absent
+    assert source.begun_at == ([] if begins_at is None else [begins_at])
+
+
+def test_more_ranges_than_memory_is_given_for_are_refused() -> None:
+    source = Scripted((12, Reason.NON_EXISTENT))
+    looking = absences(source, most_ranges=1)
+    looking.found(PLACE, extent(10, 12, looked=False), lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"more than 1 ranges .* raise absentLimit"):
+        looking.found(PLACE, extent(10, 12, looked=False), lambda _: None)
