@@ -110,6 +110,10 @@ test-e2e: java .venv/.ready spark-jars kafka ## the end-to-end tests: real pods 
 bench-audit: java .venv/.ready spark-jars kafka ## 1, 5 and 20 million received keys: audit beside count(), memory, state (build/bench/audit.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_audit.py
 
+.PHONY: bench-scan
+bench-scan: java .venv/.ready spark-jars kafka ## two million gap records to a bundle, a small topic, bundles of ten million ranges (build/bench/scan.json)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_scan.py
+
 .PHONY: clean
 clean: ## remove what was built in the checkout (the cache folder stays)
 	rm -rf build .venv .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis
