@@ -77,7 +77,8 @@ def audit(file: Path | None, **options: str | None) -> int:
     that is damaged, in use, or of other topics is refused.
 
     Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration,
-    no such topic or a state that cannot be used, 3 Kafka unreachable or stalled, 130/143 stopped by a signal with nothing written.
+    no such topic or a state that cannot be used, 3 Kafka unreachable or stalled, 130/143 stopped by a signal with
+    nothing written.
     """  # noqa: D301
     settings = resolved(AUDIT, file, options)
     from gapless_spark.audit import run  # noqa: PLC0415
