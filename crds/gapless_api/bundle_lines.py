@@ -6,9 +6,10 @@ One line, or a few, for each partition that something is missing of; lines that 
     =1 0-899 emjg                        the same topic, partition 1
     end 97m2
 
-A line that begins with ``+`` goes on with the partition of the line before. A number is cut down to its last digits: it is the smallest one above the number before it that ends so (5, 1005, 1010
-to 1015, 1050 above). ``?`` before a range says that it was only inferred. A bundle of type first begins with a line
-``first``. A topic that is not made of ASCII letters, digits, ``._-`` stands in quotation marks, as JSON has it.
+A line that begins with ``+`` goes on with the partition of the line before. A number is cut down to its last digits: it
+is the smallest one above the number before it that ends so (5, 1005, 1010 to 1015, 1050 above). ``?`` before a range
+says that it was only inferred. A bundle of type first begins with a line ``first``. A topic that is not made of ASCII
+letters, digits, ``._-`` stands in quotation marks, as JSON has it.
 
 The check word is 20 bits in base 32 (without i, l, o, u): a CRC of 16 bits over the check word of the line before, a
 space and the line, so that any one wrong character and any two that changed places are noticed for certain, and so are
