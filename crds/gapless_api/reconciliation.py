@@ -23,6 +23,8 @@ MOST_PARTITIONS = 100
 """How many partitions the report lists, those with the most open and unknown offsets first."""
 TOOLS = "gapless bundle "
 """How the source of a bundle begins that is a part of others or put together of them, and so no look at everything."""
+_BY_RECORDS = frozenset({"gapless scan", "gapless create"})
+"""The sources of bundles that are made of a detector's records; the peer's bundles, without a mark, are too."""
 _NAMED_RANGES = 5
 _NOTHING = OffsetRanges()
 
@@ -39,13 +41,16 @@ class NewerFinding:
     """What was looked at, where that is not simply everything within an entry's window."""
     absent: Mapping[Place, OffsetRanges] | None = None
     """What the other side has declared to be no events at all."""
+    by_records: bool = False
+    """Whether it is what a detector has recorded, which speaks of holes only and never of what was inferred."""
 
     @classmethod
     def of_bundle(cls, bundle: Bundle) -> NewerFinding:
         """What a newer bundle says: of one that a tool made of others, only what it lists is known."""
         made_of_others = bundle.mark is not None and bundle.mark.source.get("command", "").startswith(TOOLS)
         nothing = {(entry.topic, entry.partition): _NOTHING for entry in bundle.results} if made_of_others else None
-        return cls(bundle.kind, bundle.results, nothing)
+        by_records = bundle.mark is None or bundle.mark.source.get("command") in _BY_RECORDS
+        return cls(bundle.kind, bundle.results, nothing, by_records=by_records)
 
     @classmethod
     def of_job(
@@ -53,9 +58,11 @@ class NewerFinding:
         results: tuple[PartitionGaps, ...],
         looked_at: Mapping[Place, OffsetRanges],
         absent: Mapping[Place, OffsetRanges] | None = None,
+        *,
+        by_records: bool = False,
     ) -> NewerFinding:
         """What a scan or an audit has found, whatever of it goes into its bundle."""
-        return cls(BundleKind.ALL, results, looked_at, absent)
+        return cls(BundleKind.ALL, results, looked_at, absent, by_records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +163,22 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
 
     An offset that is missing now is open unless a resend has reported it unavailable; one that was looked at and is not
     missing has closed, or was filled if a resend says so; one that was not looked at is unknown unless it was reported
-    unavailable. One linear pass for each partition; no list of ranges is kept.
+    unavailable. What was only inferred closes by no record, for no record would tell if it were missing.
+
+    One linear pass for each partition; no list of ranges is kept.
     """
     said = resends or ResendFindings()
     now = {(entry.topic, entry.partition): entry for entry in newer.results}
     before = {(entry.topic, entry.partition): entry.ranges for entry in old.results}
+    inferred = {}
+    if newer.by_records and old.mark is not None:
+        inferred = {(entry.topic, entry.partition): entry.ranges for entry in old.mark.inferred}
     partitions = []
     for place in sorted({*now, *before}):
         entry = now.get(place)
         looked = _NOTHING if entry is None else _looked_at(entry, newer)
+        if place in inferred:
+            looked -= inferred[place]
         missing = _NOTHING if entry is None else entry.ranges
         gone = said.unavailable.get(place, _NOTHING) | (newer.absent or {}).get(place, _NOTHING)
         empty = said.filled.get(place, _NOTHING)

@@ -204,6 +204,33 @@ def test_of_a_bundle_that_a_tool_made_only_what_it_lists_is_known(tmp_path: Path
     assert counts(bundle(entry((5, 9))), NewerFinding.of_bundle(read_bundle(path))) == {"open": 1, "unknown": 4}
 
 
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("gapless scan", {"closed": 1, "open": 2, "unknown": 48}),
+        ("gapless create", {"closed": 1, "open": 2, "unknown": 48}),
+        ("gapless audit", {"closed": 49, "open": 2}),
+    ],
+)
+def test_what_was_only_inferred_closes_by_an_audit_and_by_no_record(
+    tmp_path: Path, command: str, found: dict[str, int]
+) -> None:
+    moment = datetime(2026, 11, 20, tzinfo=UTC)
+    for name, ranges, inferred in (("old", [(5, 5), (50, 99)], [(50, 99)]), ("new", [(60, 61)], [])):
+        write_bundle(
+            tmp_path / name,
+            BundleKind.ALL,
+            [entry(*ranges)],
+            created=moment,
+            source={"command": command},
+            inferred=[entry(*inferred)],
+        )
+    old = read_bundle(tmp_path / "old")
+    assert counts(old, NewerFinding.of_bundle(read_bundle(tmp_path / "new"))) == found
+    by_records = command != "gapless audit"
+    assert counts(old, NewerFinding.of_job((entry((60, 61)),), {}, by_records=by_records)) == found
+
+
 def test_the_bundle_is_named_as_it_names_itself(tmp_path: Path) -> None:
     path = tmp_path / "b.json"
     mark = write_bundle(path, BundleKind.ALL, [entry((1, 2))], created=datetime(2026, 11, 20, tzinfo=UTC), source={})
