@@ -8,11 +8,12 @@ from gapless_api.v1alpha1.conditions import (
     set_condition,
 )
 from gapless_api.v1alpha1.diode import Diode, DiodeSpec, DiodeStatus
-from gapless_api.v1alpha1.gapscan import GapScan, GapScanSpec, GapScanStatus
+from gapless_api.v1alpha1.gapscan import GapScan, GapScanSpec
 from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resend import Resend, ResendSpec, ResendStatus
 from gapless_api.v1alpha1.resource import API_VERSION, GROUP, VERSION, Metadata, Resource, metadata_of
+from gapless_api.v1alpha1.scan_status import GapScanStatus
 
 KINDS: tuple[type[Resource], ...] = (Diode, GapScan, Resend)
 

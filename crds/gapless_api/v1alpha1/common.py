@@ -211,6 +211,24 @@ class S3Location(ApiModel):
     """The Secret with the keys; without it the store is used without any."""
 
 
+class VolumeFolder(ApiModel):
+    """A folder of a volume."""
+
+    RULES: ClassVar = (stays_inside("folder"),)
+
+    claim_name: Name
+    """Name of the PersistentVolumeClaim, in the same namespace."""
+    folder: Annotated[str, Field(max_length=512, pattern=r"^([-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*)?$")] = ""
+    """Folder in the volume; without it the volume's root."""
+
+
+class S3Folder(S3Location):
+    """A place in an S3-compatible store."""
+
+    prefix: Annotated[str, Field(max_length=512, pattern=r"^([-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*/?)?$")] = ""
+    """What the names of the objects begin with."""
+
+
 class Resources(ApiModel):
     """What a container asks for and is limited to."""
 

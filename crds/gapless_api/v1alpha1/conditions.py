@@ -20,6 +20,8 @@ class ConditionType(StrEnum):
 
     ACCEPTED = "Accepted"
     """Resend: the spec is understood, and what it refers to exists."""
+    GAPS_CLOSED = "GapsClosed"
+    """GapScan: nothing that the bundle before listed is still missing (True), some is (False), or nobody can tell."""
     LINK_UP = "LinkUp"
     """Diode: the last preflight on its node found the interface fit to send."""
     READY = "Ready"

@@ -1,4 +1,4 @@
-"""Owns the kind GapScan: what to look for on the receiving side, when, and what was found.
+"""Owns the kind GapScan: what to look for on the receiving side, when, and where the answer goes.
 
 Must not know how a scan is run or what a bundle holds.
 """
@@ -9,32 +9,23 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
-    Count,
     Cpu,
     Image,
     KafkaSource,
-    KafkaTopic,
     Memory,
     Name,
-    Offset,
-    Partition,
     PartitionWindow,
     Rate,
     Reference,
-    S3Location,
-    Sha256,
+    S3Folder,
+    VolumeFolder,
     int32,
-    stays_inside,
 )
-from gapless_api.v1alpha1.conditions import Conditions
-from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Message, Moment, Rule, StatusModel
+from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule
 from gapless_api.v1alpha1.resend import FillReason
 from gapless_api.v1alpha1.resource import Column, Resource
-
-LONGEST_PARTITIONS = 100
-"""Partitions in the status: those with the most missing events."""
-LONGEST_MANIFEST = 262144
-"""Characters of the rendered Resend manifest."""
+from gapless_api.v1alpha1.scan_source import AuditState, ScanSource
+from gapless_api.v1alpha1.scan_status import GapScanStatus
 
 
 def _cron_field(value: str) -> str:
@@ -55,54 +46,6 @@ CRON_PATTERN = " +".join(
 )
 """Minute, hour, day of the month, month, day of the week; the last two also as three letters."""
 _CRON = re.compile(CRON_PATTERN)
-_EXPECTATION = re.compile(r".+:[0-9]{1,10}:[0-9]{1,19}-[0-9]{1,19}")
-
-
-Expectation = Annotated[str, Field(min_length=7, max_length=310)]
-"""Offsets that should be there, as topic:partition:first-last."""
-
-
-class GapTopic(ApiModel):
-    """The topic that the gap detector writes."""
-
-    topic: KafkaTopic
-    """Name of the gaps topic."""
-
-
-class Events(ApiModel):
-    """The received events themselves, whose keys are topic_partition_offset; no gap detector is needed."""
-
-    RULES: ClassVar = (
-        Rule(
-            "!has(self.expect) || self.expect.all(one, one.matches('^.+:[0-9]{1,10}:[0-9]{1,19}-[0-9]{1,19}$'))",
-            "write every expectation as topic:partition:first-last, such as transfer:0:0-999999",
-            lambda events: all(_EXPECTATION.fullmatch(one) is not None for one in events.expect),
-            "expect",
-        ),
-    )
-
-    topics: Annotated[tuple[KafkaTopic, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), EachOnce]
-    """Topics with received events."""
-    expect: Annotated[tuple[Expectation, ...], Field(max_length=1000, json_schema_extra=LIST_SET), EachOnce] = ()
-    """What should be there, each as topic:partition:first-last with the topic and partition as the events' keys name
-    them. A partition that nothing is said about is expected from the lowest to the highest offset seen."""
-
-
-class ScanSource(ApiModel):
-    """What to look at."""
-
-    RULES: ClassVar = (
-        Rule(
-            "has(self.gapTopic) != has(self.events)",
-            "give exactly one source: gapTopic (what the gap detector found) or events (the received events)",
-            lambda source: (source.gap_topic is None) != (source.events is None),
-        ),
-    )
-
-    gap_topic: GapTopic | None = None
-    """Reads what the gap detector found; fast, and it knows only what the detector reports."""
-    events: Events | None = None
-    """Reads the keys of all received events; slower, and exact."""
 
 
 class Schedule(ApiModel):
@@ -185,24 +128,6 @@ class Engine(ApiModel):
     """How long the scan may run."""
 
 
-class VolumeFolder(ApiModel):
-    """A folder of a volume."""
-
-    RULES: ClassVar = (stays_inside("folder"),)
-
-    claim_name: Name
-    """Name of the PersistentVolumeClaim, in the same namespace."""
-    folder: Annotated[str, Field(max_length=512, pattern=r"^([-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*)?$")] = ""
-    """Folder in the volume; without it the volume's root."""
-
-
-class S3Folder(S3Location):
-    """A place in an S3-compatible store."""
-
-    prefix: Annotated[str, Field(max_length=512, pattern=r"^([-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*/?)?$")] = ""
-    """What the names of the objects begin with."""
-
-
 class Output(ApiModel):
     """Where the bundle goes."""
 
@@ -265,8 +190,59 @@ class ResendTemplate(ApiModel):
     )
 
 
+def _state_of(spec: "GapScanSpec") -> AuditState | None:
+    return spec.source.events.state if spec.source.events is not None else None
+
+
+def _state_has_its_own_folder(spec: "GapScanSpec") -> bool:
+    state = _state_of(spec)
+    ours = state.persistent_volume_claim if state is not None else None
+    theirs = spec.output.persistent_volume_claim
+    return ours is None or theirs is None or (ours.claim_name, ours.folder) != (theirs.claim_name, theirs.folder)
+
+
+def _one_store(spec: "GapScanSpec") -> bool:
+    state = _state_of(spec)
+    ours, theirs = state.s3 if state is not None else None, spec.output.s3
+    return (
+        ours is None
+        or theirs is None
+        or (ours.endpoint, ours.region, ours.credentials_secret)
+        == (theirs.endpoint, theirs.region, theirs.credentials_secret)
+    )
+
+
+_STATE, _OUTPUT = "self.source.events.state", "self.output"
+_HAS_STATE = "has(self.source.events) && has(self.source.events.state)"
+_ACCESS = (
+    "[{0}.endpoint, has({0}.region) ? {0}.region : ''] + (has({0}.credentialsSecret) ? [{0}.credentialsSecret.name, "
+    "{0}.credentialsSecret.accessKeyIdKey, {0}.credentialsSecret.secretAccessKeyKey] : [])"
+)
+"""How a store is reached, as one list, because CEL compares no objects of two places."""
+
+
 class GapScanSpec(ApiModel):
     """What to look for, when, and where the answer goes."""
+
+    RULES: ClassVar = (
+        Rule(
+            f"!({_HAS_STATE} && has({_STATE}.persistentVolumeClaim) && has({_OUTPUT}.persistentVolumeClaim)) || "
+            f"{_STATE}.persistentVolumeClaim.claimName != {_OUTPUT}.persistentVolumeClaim.claimName || "
+            f"{_STATE}.persistentVolumeClaim.folder != "
+            f"(has({_OUTPUT}.persistentVolumeClaim.folder) ? {_OUTPUT}.persistentVolumeClaim.folder : '')",
+            "source.events.state and output name the same folder: give the state a folder of its own",
+            _state_has_its_own_folder,
+            "source",
+        ),
+        Rule(
+            f"!({_HAS_STATE} && has({_STATE}.s3) && has({_OUTPUT}.s3)) || "
+            f"{_ACCESS.format(_STATE + '.s3')} == {_ACCESS.format(_OUTPUT + '.s3')}",
+            "source.events.state.s3 and output.s3 must be in one store: give both the same endpoint, region and "
+            "credentialsSecret",
+            _one_store,
+            "source",
+        ),
+    )
 
     kafka: KafkaSource
     """Kafka on the receiving side."""
@@ -289,98 +265,6 @@ class GapScanSpec(ApiModel):
     """What the rendered Resend manifest shall say; without it none is rendered."""
 
 
-class LastAttempt(StatusModel):
-    """The scan that began last."""
-
-    name: Name
-    """Name of its Job or SparkApplication."""
-    engine: Literal["Job", "SparkApplication"]
-    """What it is."""
-    generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
-    """The generation of the spec that it looks for."""
-    started: Moment | None = None
-    """When it was created."""
-    finished: Moment | None = None
-    """When it ended."""
-    outcome: Annotated[str, Field(max_length=64)] | None = None
-    """How it ended: a reason of docs/reference/conditions.md."""
-    message: Message | None = None
-    """The same in a sentence."""
-
-
-class PartitionFindings(StatusModel):
-    """What is missing in one partition."""
-
-    topic: Annotated[str, Field(max_length=249)]
-    """Topic as the receiving side names it."""
-    partition: Partition
-    """Partition as the receiving side numbers it."""
-    missing: Count
-    """Missing events."""
-    ranges: Count
-    """Missing ranges."""
-    first_missing: Offset | None = None
-    """Lowest missing offset."""
-    last_missing: Offset | None = None
-    """Highest missing offset."""
-
-
-class Change(StatusModel):
-    """Difference to the scan before; negative numbers mean that less is missing."""
-
-    events: Annotated[int, Field(json_schema_extra={"format": "int64"})]
-    """Missing events now, less those before."""
-    ranges: Annotated[int, Field(json_schema_extra={"format": "int64"})]
-    """Missing ranges now, less those before."""
-
-
-class BundleReference(StatusModel):
-    """The bundle of the last scan that ended well."""
-
-    id: Annotated[str, Field(max_length=128)]
-    """Its id."""
-    sha256: Sha256
-    """Digest of its content, as gapless bundle show says it."""
-    missing: Count
-    """Missing events that it lists."""
-    type: Literal["ConfigMap", "PersistentVolumeClaim", "S3"]
-    """Where it is."""
-    location: Annotated[str, Field(max_length=1024)]
-    """Name of the ConfigMap, path in the volume, or s3://bucket/object."""
-    key: Annotated[str, Field(max_length=253)] | None = None
-    """Entry of the ConfigMap."""
-
-
-class GapScanStatus(StatusModel):
-    """What was found."""
-
-    observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
-    """The generation of the spec that the status is about."""
-    conditions: Conditions = ()
-    """Ready, Reconciling and Stalled, each with its reason."""
-    last_schedule_time: Moment | None = None
-    """The time of the schedule that was acted upon last."""
-    next_schedule_time: Moment | None = None
-    """When the next scan is due."""
-    last_scan_time: Moment | None = None
-    """When the last scan that ended well ended."""
-    last_attempt: LastAttempt | None = None
-    """The scan that began last."""
-    missing_events: Count | None = None
-    """Missing events in all partitions, by the last scan that ended well."""
-    missing_ranges: Count | None = None
-    """Missing ranges in all partitions."""
-    partitions: Annotated[tuple[PartitionFindings, ...], Field(max_length=LONGEST_PARTITIONS)] = ()
-    """The partitions with the most missing events, worst first; all are in the bundle."""
-    change: Change | None = None
-    """Difference to the scan before."""
-    bundle: BundleReference | None = None
-    """The bundle of the last scan that ended well."""
-    resend_manifest: Annotated[str, Field(max_length=LONGEST_MANIFEST)] | None = None
-    """The Resend to apply on the sending side, with the bundle inside while it is small. To write it to a file:
-    kubectl get gapscan NAME -o jsonpath={.status.resendManifest}"""
-
-
 class GapScan(Resource):
     """A question, asked once or on a schedule, on the receiving side: which events have not arrived?"""
 
@@ -391,9 +275,17 @@ class GapScan(Resource):
         Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the last scan ended well."),
         Column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Why, in one word."),
         Column("Missing", "integer", ".status.missingEvents", "Missing events."),
-        Column("Ranges", "integer", ".status.missingRanges", "Missing ranges."),
         Column("Change", "integer", ".status.change.events", "Missing events compared with the scan before."),
+        Column(
+            "Closed",
+            "string",
+            '.status.conditions[?(@.type=="GapsClosed")].status',
+            "Whether nothing that the bundle before listed is still missing.",
+        ),
         Column("Last scan", "date", ".status.lastScanTime", "When the last scan that ended well ended."),
+        Column("Ranges", "integer", ".status.missingRanges", "Missing ranges.", wide=True),
+        Column("Inferred", "integer", ".status.inferredEvents", "Missing events that nobody reported.", wide=True),
+        Column("Oldest gap", "date", ".status.oldestGapSince", "Since when gaps are open.", wide=True),
         Column("Schedule", "string", ".spec.schedule.cron", "When scans are due.", wide=True),
         Column("Suspended", "boolean", ".spec.suspend", "Whether no scans begin.", wide=True),
         Column("Bundle", "string", ".status.bundle.location", "Where the bundle is.", wide=True),

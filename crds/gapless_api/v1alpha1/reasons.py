@@ -58,6 +58,13 @@ class Reason(StrEnum):
     SCAN_FAILED = "ScanFailed"
     RESULT_TOO_LARGE = "ResultTooLarge"
     RESULT_UNREADABLE = "ResultUnreadable"
+    ALL_CLOSED = "AllClosed"
+    NOTHING_WAS_MISSING = "NothingWasMissing"
+    STILL_MISSING = "StillMissing"
+    NOT_ALL_LOOKED_AT = "NotAllLookedAt"
+    NOTHING_TO_COMPARE_WITH = "NothingToCompareWith"
+    NOT_COMPARABLE = "NotComparable"
+    COMPARISON_FAILED = "ComparisonFailed"
     # ----------------------------------------------------------------------------------------- Resend
     DIODE_NOT_FOUND = "DiodeNotFound"
     DIODE_NOT_READY = "DiodeNotReady"
@@ -199,6 +206,31 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.RESULT_UNREADABLE: Meaning(
         (GAP_SCAN,), "The pod ended well and its result cannot be read.", "See that spark image and operator match."
+    ),
+    Reason.ALL_CLOSED: Meaning((GAP_SCAN,), "Everything that the bundle before listed has arrived.", ""),
+    Reason.NOTHING_WAS_MISSING: Meaning(
+        (GAP_SCAN,), "The bundle before listed nothing, so nothing of it is still missing.", ""
+    ),
+    Reason.STILL_MISSING: Meaning(
+        (GAP_SCAN,),
+        "Some of what the bundle before listed is still missing.",
+        "If it was sent again: see what the Resend says of it, and send with more copies or a lower rate.",
+    ),
+    Reason.NOT_ALL_LOOKED_AT: Meaning(
+        (GAP_SCAN,),
+        "Nothing of the bundle before is known to be missing, and the scan could not look at all of it.",
+        "Say with source.events.expect or manifest what should be there, or audit (source.events).",
+    ),
+    Reason.NOTHING_TO_COMPARE_WITH: Meaning(
+        (GAP_SCAN,), "No scan before has left a bundle.", "Wait for the next scan."
+    ),
+    Reason.NOT_COMPARABLE: Meaning(
+        (GAP_SCAN,),
+        "The scan before looked at something else, or its bundle is where this scan's pod cannot read it.",
+        "None; the next scan is compared again.",
+    ),
+    Reason.COMPARISON_FAILED: Meaning(
+        (GAP_SCAN,), "The bundle before could not be read, or is another one by now.", "See the message."
     ),
     Reason.DIODE_NOT_FOUND: Meaning(
         (RESEND,), "There is no Diode of that name in this namespace.", "Create it, or correct spec.diodeRef."

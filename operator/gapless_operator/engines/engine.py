@@ -32,6 +32,8 @@ SCHEDULED_ANNOTATION = f"{GROUP}/scheduled-at"
 """The time of the schedule that an attempt is for."""
 WORK_ANNOTATION = f"{GROUP}/work"
 """Digest of what an attempt does; another one means that the spec asks for something else by now."""
+QUESTION_ANNOTATION = f"{GROUP}/question"
+"""Digest of where an attempt looks; only what two attempts with the same one have found can be compared."""
 
 
 class Phase(StrEnum):
@@ -55,10 +57,17 @@ class Run:
     """``scan`` or ``audit``."""
     settings_map: str
     """Name of the ConfigMap with the command's settings."""
+    question: str = ""
+    older_entry: tuple[str, str] | None = None
+    """ConfigMap and entry with the bundle to compare with; ``None`` for none, or for one that is elsewhere."""
 
     def annotations(self, scan: GapScan) -> dict[str, str]:
         """What an attempt says about itself."""
-        said = {GENERATION_ANNOTATION: str(scan.metadata.generation), WORK_ANNOTATION: self.work}
+        said = {
+            GENERATION_ANNOTATION: str(scan.metadata.generation),
+            WORK_ANNOTATION: self.work,
+            QUESTION_ANNOTATION: self.question,
+        }
         if self.scheduled is not None:
             said[SCHEDULED_ANNOTATION] = f"{self.scheduled:%Y-%m-%dT%H:%M:%SZ}"
         return said
@@ -106,6 +115,11 @@ class Attempt:
     def work(self) -> str:
         """Digest of what it does."""
         return self.meta.annotations.get(WORK_ANNOTATION, "")
+
+    @property
+    def question(self) -> str:
+        """Digest of where it looks; empty when an older operator made it."""
+        return self.meta.annotations.get(QUESTION_ANNOTATION, "")
 
 
 class SparkEngine(Protocol):

@@ -49,7 +49,7 @@ class JobEngine:
             },
         }
         template: dict[str, Any] = {
-            **pod(scan, run.settings_map, [runner], driver=True),
+            **pod(scan, run, [runner], driver=True),
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
         }

@@ -1,7 +1,8 @@
 """Owns what every pod of a scan has, whichever engine starts it: settings, secrets, output, a root it cannot write.
 
-Must not know which engine that is, nor what the settings say. Settings and secrets are one projected volume, because a
-volume cannot be mounted into another one that is read-only.
+Must not know which engine that is, nor what the settings say. All that is only read is one projected volume, because a
+volume cannot be mounted into another one that is read-only. What is written has one volume for each claim, because a
+pod with two volumes of one claim may never start.
 """
 
 from __future__ import annotations
@@ -11,12 +12,18 @@ from typing import TYPE_CHECKING, Any
 from gapless_operator.children import container_security, pod_security
 
 if TYPE_CHECKING:
+    from gapless_api.v1alpha1.common import S3Folder, VolumeFolder
     from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_api.v1alpha1.scan_source import AuditState
+    from gapless_operator.engines.engine import Run
 
 CONFIGURATION_FOLDER = "/etc/gapless"
 SETTINGS_FILE = "scan.properties"
 SECRETS_FOLDER = f"{CONFIGURATION_FOLDER}/secrets"
-OUTPUT_FOLDER = "/output"
+OLDER_FILE = "older.bundle.json.gz"
+"""The bundle to compare with, where it comes out of a ConfigMap."""
+MANIFESTS_FOLDER = "manifests"
+OUTPUT_FOLDER, STATE_FOLDER = "/output", "/state"
 
 CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
 SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
@@ -25,6 +32,46 @@ S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY = "s3-access-key-id", "s3-secret-access-k
 _MODE = 0o440
 _JAVA_OVERHEAD, _LEAST_OVERHEAD_MIB = 0.4, 384
 """What Spark adds to a heap for Python and Java's own needs (spark.kubernetes.memoryOverheadFactor of PySpark)."""
+
+
+def state_of(scan: GapScan) -> AuditState | None:
+    """Where an audit keeps its state, if it does."""
+    return scan.spec.source.events.state if scan.spec.source.events is not None else None
+
+
+def store_of(scan: GapScan) -> S3Folder | None:
+    """The store that the pods reach; bundles and state are in the same one where both are in one."""
+    state = state_of(scan)
+    return scan.spec.output.s3 or (state.s3 if state is not None else None)
+
+
+def _folders(scan: GapScan) -> list[tuple[str, str, VolumeFolder]]:
+    """What a driver writes: name of the volume, where it is mounted, and the folder."""
+    found = []
+    output, state = scan.spec.output.persistent_volume_claim, state_of(scan)
+    if output is not None:
+        found.append(("output", OUTPUT_FOLDER, output))
+    if state is not None and (kept := state.persistent_volume_claim) is not None:
+        shared = output is not None and output.claim_name == kept.claim_name
+        found.append(("output" if shared else "state", STATE_FOLDER, kept))
+    return found
+
+
+def _read_only(scan: GapScan, run: Run) -> list[dict[str, Any]]:
+    """What a driver reads besides secrets, as sources of a projected volume."""
+    item = {"key": SETTINGS_FILE, "path": SETTINGS_FILE}
+    sources: list[dict[str, Any]] = [{"configMap": {"name": run.settings_map, "items": [item]}}]
+    if run.older_entry is not None:
+        name, entry = run.older_entry
+        # Optional: a scan is worth more than its comparison, which then says what it lacks.
+        items = [{"key": entry, "path": OLDER_FILE}]
+        sources.append({"configMap": {"name": name, "items": items, "optional": True}})
+    events = scan.spec.source.events
+    if events is not None and events.manifest is not None:
+        given = events.manifest.config_map
+        items = [{"key": key, "path": f"{MANIFESTS_FOLDER}/{key}"} for key in given.keys]
+        sources.append({"configMap": {"name": given.name, "items": items}})
+    return sources
 
 
 def secret_items(scan: GapScan, *, driver: bool) -> dict[str, dict[str, str]]:
@@ -39,7 +86,8 @@ def secret_items(scan: GapScan, *, driver: bool) -> dict[str, dict[str, str]]:
             wanted.append((client.name, KEY_PASSWORD, client.password_key))
     if kafka.sasl is not None:
         wanted.append((kafka.sasl.password_secret.name, SASL_PASSWORD, kafka.sasl.password_secret.key))
-    if driver and scan.spec.output.s3 is not None and (s3 := scan.spec.output.s3.credentials_secret) is not None:
+    store = store_of(scan)
+    if driver and store is not None and (s3 := store.credentials_secret) is not None:
         wanted += [
             (s3.name, S3_ACCESS_KEY_ID, s3.access_key_id_key),
             (s3.name, S3_SECRET_ACCESS_KEY, s3.secret_access_key_key),
@@ -50,22 +98,17 @@ def secret_items(scan: GapScan, *, driver: bool) -> dict[str, dict[str, str]]:
     return found
 
 
-def volumes(scan: GapScan, settings_map: str, *, driver: bool) -> list[dict[str, Any]]:
+def volumes(scan: GapScan, run: Run, *, driver: bool) -> list[dict[str, Any]]:
     """The volumes of a driver, or of an executor, which needs the secrets alone."""
-    sources: list[dict[str, Any]] = []
-    if driver:
-        item = {"key": SETTINGS_FILE, "path": SETTINGS_FILE}
-        sources.append({"configMap": {"name": settings_map, "items": [item]}})
+    sources = _read_only(scan, run) if driver else []
     for secret, files in secret_items(scan, driver=driver).items():
         items = [{"key": entry, "path": f"secrets/{file}"} for file, entry in files.items()]
         sources.append({"secret": {"name": secret, "items": items}})
     found: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
     if sources:
         found.append({"name": "configuration", "projected": {"defaultMode": _MODE, "sources": sources}})
-    claim = scan.spec.output.persistent_volume_claim
-    if driver and claim is not None:
-        found.append({"name": "output", "persistentVolumeClaim": {"claimName": claim.claim_name}})
-    return found
+    claims = {name: folder.claim_name for name, _, folder in (_folders(scan) if driver else ())}
+    return [*found, *({"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in claims.items())]
 
 
 def mounts(scan: GapScan, *, driver: bool) -> list[dict[str, Any]]:
@@ -73,10 +116,9 @@ def mounts(scan: GapScan, *, driver: bool) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 -- the container's own
     if driver or secret_items(scan, driver=driver):
         found.append({"name": "configuration", "mountPath": CONFIGURATION_FOLDER, "readOnly": True})
-    claim = scan.spec.output.persistent_volume_claim
-    if driver and claim is not None:
-        mount = {"name": "output", "mountPath": OUTPUT_FOLDER}
-        found.append(mount | ({"subPath": claim.folder} if claim.folder else {}))
+    for name, path, folder in _folders(scan) if driver else ():
+        mount = {"name": name, "mountPath": path}
+        found.append(mount | ({"subPath": folder.folder} if folder.folder else {}))
     return found
 
 
@@ -93,13 +135,13 @@ def container(scan: GapScan, *, name: str, driver: bool) -> dict[str, Any]:
     }
 
 
-def pod(scan: GapScan, settings_map: str, containers: list[dict[str, Any]], *, driver: bool) -> dict[str, Any]:
+def pod(scan: GapScan, run: Run, containers: list[dict[str, Any]], *, driver: bool) -> dict[str, Any]:
     """What a pod of a scan has beyond who may start it; fit for the pod security level "restricted"."""
     return {
         "enableServiceLinks": False,
         "securityContext": pod_security(),
         "containers": containers,
-        "volumes": volumes(scan, settings_map, driver=driver),
+        "volumes": volumes(scan, run, driver=driver),
     }
 
 

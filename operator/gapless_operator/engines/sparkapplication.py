@@ -64,12 +64,10 @@ class SparkApplicationEngine:
         """
         engine = scan.spec.engine
         labels = labels_of(scan, role=SCAN_ROLE)
-        driver = pod(
-            scan, run.settings_map, [container(scan, name="spark-kubernetes-driver", driver=True)], driver=True
-        )
-        executor = pod(
-            scan, run.settings_map, [container(scan, name="spark-kubernetes-executor", driver=False)], driver=False
-        ) | {"automountServiceAccountToken": False}
+        driver = pod(scan, run, [container(scan, name="spark-kubernetes-driver", driver=True)], driver=True)
+        executor = pod(scan, run, [container(scan, name="spark-kubernetes-executor", driver=False)], driver=False) | {
+            "automountServiceAccountToken": False
+        }
         account = engine.service_account_name or program.service_account
         spec: dict[str, Any] = {
             "type": "Python",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.conditions import ConditionType, condition
-from gapless_api.v1alpha1.gapscan import GapScanStatus
+from gapless_api.v1alpha1.scan_status import GapScanStatus
 from gapless_operator.plan import Event, EventType, Plan
 from gapless_operator.standing import conditions_with
 

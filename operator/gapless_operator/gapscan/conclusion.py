@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.v1alpha1.gapscan import Change
+from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.scan_status import Change
 from gapless_operator.gapscan.answer import answer
+from gapless_operator.gapscan.comparison import closing_events, compared, comparison_fields
 from gapless_operator.gapscan.due import acted_upon
 from gapless_operator.gapscan.result import ResultError, findings_of
 from gapless_operator.gapscan.standing import judged
@@ -19,11 +21,12 @@ from gapless_operator.plan import Event, EventType
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gapless_api.v1alpha1.gapscan import GapScanStatus, LastAttempt
+    from gapless_api.v1alpha1.scan_status import GapScanStatus, LastAttempt
     from gapless_operator.engines.engine import Attempt
     from gapless_operator.gapscan.result import Findings
     from gapless_operator.gapscan.situation import Situation
     from gapless_operator.plan import Manifest, Plan
+    from gapless_operator.standing import Said
 
 
 def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: Attempt | None = None) -> Plan:
@@ -37,15 +40,30 @@ def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: 
     """
     updates: dict[str, Any] = {}
     apply: tuple[Manifest, ...] = ()
-    if ending.result is not None:
+    more_said: dict[ConditionType, Said] = {}
+    more_events: tuple[Event, ...] = ()
+    result = ending.result
+    if result is not None:
+        before = situation.scan.status
+        asked = attempt.question if attempt is not None else ""
         try:
-            found = findings_of(situation.scan, last.name, ending.result)
+            found = findings_of(situation.scan, last.name, result, question=asked)
         except ResultError as error:
             ending = Ending(error.reason, str(error))
         else:
             apply = () if found.bundle_map is None else (found.bundle_map,)
             at = (attempt.finished if attempt is not None else None) or situation.now
-            updates = _of_findings(found, situation.scan.status, at)
+            outcome = compared(before, asked, result.report)
+            updates = _of_findings(found, before, at) | comparison_fields(
+                before,
+                outcome,
+                asked=asked,
+                missing_events=found.missing_events,
+                is_partial=ending.reason is Reason.UNREADABLE_RECORDS,
+                at=at,
+            )
+            more_said = {ConditionType.GAPS_CLOSED: outcome.said}
+            more_events = closing_events(before.conditions, outcome.said, now=situation.now)
     finished = (attempt.finished if attempt is not None and attempt.ended else None) or situation.now
     ended = last.model_copy(update={"finished": finished, "outcome": str(ending.reason), "message": ending.message})
     updates["last_attempt"] = ended
@@ -55,9 +73,9 @@ def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: 
     return answer(
         situation,
         updates,
-        judged(situation, ended),
+        {**judged(situation, ended), **more_said},
         apply=apply,
-        events=(Event(kind, ending.reason, ending.message),),
+        events=(Event(kind, ending.reason, ending.message), *more_events),
         soon=True,
     )
 
@@ -74,6 +92,7 @@ def _of_findings(found: Findings, before: GapScanStatus, at: datetime) -> dict[s
         "last_scan_time": at,
         "missing_events": found.missing_events,
         "missing_ranges": found.missing_ranges,
+        "inferred_events": found.inferred_events,
         "partitions": found.partitions,
         "change": change,
         "bundle": found.bundle,

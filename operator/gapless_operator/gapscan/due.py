@@ -17,7 +17,7 @@ from gapless_operator.gapscan.schedule import minute_of
 from gapless_operator.gapscan.verdict import ANSWERED, FINAL
 
 if TYPE_CHECKING:
-    from gapless_api.v1alpha1.gapscan import LastAttempt
+    from gapless_api.v1alpha1.scan_status import LastAttempt
     from gapless_operator.engines.engine import Attempt
     from gapless_operator.gapscan.situation import Situation
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gapless_operator.children import child_name, digest, owned
 from gapless_operator.engines import scan_pod
+from gapless_operator.gapscan.comparison import older_bundle
 from gapless_operator.gapscan.resend_manifest import LONGEST_INLINE_BYTES
 
 if TYPE_CHECKING:
@@ -75,23 +76,45 @@ def properties(scan: GapScan, attempt: str) -> str:
         lines["saslMechanism"] = sasl.mechanism
         lines["saslUsername"] = sasl.username
         lines["saslPasswordFile"] = f"{secrets}/{scan_pod.SASL_PASSWORD}"
-    if spec.source.gap_topic is not None:
-        lines["topic"] = spec.source.gap_topic.topic
-    if spec.source.events is not None:
-        lines["topics"] = ",".join(spec.source.events.topics)
-        if spec.source.events.expect:
-            lines["expect"] = ",".join(spec.source.events.expect)
+    lines |= _source(scan)
     lines["limit"] = spec.limit.lower()
     lines["sourceName"] = f"GapScan {scan.key}"
     lines["master"] = f"local[{spec.engine.driver.cores}]"
     lines["driverMemory"] = scan_pod.java_memory(spec.engine.driver.memory)
     lines |= _output(scan, attempt)
+    lines |= _store(scan)
+    older = older_bundle(scan)
+    if older is not None:
+        lines["compareWith"] = older.address
     return "".join(f"{name}={value}\n" for name, value in lines.items())
+
+
+def _source(scan: GapScan) -> dict[str, str]:
+    """What to look at."""
+    gap_topic, events = scan.spec.source.gap_topic, scan.spec.source.events
+    lines: dict[str, str] = {}
+    if gap_topic is not None:
+        lines["topic"] = gap_topic.topic
+        # Only when they are wanted: an image of before knows neither.
+        lines |= {"infer": "true"} if gap_topic.infer else {}
+        lines |= {"skipStale": "true"} if gap_topic.skip_stale else {}
+    if events is not None:
+        lines["topics"] = ",".join(events.topics)
+        if events.expect:
+            lines["expect"] = ",".join(events.expect)
+        if events.manifest is not None:
+            folder = f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.MANIFESTS_FOLDER}"
+            lines["expectManifest"] = ",".join(f"{folder}/{key}" for key in events.manifest.config_map.keys)
+        if events.state is not None:
+            s3 = events.state.s3
+            place = f"s3://{s3.bucket}/{s3.prefix.rstrip('/')}" if s3 is not None else scan_pod.STATE_FOLDER
+            lines["state"] = place
+    return lines
 
 
 def _output(scan: GapScan, attempt: str) -> dict[str, str]:
     """Where the bundle goes, and that the log gets the result."""
-    output, secrets = scan.spec.output, scan_pod.SECRETS_FOLDER
+    output = scan.spec.output
     # What is stored elsewhere is wanted in the log only while it is small enough to stand inside a Resend.
     most = LARGEST_CONFIG_MAP_BYTES if output.type == "ConfigMap" else LONGEST_INLINE_BYTES
     lines = {"resultLines": "true", "resultBundleLimit": str(most)}
@@ -99,12 +122,20 @@ def _output(scan: GapScan, attempt: str) -> dict[str, str]:
         lines["resendFileName"] = f"{scan_pod.OUTPUT_FOLDER}/{bundle_file(attempt)}"
     if output.s3 is not None:
         lines["resendFileName"] = bundle_location(scan, attempt)
-        lines["s3Endpoint"] = output.s3.endpoint
-        if output.s3.region is not None:
-            lines["s3Region"] = output.s3.region
-        if output.s3.credentials_secret is not None:
-            lines["s3AccessKeyIdFile"] = f"{secrets}/{scan_pod.S3_ACCESS_KEY_ID}"
-            lines["s3SecretAccessKeyFile"] = f"{secrets}/{scan_pod.S3_SECRET_ACCESS_KEY}"
+    return lines
+
+
+def _store(scan: GapScan) -> dict[str, str]:
+    """How the store is reached that the bundle or the state is in."""
+    store, secrets = scan_pod.store_of(scan), scan_pod.SECRETS_FOLDER
+    if store is None:
+        return {}
+    lines = {"s3Endpoint": store.endpoint}
+    if store.region is not None:
+        lines["s3Region"] = store.region
+    if store.credentials_secret is not None:
+        lines["s3AccessKeyIdFile"] = f"{secrets}/{scan_pod.S3_ACCESS_KEY_ID}"
+        lines["s3SecretAccessKeyFile"] = f"{secrets}/{scan_pod.S3_SECRET_ACCESS_KEY}"
     return lines
 
 

@@ -11,17 +11,18 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.conditions import ConditionType
-from gapless_api.v1alpha1.gapscan import LastAttempt
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.scan_status import LastAttempt
 from gapless_operator.engines.choice import engine_for, ref_of
 from gapless_operator.engines.engine import Phase, Run
 from gapless_operator.gapscan.answer import answer, warned
+from gapless_operator.gapscan.comparison import older_bundle, question
 from gapless_operator.gapscan.conclusion import concluded
 from gapless_operator.gapscan.due import Due, acted_upon, due, missed, next_scheduled
 from gapless_operator.gapscan.history import outdated
 from gapless_operator.gapscan.manifests import command, settings_map, settings_name, work_digest
 from gapless_operator.gapscan.situation import Situation, situation_of
-from gapless_operator.gapscan.standing import at_work, judged, stuck
+from gapless_operator.gapscan.standing import at_work, judged, not_stalled, stuck
 from gapless_operator.gapscan.verdict import Ending, deadline_of, ending_of
 from gapless_operator.plan import Event, EventType, Plan
 from gapless_operator.standing import Said
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from gapless_operator.gapscan.situation import GapScanObserved
     from gapless_operator.plan import Ref
     from gapless_operator.settings import Program
+
+_LOOK_AGAIN = timedelta(seconds=10)
+"""At the state that is in use, although its release is an event, too."""
 
 
 def reconcile_gapscan(scan: GapScan, observed: GapScanObserved, now: datetime, *, program: Program) -> Plan:
@@ -50,7 +54,8 @@ def reconcile_gapscan(scan: GapScan, observed: GapScanObserved, now: datetime, *
         return _going_on(situation, situation.last)
     wanted, wait_until = due(situation)
     if wanted is not None:
-        return _begun(situation, wanted)
+        in_the_way = situation.user_of_the_state()
+        return _begun(situation, wanted) if in_the_way is None else _waiting(situation, in_the_way)
     return _at_rest(situation, wait_until)
 
 
@@ -96,6 +101,13 @@ def _replaced(situation: Situation, attempt: Attempt) -> Ending | None:
     return None
 
 
+def _waiting(situation: Situation, in_the_way: str) -> Plan:
+    """An attempt is due, and what belongs to one of before still uses the state."""
+    message = f"The next scan begins when {in_the_way} is gone, because two must not use source.events.state at once."
+    said = {ConditionType.RECONCILING: Said(True, Reason.SCANNING, message), ConditionType.STALLED: not_stalled()}
+    return answer(situation, {}, said, delete=_leftovers(situation), until=situation.now + _LOOK_AGAIN)
+
+
 def _begun(situation: Situation, wanted: Due) -> Plan:
     """Write an attempt and what it needs."""
     scan, now = situation.scan, situation.now
@@ -111,12 +123,15 @@ def _begun(situation: Situation, wanted: Due) -> Plan:
             stuck(Reason.ENGINE_UNAVAILABLE, message),
             events=warned(situation, Reason.ENGINE_UNAVAILABLE, message),
         )
+    older = older_bundle(scan)
     run = Run(
         name=wanted.name,
         scheduled=wanted.scheduled,
         work=work_digest(scan),
         command=command(scan),
         settings_map=settings_name(wanted.name),
+        question=question(scan),
+        older_entry=older.entry if older is not None else None,
     )
     last = LastAttempt(name=wanted.name, engine=engine.name, generation=scan.metadata.generation, started=now)
     message = f"The {engine.name} {wanted.name} is being started."

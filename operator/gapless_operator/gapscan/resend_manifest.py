@@ -15,7 +15,8 @@ from gapless_operator.children import child_name
 
 if TYPE_CHECKING:
     from gapless_api.bundle import BundleMark
-    from gapless_api.v1alpha1.gapscan import BundleReference, GapScan, ResendTemplate
+    from gapless_api.v1alpha1.gapscan import GapScan, ResendTemplate
+    from gapless_api.v1alpha1.scan_status import BundleReference
 
 LONGEST_INLINE_BYTES = 100 * 1024
 """kubectl apply copies the whole object into an annotation, of which 256 KiB fit; status has it once more."""

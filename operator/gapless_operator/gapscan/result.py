@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gapless_api.bundle import read_bundle_text
 from gapless_api.errors import BundleError
 from gapless_api.result_lines import ResultLinesError, ScanResult, unpacked
-from gapless_api.v1alpha1.gapscan import (
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.scan_status import (
     LONGEST_MANIFEST,
     LONGEST_PARTITIONS,
     BundleReference,
     PartitionFindings,
 )
-from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.gapscan.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BYTES, bundle_location, bundle_map
 from gapless_operator.gapscan.resend_manifest import render
 
@@ -44,6 +44,8 @@ class Findings(NamedTuple):
 
     missing_events: int
     missing_ranges: int
+    inferred_events: int | None
+    """How many of the missing events nobody reported; ``None`` when nothing was to be inferred."""
     partitions: tuple[PartitionFindings, ...]
     bundle: BundleReference
     resend: str | None
@@ -52,19 +54,22 @@ class Findings(NamedTuple):
     """The ConfigMap to write before anything is said about it."""
 
 
-def findings_of(scan: GapScan, attempt: str, result: ScanResult) -> Findings:
+def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, question: str) -> Findings:
     """Check a result and put it into the words of the status.
 
     Args:
         scan: whose result it is.
         attempt: name of the attempt that found it.
         result: as it came out of the log.
+        question: digest of where the attempt looked.
 
     Raises:
         ResultError: it contradicts itself, or is too large for where it should go.
     """
     try:
-        partitions = [_findings(entry) for entry in result.report.get("partitions") or ()]
+        infers = result.report.get("infer") is True
+        partitions = [_findings(entry, infers=infers) for entry in result.report.get("partitions") or ()]
+        inferred = _whole(result.report, "inferred_events") if infers else None
         missing = _whole(result.report, "missing")
         ranges = _whole(result.report, "missing_ranges", sum(found.ranges for found in partitions))
         named = result.report["bundle"]
@@ -77,17 +82,21 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult) -> Findings:
     text, mark = _carried(attempt, result, sha256)
     location = bundle_location(scan, attempt)
     listed = listed if mark is None else mark.missing
+    output = scan.spec.output
     reference = BundleReference(
         id=bundle_id,
         sha256=sha256,
         missing=listed,
-        type=scan.spec.output.type,
+        type=output.type,
         location=location,
-        key=BUNDLE_KEY if scan.spec.output.type == "ConfigMap" else None,
+        key=BUNDLE_KEY if output.type == "ConfigMap" else None,
+        claim_name=output.persistent_volume_claim.claim_name if output.persistent_volume_claim is not None else None,
+        endpoint=output.s3.endpoint if output.s3 is not None else None,
+        question=question or None,
     )
     resend = _resend(scan, reference, mark, text)
     kept = None
-    if scan.spec.output.type == "ConfigMap":
+    if output.type == "ConfigMap":
         if result.bundle_gzip is None and named.get("omitted") is not True:
             raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has no bundle.")
         _check_size(attempt, result.bundle_gzip, resend)
@@ -96,6 +105,7 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult) -> Findings:
     return Findings(
         missing_events=missing,
         missing_ranges=ranges,
+        inferred_events=inferred,
         partitions=tuple(found for found in worst if found.missing)[:LONGEST_PARTITIONS],
         bundle=reference,
         resend=resend,
@@ -140,11 +150,12 @@ def _resend(scan: GapScan, reference: BundleReference, mark: BundleMark | None, 
     return rendered if len(rendered) <= LONGEST_MANIFEST else None
 
 
-def _findings(entry: Mapping[str, Any]) -> PartitionFindings:
+def _findings(entry: Mapping[str, Any], *, infers: bool) -> PartitionFindings:
     return PartitionFindings(
         topic=entry["topic"],
         partition=entry["partition"],
         missing=entry["missing"],
+        inferred=entry.get("inferred_events") if infers else None,
         ranges=entry["ranges"],
         first_missing=entry.get("first_missing"),
         last_missing=entry.get("last_missing"),

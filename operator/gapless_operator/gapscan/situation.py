@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gapless_api.v1alpha1.gapscan import LastAttempt
+from gapless_api.v1alpha1.scan_status import LastAttempt
 from gapless_operator.engines.choice import attempts_of
+from gapless_operator.engines.scan_pod import state_of
 from gapless_operator.gapscan.schedule import Schedule, ScheduleError
 
 if TYPE_CHECKING:
@@ -58,6 +59,19 @@ class Situation:
     def attempt(self, name: str) -> Attempt | None:
         """The attempt of that name, if it is still there."""
         return next((attempt for attempt in self.attempts if attempt.name == name), None)
+
+    def user_of_the_state(self) -> str | None:
+        """What may still use the state that an attempt needs for itself; ``None`` for nothing, or without a state."""
+        if state_of(self.scan) is None:
+            return None
+        for attempt in self.attempts:
+            if not attempt.ended:
+                return f"the {attempt.engine} {attempt.name}"
+        # A pod may outlive its owner, for example on a node that does not answer; executors know nothing of the state.
+        for pod in self.observed.pods:
+            if not pod.ended and pod.meta.labels.get("spark-role") != "executor":
+                return f"the pod {pod.meta.name}"
+        return None
 
 
 def situation_of(scan: GapScan, observed: GapScanObserved, now: datetime, *, program: Program) -> Situation:

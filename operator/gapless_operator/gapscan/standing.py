@@ -15,7 +15,7 @@ from gapless_operator.gapscan.verdict import ANSWERED, NEED_A_PERSON, TROUBLE_GR
 from gapless_operator.standing import Said
 
 if TYPE_CHECKING:
-    from gapless_api.v1alpha1.gapscan import LastAttempt
+    from gapless_api.v1alpha1.scan_status import LastAttempt
     from gapless_operator.engines.engine import Attempt
     from gapless_operator.gapscan.situation import Situation
 

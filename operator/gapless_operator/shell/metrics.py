@@ -19,7 +19,7 @@ from prometheus_client import (
     ProcessCollector,
     start_http_server,
 )
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gapless_operator.shell.kinds import DIODE, GAP_SCAN, OWNERS, RESEND
@@ -116,14 +116,24 @@ class _Resources(Collector):
     def _scans(self) -> Iterator[Metric]:
         events = _gauge("gapless_missing_events", "Missing events, by the last scan that ended well.")
         ranges = _gauge("gapless_missing_ranges", "Missing ranges, by the last scan that ended well.")
+        oldest = _gauge(
+            "gapless_oldest_gap_seconds", "For how long gaps may be open, at most; 0 when nothing is missing."
+        )
+        # Out of the status, so that it goes on where it was when the operator starts anew.
+        closed = CounterMetricFamily(
+            "gapless_closed_events", "Events that were seen to close.", labels=["namespace", "name"]
+        )
         following = _gauge("gapless_next_scan_timestamp_seconds", "When the next scan is due.")
+        now = time.time()
         for body in self._cache.all(GAP_SCAN):
             status = _status(body)
             _add(events, body, status.get("missingEvents"))
             _add(ranges, body, status.get("missingRanges"))
+            _add(oldest, body, _oldest_gap_seconds(status, now))
+            _add(closed, body, status.get("closedEventsTotal"))
             if status.get("nextScheduleTime"):
                 _add(following, body, datetime.fromisoformat(status["nextScheduleTime"]).timestamp())
-        yield from (events, ranges, following)
+        yield from (events, ranges, oldest, closed, following)
 
     def _resends(self) -> Iterator[Metric]:
         events = GaugeMetricFamily(
@@ -156,7 +166,16 @@ def _gauge(name: str, help_: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, help_, labels=["namespace", "name"])
 
 
-def _add(family: GaugeMetricFamily, body: Body, value: float | None) -> None:
+def _oldest_gap_seconds(status: Mapping[str, Any], now: float) -> float | None:
+    """The age of the oldest gap; ``None`` before the first scan has ended."""
+    if not status.get("missingEvents"):
+        return None if status.get("missingEvents") is None else 0.0
+    # A status that an operator of before has written has only the time of the scan.
+    since = status.get("oldestGapSince") or status.get("lastScanTime")
+    return None if since is None else max(now - datetime.fromisoformat(since).timestamp(), 0.0)
+
+
+def _add(family: GaugeMetricFamily | CounterMetricFamily, body: Body, value: float | None) -> None:
     if value is not None:
         family.add_metric(_place(body), value)
 

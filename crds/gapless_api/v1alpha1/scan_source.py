@@ -1,0 +1,115 @@
+"""Owns what a GapScan looks at: the gaps topic, or the received events with what should be there.
+
+Must not know when a scan runs or what becomes of its answer.
+"""
+
+import re
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from gapless_api.v1alpha1.common import KafkaTopic, Name, S3Folder, SecretEntry, VolumeFolder
+from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule
+
+_EXPECTATION = re.compile(r".+:[0-9]{1,10}:[0-9]{1,19}-[0-9]{1,19}")
+Expectation = Annotated[str, Field(min_length=7, max_length=310)]
+"""Offsets that should be there, as topic:partition:first-last."""
+
+
+class GapTopic(ApiModel):
+    """The topic that the gap detector writes."""
+
+    topic: KafkaTopic
+    """Name of the gaps topic."""
+    infer: bool = False
+    """Whether to add what may be lost although no record says so: windows that lack a record between others, and ends
+    of windows. It is listed, counted apart as status.inferredEvents, and some of it may have arrived."""
+    skip_stale: bool = False
+    """Whether to leave out what the gap detector has forgotten and will never take back."""
+
+
+class AuditState(ApiModel):
+    """Where an audit keeps what it has read, so that the next one reads only what is new."""
+
+    RULES: ClassVar = (
+        Rule(
+            "has(self.persistentVolumeClaim) != has(self.s3)",
+            "say where the state is kept, exactly once: persistentVolumeClaim or s3",
+            lambda state: (state.persistent_volume_claim is None) != (state.s3 is None),
+        ),
+        Rule(
+            "(!has(self.persistentVolumeClaim) || (has(self.persistentVolumeClaim.folder) && "
+            "self.persistentVolumeClaim.folder != '')) && "
+            "(!has(self.s3) || (has(self.s3.prefix) && self.s3.prefix != ''))",
+            "the state must be alone where it is kept: name a folder (persistentVolumeClaim) or a prefix (s3)",
+            lambda state: (
+                (state.persistent_volume_claim is None or bool(state.persistent_volume_claim.folder))
+                and (state.s3 is None or bool(state.s3.prefix))
+            ),
+        ),
+    )
+
+    persistent_volume_claim: VolumeFolder | None = None
+    """A folder of a volume, of its own for each GapScan."""
+    s3: S3Folder | None = None
+    """A prefix in an S3-compatible store, of its own for each GapScan. When the output is in a store, too, it must be
+    the same one."""
+
+
+class ManifestMap(ApiModel):
+    """A ConfigMap with manifests of the sending side."""
+
+    name: Name
+    """Name of the ConfigMap, in the same namespace."""
+    keys: Annotated[
+        tuple[SecretEntry, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), EachOnce
+    ] = ("manifest.json",)
+    """Entries of the ConfigMap, each a manifest; of each partition the newest manifest counts."""
+
+
+class ExpectedManifest(ApiModel):
+    """Manifests of the sending side (gapless manifest), which say what exists there."""
+
+    config_map: ManifestMap
+    """The ConfigMap; kubectl create configmap NAME --from-file=manifest.json makes one."""
+
+
+class Events(ApiModel):
+    """The received events themselves, whose keys are topic_partition_offset; no gap detector is needed."""
+
+    RULES: ClassVar = (
+        Rule(
+            "!has(self.expect) || self.expect.all(one, one.matches('^.+:[0-9]{1,10}:[0-9]{1,19}-[0-9]{1,19}$'))",
+            "write every expectation as topic:partition:first-last, such as transfer:0:0-999999",
+            lambda events: all(_EXPECTATION.fullmatch(one) is not None for one in events.expect),
+            "expect",
+        ),
+    )
+
+    topics: Annotated[tuple[KafkaTopic, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), EachOnce]
+    """Topics with received events."""
+    expect: Annotated[tuple[Expectation, ...], Field(max_length=1000, json_schema_extra=LIST_SET), EachOnce] = ()
+    """What should be there, each as topic:partition:first-last with the topic and partition as the events' keys name
+    them. A partition that nothing is said about is expected from the lowest to the highest offset seen."""
+    manifest: ExpectedManifest | None = None
+    """What should be there, as manifests of the sending side say it; beside them, expect adds to it."""
+    state: AuditState | None = None
+    """Keeps what was read, so that the next scan reads only what is new; without it every scan reads everything. No
+    two scans use it at once: the next one waits until the pod of the one before is gone."""
+
+
+class ScanSource(ApiModel):
+    """What to look at."""
+
+    RULES: ClassVar = (
+        Rule(
+            "has(self.gapTopic) != has(self.events)",
+            "give exactly one source: gapTopic (what the gap detector found) or events (the received events)",
+            lambda source: (source.gap_topic is None) != (source.events is None),
+        ),
+    )
+
+    gap_topic: GapTopic | None = None
+    """Reads what the gap detector found; fast, and it knows only what the detector reports."""
+    events: Events | None = None
+    """Reads the keys of all received events; slower, and exact."""

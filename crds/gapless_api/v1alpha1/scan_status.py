@@ -1,0 +1,144 @@
+"""Owns what the status of a GapScan says: how the last scan went, what it found, and what became of the one before.
+
+Must not know what was asked.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gapless_api.v1alpha1.common import Count, Name, Offset, Partition, Sha256
+from gapless_api.v1alpha1.conditions import Conditions
+from gapless_api.v1alpha1.model import Message, Moment, StatusModel
+
+LONGEST_PARTITIONS = 100
+"""Partitions in the status: those with the most missing events."""
+LONGEST_MANIFEST = 262144
+"""Characters of the rendered Resend manifest."""
+
+
+class LastAttempt(StatusModel):
+    """The scan that began last."""
+
+    name: Name
+    """Name of its Job or SparkApplication."""
+    engine: Literal["Job", "SparkApplication"]
+    """What it is."""
+    generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
+    """The generation of the spec that it looks for."""
+    started: Moment | None = None
+    """When it was created."""
+    finished: Moment | None = None
+    """When it ended."""
+    outcome: Annotated[str, Field(max_length=64)] | None = None
+    """How it ended: a reason of docs/reference/conditions.md."""
+    message: Message | None = None
+    """The same in a sentence."""
+
+
+class PartitionFindings(StatusModel):
+    """What is missing in one partition."""
+
+    topic: Annotated[str, Field(max_length=249)]
+    """Topic as the receiving side names it."""
+    partition: Partition
+    """Partition as the receiving side numbers it."""
+    missing: Count
+    """Missing events."""
+    inferred: Count | None = None
+    """How many of them nobody reported (source.gapTopic.infer)."""
+    ranges: Count
+    """Missing ranges."""
+    first_missing: Offset | None = None
+    """Lowest missing offset."""
+    last_missing: Offset | None = None
+    """Highest missing offset."""
+
+
+class Change(StatusModel):
+    """Difference to the scan before; negative numbers mean that less is missing."""
+
+    events: Annotated[int, Field(json_schema_extra={"format": "int64"})]
+    """Missing events now, less those before."""
+    ranges: Annotated[int, Field(json_schema_extra={"format": "int64"})]
+    """Missing ranges now, less those before."""
+
+
+class Comparison(StatusModel):
+    """What became of what the bundle before listed; listed is closed, open and unknown together."""
+
+    bundle_id: Annotated[str, Field(max_length=128)]
+    """The id of that bundle."""
+    listed: Count
+    """Events that it lists."""
+    closed: Count
+    """Of them, those that are not missing any more."""
+    open: Count
+    """Of them, those that are still missing."""
+    unknown: Count
+    """Of them, those that the last scan could not look at."""
+    new: Count
+    """Events that are missing now and that it does not list."""
+
+
+class BundleReference(StatusModel):
+    """The bundle of the last scan that ended well."""
+
+    id: Annotated[str, Field(max_length=128)]
+    """Its id."""
+    sha256: Sha256
+    """Digest of its content, as gapless bundle show says it."""
+    missing: Count
+    """Missing events that it lists."""
+    type: Literal["ConfigMap", "PersistentVolumeClaim", "S3"]
+    """Where it is."""
+    location: Annotated[str, Field(max_length=1024)]
+    """Name of the ConfigMap, path in the volume, or s3://bucket/object."""
+    key: Annotated[str, Field(max_length=253)] | None = None
+    """Entry of the ConfigMap."""
+    claim_name: Annotated[str, Field(max_length=253)] | None = None
+    """Name of the PersistentVolumeClaim."""
+    endpoint: Annotated[str, Field(max_length=512)] | None = None
+    """Address of the store."""
+    question: Annotated[str, Field(max_length=64)] | None = None
+    """Digest of where its scan looked (brokers, topics, whether it inferred); only the bundle of a scan that looks at
+    the same is compared with it."""
+
+
+class GapScanStatus(StatusModel):
+    """What was found."""
+
+    observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
+    """The generation of the spec that the status is about."""
+    conditions: Conditions = ()
+    """Ready, Reconciling, Stalled and GapsClosed, each with its reason."""
+    last_schedule_time: Moment | None = None
+    """The time of the schedule that was acted upon last."""
+    next_schedule_time: Moment | None = None
+    """When the next scan is due."""
+    last_scan_time: Moment | None = None
+    """When the last scan that ended well ended."""
+    last_attempt: LastAttempt | None = None
+    """The scan that began last."""
+    missing_events: Count | None = None
+    """Missing events in all partitions, by the last scan that ended well."""
+    missing_ranges: Count | None = None
+    """Missing ranges in all partitions."""
+    inferred_events: Count | None = None
+    """How many of the missing events nobody reported (source.gapTopic.infer)."""
+    partitions: Annotated[tuple[PartitionFindings, ...], Field(max_length=LONGEST_PARTITIONS)] = ()
+    """The partitions with the most missing events, worst first; all are in the bundle."""
+    change: Change | None = None
+    """Difference to the scan before."""
+    comparison: Comparison | None = None
+    """What became of what the bundle before listed; absent when the last scan was not compared with one."""
+    closed_events_total: Count | None = None
+    """Events that were seen to close, by all comparisons since the GapScan was created; it never falls."""
+    oldest_gap_since: Moment | None = None
+    """When a scan first reported gaps of which some may still be open: never later than it was for the oldest one, and
+    perhaps earlier. Absent when nothing is missing."""
+    bundle: BundleReference | None = None
+    """The bundle of the last scan that ended well."""
+    resend_manifest: Annotated[str, Field(max_length=LONGEST_MANIFEST)] | None = None
+    """The Resend to apply on the sending side, with the bundle inside while it is small. To write it to a file:
+    kubectl get gapscan NAME -o jsonpath={.status.resendManifest}"""
