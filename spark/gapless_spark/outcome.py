@@ -161,9 +161,10 @@ def _scan_in_words(topic: str, found: WindowFindings) -> tuple[Outcome, str]:
     if not found.windows:
         return Outcome.NOTHING_TO_DO, f"Nothing to do: topic {topic} holds no gap records; the bundle is empty."
     if not missing:
+        left_out = found.choices.skip_stale and any(stale.events for stale in found.stale)
         return Outcome.NOTHING_MISSING, (
-            f"Nothing is missing: {_amount(found.windows, 'window')} of {_amount(len(found.results), 'partition')} in "
-            f"topic {topic} say so.{_caution(found)}"
+            f"Nothing {'else ' if left_out else ''}is missing: {_amount(found.windows, 'window')} of "
+            f"{_amount(len(found.results), 'partition')} in topic {topic} say so.{_caution(found)}"
         )
     return Outcome.GAPS_FOUND, _gaps(found.results) + _caution(found)
 

@@ -7,7 +7,7 @@ from gapless_api.exit_codes import ExitCode
 from gapless_api.offsets import OffsetRanges
 from gapless_spark.completeness import ReceivedBlock, compare
 from gapless_spark.expectations import Bounds, Expectation
-from gapless_spark.gap_windows import CompleteWindows, LatestRecord, read_windows
+from gapless_spark.gap_windows import Choices, CompleteWindows, LatestRecord, read_windows
 from gapless_spark.outcome import (
     Outcome,
     TopicMissingError,
@@ -43,6 +43,36 @@ def test_gaps_are_counted_in_events_ranges_and_partitions() -> None:
     assert concluded.outcome is Outcome.GAPS_FOUND
     assert concluded.missing == 3
     assert concluded.sentence == "3 events are missing, in 2 ranges of 1 partition; 1 of 2 partitions is complete."
+
+
+def test_what_is_inferred_is_told_apart_and_an_audit_is_named() -> None:
+    lost = [CompleteWindows("transfer", 0, 0, 999, 1), CompleteWindows("transfer", 0, 3000, 3999, 1)]
+    concluded = conclude_scan("gaps", read_windows([GAP], lost, choices=Choices(infer=True)))
+    assert concluded.sentence == (
+        "3002 events are missing, in 3 ranges of 2 partitions; 0 of 2 partitions are complete. 2999 of them, in 1 "
+        "range, nobody has reported: they are inferred, and some may have arrived. Where the events are kept, gapless "
+        "audit --topics=transfer tells exactly."
+    )
+    assert [(entry.partition, list(entry.ranges)) for entry in concluded.inferred] == [(0, [(1, 2999)])]
+    assert [entry["inferred_events"] for entry in concluded.partitions] == [2999, 0]
+    details = {name: concluded.details[name] for name in ("infer", "inferred_events", "inferred_ranges")}
+    assert details == {"infer": True, "inferred_events": 2999, "inferred_ranges": 1}
+    stream = io.StringIO()
+    show_results(concluded, stream, with_sentence=True)
+    assert "2,999" in stream.getvalue()
+
+
+def test_stale_records_that_were_left_out_are_told_even_when_nothing_else_is_missing() -> None:
+    later = [CompleteWindows("transfer", 1, 10 * window, 10 * window + 9, 1) for window in range(1, 6)]
+    kept = conclude_scan("gaps", read_windows([GAP], later))
+    assert (kept.missing, kept.details["stale_events"], kept.details["stale_windows"]) == (3, 3, 1)
+    assert kept.details["recommended"] == "gapless audit --topics=transfer"
+    assert "stale" not in kept.sentence
+    skipped = conclude_scan("gaps", read_windows([GAP], later, choices=Choices(skip_stale=True)))
+    assert skipped.outcome is Outcome.NOTHING_MISSING
+    assert skipped.sentence.startswith("Nothing else is missing: 6 windows of 1 partition in topic gaps say so.")
+    assert "3 events in stale records of 1 window are left out, whether missing or not." in skipped.sentence
+    assert skipped.partitions[0]["stale_events"] == 3
 
 
 def test_unreadable_records_end_with_4_and_say_where_the_first_is() -> None:
