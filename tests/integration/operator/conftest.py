@@ -40,8 +40,8 @@ Gaps = dict[tuple[str, int], list[tuple[int, int]]]
 GAPS: Gaps = {("transfer", 0): [(5, 5), (10, 13)], ("transfer", 1): [(0, 1)], ("transfer", 2): []}
 
 
-def scan_log(gaps: Gaps = GAPS) -> str:
-    """What the pod of a scan prints that found `gaps`."""
+def scan_log(gaps: Gaps = GAPS, **more: Any) -> str:
+    """What the pod of a scan prints that found `gaps`; `more` goes into its report."""
     results = [
         PartitionGaps(topic, partition, 0, 9999, OffsetRanges([OffsetRange(*pair) for pair in pairs]))
         for (topic, partition), pairs in gaps.items()
@@ -63,6 +63,7 @@ def scan_log(gaps: Gaps = GAPS) -> str:
             for (topic, number), pairs in gaps.items()
         ],
         "bundle": {"file": None, "id": mark.id, "sha256": mark.sha256, "missing": mark.missing, "omitted": False},
+        **more,
     }
     return "\n".join([*result_lines(report, gzip.compress(content, mtime=0)), ""])
 
@@ -109,6 +110,7 @@ class Place:
     """A namespace and what happens in it."""
 
     as_usual = staticmethod(as_usual)
+    scan_log = staticmethod(scan_log)
 
     def __init__(self, api: ApiServer, name: str) -> None:
         self.api, self.name = api, name

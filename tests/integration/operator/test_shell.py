@@ -54,6 +54,42 @@ def test_a_gap_scan_is_answered_told_and_measured(place: Any, operator: Callable
     assert running.healthy()
 
 
+def test_the_next_scan_says_what_became_of_the_gaps_and_kubectl_can_wait_for_it(
+    place: Any, operator: Callable[..., Any]
+) -> None:
+    running = operator()
+    place.gap_scan()
+    place.until("GapScan", "night", "GapsClosed", "Unknown", "NothingToCompareWith")
+    older = place.read("GapScan", "night")["status"]["bundle"]
+    open_now = {("transfer", 0): [(5, 5)], ("transfer", 1): []}
+    counts = {"listed": 7, "closed": 6, "filled": 0, "unavailable": 0, "open": 1, "unknown": 0, "new": 0}
+    told = {"with": {"id": older["id"], "sha256": older["sha256"]}, **counts}
+    place.behave = lambda _pod: Runs(place.scan_log(open_now, reconciliation=told))
+    place.gap_scan(limit="First")
+    place.until("GapScan", "night", "GapsClosed", "False", "StillMissing")
+    (newest,) = (job for job in place.objects("/apis/batch/v1 jobs") if job["metadata"]["name"] == "night-g2-1")
+    volumes = newest["spec"]["template"]["spec"]["volumes"]
+    sources = [source for volume in volumes for source in volume.get("projected", {}).get("sources", ())]
+    mounted = [source["configMap"]["name"] for source in sources if "configMap" in source]
+    assert older["location"] in mounted
+    between = place.read("GapScan", "night")["status"]
+    assert between["comparison"] == {
+        "bundleId": older["id"],
+        **{name: counts[name] for name in ("listed", "closed", "open", "unknown", "new")},
+    }
+    last = {"listed": 1, "closed": 1, "filled": 0, "unavailable": 0, "open": 0, "unknown": 0, "new": 0}
+    told = {"with": {"id": between["bundle"]["id"], "sha256": between["bundle"]["sha256"]}, **last}
+    place.behave = lambda _pod: Runs(place.scan_log({("transfer", 0): []}, reconciliation=told))
+    place.gap_scan(limit="All")
+    place.api.kubectl("wait", "--for=condition=GapsClosed", "gapscan/night", f"-n={place.name}", "--timeout=30s")
+    place.until("GapScan", "night", "GapsClosed", "True", "AllClosed")
+    wanted = ["StillMissing", "AllClosed"]
+    place.api.eventually(lambda: [r for r in place.reasons("night") if r in wanted] == wanted, what="events")
+    labels = f'name="night",namespace="{place.name}"'
+    for line in (f"gapless_closed_events_total{{{labels}}} 7.0", f"gapless_oldest_gap_seconds{{{labels}}} 0.0"):
+        place.api.eventually(lambda line=line: line in running.metrics(), what=line)
+
+
 def test_nothing_is_written_into_what_users_own(place: Any, operator: Callable[..., Any]) -> None:
     operator()
     place.gap_scan()

@@ -37,7 +37,16 @@ QUERIES = [
 # Exported only while there is such an object, or after the first of its kind: what a full cache makes of them all.
 CACHE_OBJECTS = [
     ("Diode", {"active": [{"name": "night"}], "queued": 2}),
-    ("GapScan", {"missingEvents": 5, "missingRanges": 1, "nextScheduleTime": "2026-11-20T10:00:00Z"}),
+    (
+        "GapScan",
+        {
+            "missingEvents": 5,
+            "missingRanges": 1,
+            "closedEventsTotal": 3,
+            "oldestGapSince": "2026-11-20T10:00:00Z",
+            "nextScheduleTime": "2026-11-20T10:00:00Z",
+        },
+    ),
     ("Resend", {"progress": {"planned": 5, "sent": 1, "percent": 20, "eventsPerSecond": 1.5}}),
 ]
 

@@ -51,10 +51,38 @@ LARGE = {
         "executor": {"instances": 3, "cores": 4, "cpu": "3", "memory": "4Gi"},
     }
 }
+KEPT = {
+    "source": {
+        "events": {
+            "topics": ["transfer"],
+            "manifest": {"configMap": {"name": "upstream", "keys": ["north.json", "south.json"]}},
+            "state": {"persistentVolumeClaim": {"claimName": "carry", "folder": "state/night"}},
+        }
+    }
+}
+STORED = {
+    "source": {
+        "events": {
+            "topics": ["transfer"],
+            "state": {
+                "s3": {
+                    "endpoint": "https://s3.storage:9000",
+                    "bucket": "audits",
+                    "prefix": "night/",
+                    "credentialsSecret": {"name": "s3"},
+                }
+            },
+        }
+    }
+}
+INFER = {"source": {"gapTopic": {"topic": "gaps", "infer": True, "skipStale": True}}}
 CASES: dict[str, dict[str, Any]] = {
     "job": {},
     "job-secure-events-volume": {**SECURE, **EVENTS, **VOLUME, "engine": {"type": "Job", "driver": {"cpu": "250m"}}},
     "application": {"spark_operator": True},
+    "job-infer": INFER,
+    "job-events-manifest-state-beside-output": {**KEPT, **VOLUME},
+    "application-events-state-in-a-bucket": {"spark_operator": True, **STORED},
     "application-secure-bucket": {"spark_operator": True, **SECURE, **BUCKET, **LARGE},
 }
 

@@ -79,6 +79,7 @@ def test_what_resources_say_is_measured_and_goes_with_them() -> None:
         {
             "missingEvents": 7,
             "missingRanges": 3,
+            "closedEventsTotal": 12,
             "nextScheduleTime": "2026-11-21T01:30:00Z",
             "conditions": [condition("Ready", "Unknown", "NeverScanned")],
         },
@@ -92,6 +93,7 @@ def test_what_resources_say_is_measured_and_goes_with_them() -> None:
     for line in (
         'gapless_missing_events{name="night",namespace="n"} 7.0',
         'gapless_missing_ranges{name="night",namespace="n"} 3.0',
+        'gapless_closed_events_total{name="night",namespace="n"} 12.0',
         f'gapless_next_scan_timestamp_seconds{{name="night",namespace="n"}} {floatToGoString(at)}',
         'gapless_condition{kind="GapScan",name="night",namespace="n",reason="NeverScanned",type="Ready"} -1.0',
         'gapless_resend_events{name="again",namespace="n",outcome="unavailable"} 2.0',
@@ -106,9 +108,40 @@ def test_what_resources_say_is_measured_and_goes_with_them() -> None:
     assert "night" not in exposed(cache)
 
 
+AGO = "2026-11-20T10:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("status", "known"),
+    [
+        ({}, False),
+        ({"missingEvents": 7, "oldestGapSince": AGO}, True),
+        ({"missingEvents": 7, "lastScanTime": AGO}, True),  # an operator of before wrote it
+        ({"missingEvents": 7, "oldestGapSince": AGO, "lastScanTime": "2026-11-20T11:00:00Z"}, True),
+    ],
+)
+def test_the_oldest_gap_has_the_age_that_the_status_knows(status: dict[str, Any], *, known: bool) -> None:
+    cache = Cache()
+    cache.store(resource("GapScan", "night", status))
+    before = datetime.now(UTC) - datetime.fromisoformat(AGO)
+    found = re.search(r'gapless_oldest_gap_seconds\{name="night",namespace="n"\} (\S+)', exposed(cache))
+    after = datetime.now(UTC) - datetime.fromisoformat(AGO)
+    assert (found is not None) is known
+    if found is not None:
+        assert before.total_seconds() - 1 <= max(float(found[1]), 0.0)
+        assert float(found[1]) <= max(after.total_seconds(), 0.0) + 1
+
+
+def test_no_gap_has_no_age() -> None:
+    cache = Cache()
+    cache.store(resource("GapScan", "night", {"missingEvents": 0, "lastScanTime": AGO}))
+    assert 'gapless_oldest_gap_seconds{name="night",namespace="n"} 0.0' in exposed(cache)
+
+
 def test_every_metric_that_alerts_and_dashboards_ask_for_is_there() -> None:
     cache = Cache()
     status = {"missingEvents": 1, "missingRanges": 1, "nextScheduleTime": "2026-11-21T01:30:00Z"}
+    status |= {"closedEventsTotal": 1, "oldestGapSince": AGO}
     cache.store(resource("GapScan", "a", {**status, "conditions": [condition("Ready", "True", "GapsFound")]}))
     cache.store(resource("Resend", "a", {"progress": {"planned": 1}}))
     cache.store(resource("Diode", "a", {}))
