@@ -20,7 +20,7 @@ from kit.cluster.places import ClusterError
 from kit.cluster.product import API_VERSION, CHART, DEFINITIONS, NODE_LABEL
 from kit.kafka import KafkaBroker
 from kit.listener import Listener
-from kit.processes import end, start_bound, wait_until
+from kit.processes import end, start_bound
 from kit.resending import ids_of
 
 if TYPE_CHECKING:
@@ -386,6 +386,9 @@ def test_200_resends_wait_in_order_share_one_budget_and_are_not_written_about_wh
         timeout_seconds=170,
         what="through with the first",
     )
+    for name in (entry["resend"] for entry in plant.status("diode", "queue")["ledger"]):
+        # The ledger is written first, and only what stands there is said to have succeeded.
+        plant.until("resend", name, succeeded, timeout_seconds=60, what="said to have succeeded")
     diode = plant.status("diode", "queue")
     plant.operator.stop()
     of_jobs, of_resends = jobs.close(), told.close()
@@ -409,11 +412,6 @@ def test_200_resends_wait_in_order_share_one_budget_and_are_not_written_about_wh
     assert max(writes.values()) <= 15
 
     check_budget([at for at, _ in plant.listener.arrivals])
-    for name in (entry["resend"] for entry in diode["ledger"]):
-        # The ledger is written first, and only what stands there is said to have succeeded.
-        wait_until(
-            lambda name=name: succeeded(plant.status("resend", name)), timeout_seconds=30, what=f"{name} to succeed"
-        )
 
 
 def check_jobs(events: list[tuple[str, dict[str, Any]]]) -> list[str]:
