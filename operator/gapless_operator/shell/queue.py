@@ -33,7 +33,7 @@ class _Turn:
 
 def pause_after(failures: int) -> float:
     """How many seconds to wait after another failure, when there were `failures` in a row before it."""
-    delay = min(_FIRST_DELAY_SECONDS * 2 ** min(failures, 16), _LAST_DELAY_SECONDS)
+    delay: float = min(_FIRST_DELAY_SECONDS * 2 ** min(failures, 16), _LAST_DELAY_SECONDS)
     return delay * random.uniform(0.8, 1.2)  # noqa: S311 -- spreads retries
 
 
