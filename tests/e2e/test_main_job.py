@@ -91,26 +91,38 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
         "The gap detector behind the receiver writes what it misses into its topic; a GapScan reads it with Spark.",
     )
     hall.detector.drain()
-    scan(person, hall, "missing", {"gapTopic": {"topic": hall.gap_topic}})
-    person.write(CARRY)
+    scan(person, cluster, hall, "missing", {"gapTopic": {"topic": hall.gap_topic}})
+    person.stage(*AUDIT)
+    audited = {"events": {"topics": [hall.topic], "expect": hall.expected}}
+    before = scan(person, cluster, hall, "audit", audited)
+    assert before["missingEvents"] == lost
+    assert said(before, "GapsClosed") == ("Unknown", "NothingToCompareWith")
+
+    person.stage("A person carries the answer to the sending side", CARRY)
     status = close(person, cluster, hall, "missing")
     assert 0 < status["missingEvents"] <= lost
     left = hall.compare().missing
     assert left < lost / 2
 
     for number in range(1, MOST_ROUNDS + 1):
-        name = f"audit-{number}"
-        person.stage(*(AUDIT if number == 1 else AUDIT_AGAIN))
-        scan(person, hall, name, {"events": {"topics": [hall.topic], "expect": hall.expected}})
-        status = status_of(cluster, "gapscan", name, SCAN_NAMESPACE)
+        person.stage(*(AUDIT_AGAIN if number == 1 else ONCE_MORE))
+        # Another number of copies is another spec, so the same GapScan looks once more.
+        status = scan(person, cluster, hall, "audit", audited, copies=2 + number)
         assert status["missingEvents"] == left
+        listed = before["missingEvents"]
+        counts = {"listed": listed, "closed": listed - left, "unavailable": 0, "open": left, "unknown": 0, "new": 0}
+        assert status["comparison"] == {"bundleId": before["bundle"]["id"], **counts}
+        assert said(status, "GapsClosed") == (("False", "StillMissing") if left else ("True", "AllClosed"))
+        assert status["closedEventsTotal"] == lost - left
         if not left:
             break
-        close(person, cluster, hall, name)
+        before = close(person, cluster, hall, "audit")
         left = hall.compare().missing
 
     assert status["missingEvents"] == 0
     assert "resendManifest" not in status
+    assert "oldestGapSince" not in status
+    person.kubectl("wait", "--for=condition=GapsClosed", "gapscan/audit", f"-n={SCAN_NAMESPACE}", "--timeout=60s")
     truth = hall.compare()
     assert truth.complete, truth
     assert truth.expected == EVENTS
@@ -123,10 +135,10 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     person.kubectl("describe", "diode", "hall", f"-n={SENDER_NAMESPACE}")
 
 
-CARRY = """
-The answer is a file that is ready to be applied on the sending side; the list of what is missing is in it. (A list of
-more than 100 KiB is carried beside it; the file says how.)
-"""
+CARRY = (
+    "The answer is a file that is ready to be applied on the sending side; the list of what is missing is in it. (A "
+    "list of more than 100 KiB is carried beside it; the file says how.)"
+)
 AUDIT = (
     "The receiving side looks at the received events themselves",
     (
@@ -135,8 +147,16 @@ AUDIT = (
     ),
 )
 AUDIT_AGAIN = (
+    "The same question again: have the gaps closed?",
+    (
+        "A scan is compared with the last bundle of its GapScan. The condition `GapsClosed` says whether anything of "
+        "it is still missing, and `kubectl wait` can wait for it. Any change of the spec has a GapScan look once more; in "
+        "the field it has a `schedule`, and one look in the morning tells whether there is anything to carry."
+    ),
+)
+ONCE_MORE = (
     "Once more, until nothing is missing",
-    "In the field a GapScan has a `schedule`, and one look in the morning tells whether there is anything to carry.",
+    "What was sent again can be lost again; more `copies` make that less likely.",
 )
 
 
@@ -147,14 +167,32 @@ def status_of(cluster: Cluster, kind: str, name: str, namespace: str) -> dict[st
     return status
 
 
-def scan(person: Walkthrough, site: Site, name: str, source: dict[str, Any]) -> None:
-    """Apply a GapScan and wait for its answer."""
+def scan(
+    person: Walkthrough, cluster: Cluster, site: Site, name: str, source: dict[str, Any], *, copies: int = 2
+) -> dict[str, Any]:
+    """Apply a GapScan, or change it, and wait for its answer; return its status."""
     wanted = site.gap_scan(name, source=source)
-    wanted["spec"]["resend"]["copies"] = 2
+    wanted["spec"]["resend"]["copies"] = copies
     person.file(f"{name}.yaml", as_yaml(wanted))
     person.kubectl("apply", "-f", f"{name}.yaml")
-    person.kubectl("wait", "--for=condition=Ready", f"gapscan/{name}", f"-n={SCAN_NAMESPACE}", "--timeout=180s")
+    # Ready alone is not enough: while the next scan runs, it says how the last one ended.
+    cluster.wait_for("gapscan", name, has_answered, namespace=SCAN_NAMESPACE, timeout_seconds=180)
+    person.kubectl("wait", "--for=condition=Ready", f"gapscan/{name}", f"-n={SCAN_NAMESPACE}", "--timeout=60s")
     person.kubectl("get", "gapscan", name, f"-n={SCAN_NAMESPACE}")
+    return status_of(cluster, "gapscan", name, SCAN_NAMESPACE)
+
+
+def has_answered(found: dict[str, Any]) -> bool:
+    """Whether a scan for the spec as it is now has ended well."""
+    last = found.get("status", {}).get("lastAttempt", {})
+    is_new = last.get("generation") == found["metadata"]["generation"]
+    return is_new and last.get("outcome") in {"GapsFound", "NothingMissing"}
+
+
+def said(status: dict[str, Any], kind: str) -> tuple[str, str]:
+    """Status and reason of a condition."""
+    (found,) = (condition for condition in status["conditions"] if condition["type"] == kind)
+    return found["status"], found["reason"]
 
 
 def close(person: Walkthrough, cluster: Cluster, site: Site, name: str) -> dict[str, Any]:

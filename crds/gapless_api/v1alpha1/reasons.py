@@ -207,7 +207,9 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.RESULT_UNREADABLE: Meaning(
         (GAP_SCAN,), "The pod ended well and its result cannot be read.", "See that spark image and operator match."
     ),
-    Reason.ALL_CLOSED: Meaning((GAP_SCAN,), "Everything that the bundle before listed has arrived.", ""),
+    Reason.ALL_CLOSED: Meaning(
+        (GAP_SCAN,), "Everything that the bundle before listed has arrived, or can never come.", ""
+    ),
     Reason.NOTHING_WAS_MISSING: Meaning(
         (GAP_SCAN,), "The bundle before listed nothing, so nothing of it is still missing.", ""
     ),

@@ -65,7 +65,7 @@ class Change(StatusModel):
 
 
 class Comparison(StatusModel):
-    """What became of what the bundle before listed; listed is closed, open and unknown together."""
+    """What became of what the bundle before listed; listed is closed, unavailable, open and unknown together."""
 
     bundle_id: Annotated[str, Field(max_length=128)]
     """The id of that bundle."""
@@ -73,6 +73,8 @@ class Comparison(StatusModel):
     """Events that it lists."""
     closed: Count
     """Of them, those that are not missing any more."""
+    unavailable: Count
+    """Of them, those that can never come: a manifest of the sending side says so."""
     open: Count
     """Of them, those that are still missing."""
     unknown: Count

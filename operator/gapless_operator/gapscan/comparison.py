@@ -122,11 +122,14 @@ def _read(older: BundleReference, found: Mapping[str, Any]) -> Compared:
     counts = Comparison(
         bundle_id=older.id,
         listed=found["listed"],
-        closed=found["listed"] - found["open"] - found["unknown"],
+        closed=found["closed"] + found["filled"],
+        unavailable=found["unavailable"],
         open=found["open"],
         unknown=found["unknown"],
         new=found["new"],
     )
+    if counts.listed != counts.closed + counts.unavailable + counts.open + counts.unknown:
+        raise ValueError("the counts do not add up")
     return Compared(_in_words(counts), counts)
 
 
@@ -210,7 +213,8 @@ def _in_words(counts: Comparison) -> Said:
             Reason.NOT_ALL_LOOKED_AT,
             f"{counts.unknown:,} of {events} of {bundle} could not be looked at; none of the others is missing.{more}",
         )
-    return Said(True, Reason.ALL_CLOSED, f"Nothing of {events} of {bundle} is still missing.{more}")
+    never = f" Can never come: {counts.unavailable:,}." if counts.unavailable else ""
+    return Said(True, Reason.ALL_CLOSED, f"Nothing of {events} of {bundle} is still missing.{never}{more}")
 
 
 def _left(counts: Comparison) -> str:

@@ -75,7 +75,7 @@ def test_the_next_scan_says_what_became_of_the_gaps_and_kubectl_can_wait_for_it(
     between = place.read("GapScan", "night")["status"]
     assert between["comparison"] == {
         "bundleId": older["id"],
-        **{name: counts[name] for name in ("listed", "closed", "open", "unknown", "new")},
+        **{name: counts[name] for name in ("listed", "closed", "unavailable", "open", "unknown", "new")},
     }
     last = {"listed": 1, "closed": 1, "filled": 0, "unavailable": 0, "open": 0, "unknown": 0, "new": 0}
     told = {"with": {"id": between["bundle"]["id"], "sha256": between["bundle"]["sha256"]}, **last}

@@ -18,16 +18,18 @@ NOTHING: Gaps = {("transfer", 0): []}
 STATE = {"persistentVolumeClaim": {"claimName": "audits", "folder": "night"}}
 
 
-def counts(sha256: str, *, listed: int, still_open: int = 0, unknown: int = 0, new: int = 0) -> dict[str, Any]:
+def counts(
+    sha256: str, *, listed: int, still_open: int = 0, unknown: int = 0, new: int = 0, filled: int = 0, never: int = 0
+) -> dict[str, Any]:
     """What a report says of an older bundle."""
-    closed = listed - still_open - unknown
+    closed = listed - still_open - unknown - filled - never
     return {
         "with": {"id": "older", "sha256": sha256},
         "settled": not still_open and not unknown,
         "listed": listed,
         "closed": closed,
-        "filled": 0,
-        "unavailable": 0,
+        "filled": filled,
+        "unavailable": never,
         "open": still_open,
         "unknown": unknown,
         "new": new,
@@ -223,6 +225,8 @@ def test_no_history_limit_takes_the_bundle_away_that_is_compared_with(cluster: M
         ({"still_open": 5}, {("transfer", 0): [(0, 4)]}, ("False", "StillMissing"), "5 of 7 events", 2),
         ({"still_open": 1, "unknown": 2}, {("transfer", 0): [(0, 0)]}, ("False", "StillMissing"), "looked at: 2", 4),
         ({"unknown": 2}, NOTHING, ("Unknown", "NotAllLookedAt"), "2 of 7 events", 5),
+        ({"filled": 3}, NOTHING, ("True", "AllClosed"), "Nothing of 7 events", 7),
+        ({"never": 3}, NOTHING, ("True", "AllClosed"), "Can never come: 3.", 4),
     ],
 )
 def test_the_condition_says_what_became_of_the_bundle_before(
@@ -241,7 +245,7 @@ def test_the_condition_says_what_became_of_the_bundle_before(
     assert fragment in night.message("GapsClosed")
     told = night.status["comparison"]
     assert (told["listed"], told["closed"], told["new"]) == (7, closed, found.get("new", 0))
-    assert told["listed"] == told["closed"] + told["open"] + told["unknown"]
+    assert told["listed"] == told["closed"] + told["unavailable"] + told["open"] + told["unknown"]
     assert night.status["closedEventsTotal"] == closed
     assert night.condition("Ready")[0] == "True", "gaps that stay open are no failure of the scan"
 
@@ -260,6 +264,7 @@ def test_a_bundle_that_listed_nothing_has_nothing_that_could_be_missing(cluster:
         ({"with": None, "problem": "There is no file."}, "ComparisonFailed", "There is no file."),
         (counts("0" * 64, listed=7), "ComparisonFailed", "another bundle"),
         ({"with": {"sha256": "same"}, "open": 1}, "ComparisonFailed", "cannot be understood"),
+        ({**counts("same", listed=7), "listed": 8}, "ComparisonFailed", "cannot be understood"),
         (
             {"with": {"sha256": "same"}, "listed": 1, "open": 2, "unknown": 0, "new": 0},
             "ComparisonFailed",
