@@ -150,8 +150,8 @@ AUDIT_AGAIN = (
     "The same question again: have the gaps closed?",
     (
         "A scan is compared with the last bundle of its GapScan. The condition `GapsClosed` says whether anything of "
-        "it is still missing, and `kubectl wait` can wait for it. Any change of the spec has a GapScan look once more; in "
-        "the field it has a `schedule`, and one look in the morning tells whether there is anything to carry."
+        "it is still missing, and `kubectl wait` can wait for it. Any change of the spec has a GapScan look once "
+        "more; in the field it has a `schedule`, and one look in the morning tells whether there is anything to carry."
     ),
 )
 ONCE_MORE = (
