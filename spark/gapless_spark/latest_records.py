@@ -45,6 +45,10 @@ _COMPLETE = """
 """Header and bitmap of a window without gaps; hexadecimal text of equal length sorts like the numbers it stands for."""
 
 
+_IN_HASH_TABLE = "collect_list(CASE WHEN offset < 0 THEN offset END)"
+"""Collects nothing. Beside an aggregate of this kind Spark keeps the groups in a hash table, and sorts otherwise."""
+_MOST_GROUPS = 100_000
+"""So many groups a task keeps in its hash table, about 100 MiB; from there on it sorts."""
 _NUMBER = "cast(conv(hex(substring(value, {}, 8)), 16, 10) AS bigint)"
 _LARGEST_WINDOW = 2**31
 """In offsets; the detector takes no larger one. A larger window is left to Python, and so is one at an odd place."""
@@ -54,6 +58,7 @@ _WINDOWS_A_ROW = 32768
 
 def find_windows(records: DataFrame, choices: Choices = AS_REPORTED) -> WindowFindings:
     """Find out what the records of a gaps topic say together."""
+    records.sparkSession.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", str(_MOST_GROUPS))
     latest = _classified(_latest(records))
     rows = _rows(_condensed(latest, with_tombstones=choices.infer))
     by_kind: dict[str, list[dict[str, Any]]] = {"complete": [], "tombstone": [], "foreign": [], "window": []}
@@ -87,7 +92,8 @@ def _latest(records: DataFrame) -> DataFrame:
             "AS record",
         )
         .groupBy("key", "partition")
-        .agg(_sql("max_by(record, offset) AS record"), _sql("count(*) AS n"))
+        .agg(_sql("max_by(record, offset) AS record"), _sql("count(*) AS n"), _sql(f"{_IN_HASH_TABLE} AS nothing"))
+        .drop("nothing")
     )
     return (
         by_key.selectExpr("*", "cast(key AS string) AS key_text")
