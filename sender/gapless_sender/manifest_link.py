@@ -50,6 +50,8 @@ class ManifestLink:
             values["targetPort"],
             nic=values["nic"] or "",
             source_address=values["sourceAddress"] or "",
+            ttl=values["ttl"],
+            dscp=values["dscp"],
             order="strict",
             clock=clock,
         )

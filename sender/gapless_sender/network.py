@@ -80,6 +80,7 @@ def resolve_target(host: str, port: int, *, nic: Nic | None = None, source_addre
     """Find the address of `host`, an IPv4 or IPv6 address or a name, of `source_address`'s family if that is given.
 
     An IPv6 address may stand in brackets, as where a port follows. A link-local one without a zone gets that of `nic`.
+    An IPv4 address in IPv6's form (``::ffff:10.0.0.2``) is that IPv4 address, because it is IPv4 on the wire.
 
     Raises:
         ConfigurationError: the name cannot be resolved.
@@ -100,6 +101,9 @@ def resolve_target(host: str, port: int, *, nic: Nic | None = None, source_addre
         ) from None
     chosen, _, _, _, address = found[0]
     parsed = ipaddress.ip_address(str(address[0]).partition("%")[0])
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    if mapped is not None:
+        return resolve_target(str(mapped), port, nic=nic, source_address=source_address)
     if len(address) == 4:
         name, number, flow, zone = address
         if parsed.is_link_local and not zone and nic is not None:

@@ -200,6 +200,8 @@ def open_link(values: dict[str, Any], stopping: Stopping) -> UdpLink:
         values["targetPort"],
         nic=values["nic"] or "",
         source_address=values["sourceAddress"] or "",
+        ttl=values["ttl"],
+        dscp=values["dscp"],
         order="strict" if values["order"] == "strict" else "free",
         clock=stopping,
     )

@@ -140,6 +140,12 @@ class DiodeSpec(ApiModel):
     """The receiver at the other end."""
     source_address: Annotated[str, Field(min_length=2, max_length=45)] | None = None
     """IP address of the interface to send from; without it the kernel chooses."""
+    dscp: Annotated[int, int32(0, 63)] | None = None
+    """Differentiated services code point of every datagram, such as 8 (CS1), 18 (AF21) or 46 (EF), by which the network
+    before the diode tells resends from the live stream; without it the kernel's, which is 0."""
+    ttl: Annotated[int, int32(1, 255)] | None = None
+    """Time to live (IPv6: hop limit) of every datagram; without it the kernel's, which is 64, and 1 to a multicast
+    group."""
     payload_size: Annotated[int, int32(0, 65459)] = 1400
     """Largest UDP payload in bytes, 500 to 65459; 0 for what the interface's MTU carries."""
     copies: Annotated[int, int32(1, 100)] = 1

@@ -167,6 +167,8 @@ def _link(spec: ResendSpec, diode: DiodeSpec) -> dict[str, str | int | float | b
         "targetPort": diode.target.port,
         "nic": diode.nic,
         "sourceAddress": diode.source_address,
+        "dscp": diode.dscp,
+        "ttl": diode.ttl,
         "payloadSize": diode.payload_size,
         "copies": spec.copies or diode.copies,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapless_api.settings import Setting, boolean, integer
-from gapless_sender.settings.values import address, payload_size
+from gapless_sender.settings.values import address, code_point, payload_size
 
 _GROUP = "The link"
 
@@ -34,6 +34,25 @@ LINK: tuple[Setting, ...] = (
         "IP address to send from.",
         parse=address,
         metavar="IP",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "dscp",
+        "Differentiated services code point of every datagram, 0 to 63 or a name (EF, AF21, CS1, LE …), so that the "
+        "network before the diode can give the resend the class it deserves, such as one below the live stream.",
+        parse=code_point,
+        shown_default="the kernel's, 0",
+        metavar="0-63|NAME",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "ttl",
+        "Time to live (IPv6: hop limit) of every datagram.",
+        parse=integer(1, 255),
+        shown_default="the kernel's: 64, and 1 to a multicast group, which then ends at the first router",
+        metavar="1-255",
         own=True,
         group=_GROUP,
     ),

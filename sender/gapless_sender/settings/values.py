@@ -153,6 +153,27 @@ def address(text: str) -> str:
         raise ValueError("an IP address of this machine") from None
 
 
+_CODE_POINTS = {
+    **{f"CS{number}": number << 3 for number in range(8)},
+    **{f"AF{kind}{drop}": kind << 3 | drop << 1 for kind in range(1, 5) for drop in range(1, 4)},
+    "EF": 46,
+    "VA": 44,
+    "LE": 1,
+    "DF": 0,
+    "BE": 0,
+}
+"""Names of differentiated services code points: RFC 2474, 2597, 3246, 5865, 8622."""
+
+
+def code_point(text: str) -> int:
+    """Read a differentiated services code point, by number or by name."""
+    named = _CODE_POINTS.get(text.upper())
+    try:
+        return integer(0, 63)(text) if named is None else named
+    except ValueError:
+        raise ValueError("a whole number from 0 to 63, or a name such as EF, AF21 or CS1") from None
+
+
 def sha256(text: str) -> str:
     """A digest (SHA-256) as 64 hexadecimal digits, in lower case."""
     if re.fullmatch(r"[0-9A-Fa-f]{64}", text) is None:

@@ -36,6 +36,10 @@ def test_an_address_is_taken_as_it_is(host: str, family: int, text: str, header_
     assert (target.family, str(target), target.header_bytes, target.is_multicast) == (family, text, header_bytes, False)
 
 
+def test_an_ipv4_address_in_the_form_of_ipv6_is_ipv4() -> None:
+    assert resolve_target("::ffff:127.0.0.1", 1234) == resolve_target("127.0.0.1", 1234)
+
+
 def test_a_name_is_resolved_in_the_family_of_the_source_address() -> None:
     assert resolve_target("localhost", 1, source_address="127.0.0.1").address[0] == "127.0.0.1"
 

@@ -42,6 +42,8 @@ DIODES: dict[str, dict[str, Any]] = {
     "full": {
         "tolerations": [{"key": "gapless.dev/diode", "operator": "Exists", "effect": "NoSchedule"}],
         "sourceAddress": "10.0.0.1",
+        "dscp": 18,
+        "ttl": 9,
         "payloadSize": 0,
         "copies": 2,
         "budget": {"eventsPerSecond": 5000.0, "bitsPerSecond": 800000000},
