@@ -1,0 +1,142 @@
+"""Owns streams that hypothesis makes up, as a receiver writes them, and the brute force that says what is missing.
+
+Must not know the product. Everything here is sets of single offsets, so that an error of clever code has no twin.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+Place = tuple[str, int]
+"""Topic and partition of the source."""
+Key = bytes | None
+
+LARGEST_OFFSET = 2**63 - 1
+LARGEST_PARTITION = 2**31 - 1
+WINDOW = 10
+"""What losses are laid out around."""
+
+FOREIGN: tuple[Key, ...] = (
+    None, b"", b"STATUS", b"KEY_UPDATE#", b"random_17", b"_1_2", b"t_01_2", b"t_1_02", b"t_1_-2", b"t_1_", b"t_1_+2",
+    b"\xff_1_2", b"t_1_2 ", f"t_1_{LARGEST_OFFSET + 1}".encode(), f"t_{LARGEST_PARTITION + 1}_1".encode(),
+    b"t_1_99999999999999999999999", "t_1_٣".encode(),
+)  # fmt: skip
+"""Keys that a topic of received events may hold and that are no event's."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What went over the link and what came."""
+
+    keys: list[Key]
+    """In the order of arrival."""
+    sent: dict[Place, range]
+    """What the other side has sent of each partition."""
+    foreign: int
+    """How many of the keys are no event's."""
+
+    @property
+    def arrived(self) -> dict[Place, list[int]]:
+        """Offsets of each partition that is not silent, in the order of arrival, repeated ones repeated."""
+        found: dict[Place, list[int]] = {}
+        for key in self.keys:
+            if key is None or key in FOREIGN:
+                continue
+            topic, partition, offset = key.decode().rsplit("_", 2)
+            found.setdefault((topic, int(partition)), []).append(int(offset))
+        return found
+
+
+def missing_between(first: int, last: int, arrived: Collection[int], absent: Collection[int] = ()) -> list[list[int]]:
+    """The ranges of offsets from `first` to `last` that neither arrived nor are absent, as a bundle writes them."""
+    gone = set(arrived) | set(absent)
+    return as_ranges([offset for offset in range(first, last + 1) if offset not in gone])
+
+
+def as_ranges(offsets: Collection[int]) -> list[list[int]]:
+    """Write offsets as a bundle does: `[n]` for a single one, else `[first, last]`."""
+    ranges = []
+    for _, group in groupby(enumerate(sorted(set(offsets))), key=lambda pair: pair[1] - pair[0]):
+        run = [offset for _, offset in group]
+        ranges.append([run[0], run[-1]] if len(run) > 1 else run)
+    return ranges
+
+
+@st.composite
+def arrivals(
+    draw: st.DrawFn,
+    *,
+    fewest_partitions: int = 1,
+    most_partitions: int = 8,
+    most_events: int = 12 * WINDOW,
+    repeats: float = 0.3,
+) -> Arrivals:
+    """Streams with losses at the edges of windows, bursts, silent partitions, repeats, disorder and foreign keys."""
+    count = draw(st.integers(fewest_partitions, most_partitions))
+    chance = random.Random(draw(st.integers(0, 2**32)))
+    topics = draw(st.lists(st.sampled_from(["transfer", "a.b_c-d", "é", "_"]), min_size=1, max_size=3, unique=True))
+    starts = st.sampled_from([0, 1, 2**20, 2**31, 2**32, 2**53, 2**63 - 2**20, LARGEST_OFFSET])
+    sent: dict[Place, range] = {}
+    events: list[tuple[Place, int]] = []
+    foreseen = [draw(starts) for _ in range(min(count, 4))]
+    for number in range(count):
+        events_sent = chance.randint(1, most_events)
+        begin = foreseen[number % len(foreseen)] - chance.randint(0, events_sent)
+        begin = min(max(begin, 0), LARGEST_OFFSET + 1 - events_sent)
+        partition = chance.choice([number, LARGEST_PARTITION - number])
+        place = (topics[number % len(topics)], partition)
+        sent[place] = range(begin, begin + events_sent)
+        lost = _lost(sent[place], chance)
+        events += [(place, offset) for offset in sent[place] if offset not in lost]
+    events += [event for event in events if chance.random() < repeats]
+    disorder = draw(st.sampled_from([0, 3, 3 * WINDOW, 10**9]))
+    keys: list[Key] = [
+        f"{topic}_{partition}_{offset}".encode()
+        for _, ((topic, partition), offset) in sorted(
+            (position + chance.randint(0, disorder), event) for position, event in enumerate(events)
+        )
+    ]
+    foreign = draw(st.integers(0, 20))
+    for _ in range(foreign):
+        keys.insert(chance.randint(0, len(keys)), chance.choice(FOREIGN))
+    return Arrivals(keys, sent, foreign)
+
+
+def _lost(sent: range, chance: random.Random) -> set[int]:
+    """Losses of each kind, or of several."""
+    kind = chance.choice(["none", "single", "bursts", "edges", "windows", "end", "silent", "all of it"])
+    lost: set[int] = set()
+    if kind == "silent":
+        return set(sent)
+    if kind in {"single", "all of it"}:
+        lost |= {offset for offset in sent if chance.random() < 0.05}
+    if kind in {"bursts", "all of it"}:
+        for _ in range(chance.randint(1, 3)):
+            begin = chance.choice(sent)
+            lost |= set(range(begin, begin + chance.randint(2, 3 * WINDOW)))
+    borders = [offset for offset in sent if offset % WINDOW == 0]
+    if kind in {"edges", "all of it"} and borders:
+        for _ in range(chance.randint(1, 3)):
+            border = chance.choice(borders)
+            lost |= set(range(border - chance.randint(0, 4), border + chance.randint(0, 4)))
+    if kind == "windows" and borders:
+        border = chance.choice(borders)
+        lost |= set(range(border, border + WINDOW * chance.randint(1, 3)))
+    if kind == "end":
+        lost |= set(sent[-chance.randint(1, len(sent)) :])
+    return lost
+
+
+def counted(arrived: Collection[int]) -> dict[str, int]:
+    """What an audit reports of a partition's records."""
+    repeated = Counter(arrived)
+    return {"records": len(arrived), "received": len(repeated), "duplicates": sum(n - 1 for n in repeated.values())}

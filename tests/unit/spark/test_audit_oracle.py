@@ -1,0 +1,162 @@
+"""Any stream, audited by the code that tasks and states run, against sets of single offsets."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gapless_api.object_store import S3Access
+from gapless_api.offsets import OffsetRanges
+from gapless_spark.audit_memory import AuditMemory
+from gapless_spark.completeness import ReceivedPartition, compare
+from gapless_spark.event_keys import FOREIGN, Block
+from gapless_spark.expectations import Bounds, Expectation, parse_expectations
+from gapless_spark.kafka_source import Cut, TopicCut
+from gapless_spark.received import Received, collected, joined_bitmaps, partial_bitmaps, received_block
+from gapless_spark.state_place import open_place
+from kit.arrivals import FOREIGN as FOREIGN_KEYS
+from kit.arrivals import LARGEST_OFFSET, Arrivals, Key, Place, arrivals, as_ranges, counted, missing_between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pytest
+
+    from gapless_spark.expectations import Expectations
+
+Found = dict[Place, ReceivedPartition]
+
+
+def batches_of(keys: Sequence[Key], size: int) -> list[pa.RecordBatch]:
+    column = pa.array(keys, pa.binary())
+    return [pa.record_batch([column.slice(i, size)], names=["key"]) for i in range(0, len(keys), size)]
+
+
+def received(tasks: Iterable[Sequence[Key]], size: int) -> dict[Block, Received]:
+    """Do what the Spark plan does: partial bitmaps by task, sorted together, joined, collected."""
+    partial = [batch for keys in tasks for batch in partial_bitmaps(batches_of(keys, size))]
+    if not partial:
+        return {}
+    order = [(name, "ascending") for name in ("topic", "partition", "block")]
+    together = pa.Table.from_batches(partial).sort_by(order).to_batches(max_chunksize=5)
+    found = collected(joined_bitmaps(together))
+    assert found == collected(partial), "a run without Spark joins them at once"
+    return found
+
+
+def judged(blocks: Iterable[tuple[Block, Received]], expected: Expectations) -> tuple[Found, int]:
+    """What an audit finds, and how many keys are no event's."""
+    known = dict(blocks)
+    foreign = known.pop(FOREIGN, None)
+    partitions = compare([received_block(*pair) for pair in known.items()], expected)
+    return {(each.topic, each.partition): each for each in partitions}, foreign.records if foreign else 0
+
+
+def written(ranges: OffsetRanges) -> list[list[int]]:
+    return [[first, last] if first != last else [first] for first, last in ranges]
+
+
+def split(keys: Sequence[Key], pieces: int, chance: random.Random) -> list[Sequence[Key]]:
+    """Divide at random places; some of the parts may be empty."""
+    ends = sorted(chance.randint(0, len(keys)) for _ in range(pieces - 1))
+    return [keys[first:last] for first, last in zip([0, *ends], [*ends, len(keys)], strict=True)]
+
+
+def assert_exact(stream: Arrivals, found: Found, foreign: int, expected: dict[Place, set[int]]) -> None:
+    """Compare every number that an audit reports with brute force; `expected` of those places where it is given."""
+    arrived = stream.arrived
+    assert found.keys() == {*arrived, *expected}
+    assert foreign == stream.foreign
+    for place, partition in found.items():
+        offsets = arrived.get(place, [])
+        told = {name: getattr(partition, name) for name in ("records", "received", "duplicates")}
+        assert told == counted(offsets), place
+        if place in expected:
+            missing = as_ranges(expected[place] - set(offsets))
+        else:
+            missing = missing_between(min(offsets), max(offsets), offsets)
+        assert written(partition.missing) == missing, place
+        beyond = len(set(offsets) - expected[place]) if place in expected else 0
+        assert partition.unexpected + partition.outside_manifest == beyond
+        assert (partition.first_received, partition.last_received) == (
+            (min(offsets), max(offsets)) if offsets else (None, None)
+        )
+
+
+@settings(max_examples=200)
+@given(stream=arrivals(), tasks=st.integers(1, 6), size=st.integers(5, 200), seed=st.integers(0, 2**32))
+def test_an_audit_finds_each_missing_offset_and_no_other(stream: Arrivals, tasks: int, size: int, seed: int) -> None:
+    parts = split(stream.keys, tasks, random.Random(seed))
+    assert_exact(stream, *judged(received(parts, size).items(), {}), {})
+
+
+@settings(max_examples=150)
+@given(stream=arrivals(), seed=st.integers(0, 2**32))
+def test_with_bounds_the_ends_and_the_silent_partitions_are_exact_too(stream: Arrivals, seed: int) -> None:
+    chance = random.Random(seed)
+    named = {place: sent for place, sent in stream.sent.items() if chance.random() < 0.9}
+    # Somebody may name bounds narrower than what came, or wider.
+    bounds = {
+        place: (
+            max(0, sent[0] - chance.choice([0, 0, 3])),
+            min(LARGEST_OFFSET, max(sent[-1] + chance.choice([0, 0, -3, 3]), sent[0])),
+        )
+        for place, sent in named.items()
+    }
+    texts = [f"{topic}:{partition}:{first}-{last}" for (topic, partition), (first, last) in bounds.items()]
+    found, foreign = judged(received([stream.keys], 64).items(), parse_expectations(texts))
+    assert_exact(stream, found, foreign, {place: set(range(low, high + 1)) for place, (low, high) in bounds.items()})
+    assert sum(partition.outside_manifest for partition in found.values()) == 0
+
+
+@settings(max_examples=150)
+@given(stream=arrivals(), seed=st.integers(0, 2**32))
+def test_what_a_manifest_calls_absent_is_never_missing(stream: Arrivals, seed: int) -> None:
+    chance = random.Random(seed)
+    share = chance.choice([0.0, 0.1, 0.9])
+    existing = {
+        place: {offset for offset in sent if chance.random() >= share} for place, sent in stream.sent.items()
+    }  # an absent one may have arrived all the same: before it was compacted, or because it was filled
+    expected = {
+        place: Expectation(OffsetRanges.of_offsets(offsets), Bounds.MANIFEST) for place, offsets in existing.items()
+    }
+    found, foreign = judged(received([stream.keys], 64).items(), expected)
+    assert_exact(stream, found, foreign, existing)
+    assert sum(partition.unexpected for partition in found.values()) == 0
+
+
+def cut_after(records: int) -> Cut:
+    return Cut("cluster", (TopicCut("raw", (0,), (records,), 0, id="raw's"),))
+
+
+@settings(max_examples=60)
+@given(stream=arrivals(), runs=st.integers(1, 5), size=st.integers(1, 100), seed=st.integers(0, 2**32))
+@example(stream=Arrivals([], {}, 0), runs=2, size=1, seed=0)
+def test_audits_that_go_on_at_any_moment_say_what_one_audit_says(
+    tmp_path_factory: pytest.TempPathFactory, stream: Arrivals, runs: int, size: int, seed: int
+) -> None:
+    folder, chance = tmp_path_factory.mktemp("audits") / "state", random.Random(seed)
+    read = 0
+    for part in split(stream.keys, runs, chance):
+        cut = cut_after(read + len(part))
+        with AuditMemory(open_place(folder, S3Access())) as memory:
+            left = memory.unread(cut)
+            assert left.offsets == len(part), "only what is new is read again"
+            known = dict(memory.recall(received(split(part, chance.randint(1, 3), chance), size), cut))
+        read += len(part)
+        so_far = Arrivals(stream.keys[:read], stream.sent, sum(key in FOREIGN_KEYS for key in stream.keys[:read]))
+        assert_exact(so_far, *judged(known.items(), {}), {})
+    assert known == received([stream.keys], 1000)
+
+
+@settings(max_examples=3)
+@given(stream=arrivals(fewest_partitions=1000, most_partitions=1000, most_events=30), seed=st.integers(0, 2**32))
+def test_a_thousand_partitions_are_told_apart(stream: Arrivals, seed: int) -> None:
+    wanted = {place: set(sent) for place, sent in stream.sent.items()}
+    expected = {place: Expectation(OffsetRanges.of_offsets(offsets)) for place, offsets in wanted.items()}
+    parts = split(stream.keys, 4, random.Random(seed))
+    assert_exact(stream, *judged(received(parts, 1000).items(), expected), wanted)
