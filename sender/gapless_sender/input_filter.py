@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import re2
-
 from gapless_api.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -155,6 +153,8 @@ def _rule(text: str, place: str) -> Rule:
         raise ConfigurationError(
             f"The pattern of {within} has {len(pattern)} characters; shorten it to {LONGEST_PATTERN}."
         )
+    import re2  # noqa: PLC0415 -- slow to load, and most resends have no rules
+
     try:
         search = _search(pattern)
     except re2.error as error:
@@ -166,6 +166,8 @@ def _rule(text: str, place: str) -> Rule:
 
 
 def _search(pattern: str) -> Callable[[bytes], Any]:
+    import re2  # noqa: PLC0415 -- see _rule
+
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
@@ -176,6 +178,8 @@ def _search(pattern: str) -> Callable[[bytes], Any]:
 def _any_of(rules: tuple[Rule, ...]) -> Callable[[bytes], Any] | None:
     if len(rules) < 2:
         return None
+    import re2  # noqa: PLC0415 -- see _rule
+
     try:
         return _search("|".join(f"(?:{rule.pattern})" for rule in rules))
     except re2.error:  # together they are too large

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ def run(found: Resolved) -> int:
         _check_files(values)
         connection = connection_from(values, client_id="gapless-manifest")
         source = KafkaSource(
-            connection.model_copy(update={"group_id": values["groupID"] or "gapless-manifest"}),
+            replace(connection, group_id=values["groupID"] or "gapless-manifest"),
             isolation_level=values["isolationLevel"],
             connect_timeout_seconds=values["connectTimeout"],
             stall_timeout_seconds=values["stallTimeout"],

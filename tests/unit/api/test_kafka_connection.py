@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from pydantic import ValidationError
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.kafka_connection import KAFKA_SETTINGS, KafkaConnection, connection_from
@@ -226,8 +226,8 @@ def test_addresses_of_every_kind_are_taken(address: str) -> None:
 def test_nothing_secret_is_shown_and_nothing_can_be_changed(folder: Path) -> None:
     shown = mutual(folder, sasl_mechanism="PLAIN", sasl_username="user", sasl_password_file=folder / "password").check()
     shown.librdkafka_options()
-    assert SECRET not in repr(shown) + str(shown) + shown.model_dump_json()
-    with pytest.raises(ValidationError):
+    assert SECRET not in repr(shown) + str(shown)
+    with pytest.raises(FrozenInstanceError):
         shown.tls = False  # type: ignore[misc]
 
 
@@ -259,7 +259,7 @@ def test_the_peers_names_and_our_own_are_settings(folder: Path) -> None:
 
 def test_the_table_of_settings_needs_no_heavy_import() -> None:
     program = (
-        "import sys; import gapless_api.kafka_settings\n"
+        "import sys; import gapless_api.kafka_connection\n"
         "print([m for m in ('pydantic', 'cryptography', 'structlog') if m in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
