@@ -25,6 +25,7 @@ from gapless_spark.bundle_place import BundlePlace
 from gapless_spark.comparison import compared, say_comparison
 from gapless_spark.kafka_source import Cut, failure_of_kafka, look, records
 from gapless_spark.outcome import Conclusion, exit_code_of, outcome_of
+from gapless_spark.report_page.output import check_history, with_page
 from gapless_spark.result_log import write_result
 from gapless_spark.session import Engine, failure_of_machine, session
 from gapless_spark.tables import show_results
@@ -125,7 +126,7 @@ def run(job: Job, settings: Resolved) -> int:
         }
         if values["resultLines"]:
             write_result(report, place.file, most_bundle_bytes=values["resultBundleLimit"])
-    write_report(values["report"], report)
+    write_report(values["report"], with_page(report, conclusion, values))
     needs_stdout = values["resendFileName"] is None or values["resultLines"]
     stream = sys.stderr if needs_stdout else sys.stdout
     show_results(conclusion, stream, with_sentence=unread is None)
@@ -200,8 +201,10 @@ def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
 def _check_outputs(values: dict[str, Any], place: BundlePlace) -> None:
     """Find out before the work what would spoil its result."""
     place.check()
-    for what, path in (("bundle", place.file), ("report", values["report"])):
+    files = {"bundle": place.file, "report": values["report"], "page": values["html"], "history": values["history"]}
+    for what, path in files.items():
         check_output(what, path)
+    check_history(values)
     if values["signingKey"] is not None:
         load_signer(values["signingKey"])
 

@@ -80,6 +80,22 @@ def _files(text: str) -> tuple[Path, ...]:
 _OWN_OUTPUT = (
     Setting("report", "File for a report in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
     Setting(
+        "html",
+        "File for a page to read in a browser: what is missing and where, and what to do next. It loads nothing.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group="Output",
+    ),
+    Setting(
+        "history",
+        "File, in JSON, that remembers how the last 100 runs ended; page and report show it.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group="Output",
+    ),
+    Setting(
         "compareWith",
         "An older bundle, as FILE or s3://BUCKET/KEY: the report then says which of its gaps have closed. When it "
         "cannot be read, the report says that, and nothing else is spoiled.",

@@ -1,0 +1,65 @@
+"""Owns which commands a reader of a report should run next; must not know how they are shown."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Step(NamedTuple):
+    """One thing to do."""
+
+    why: str
+    command: str
+
+
+def next_steps(report: Mapping[str, Any], values: Mapping[str, Any]) -> list[Step]:
+    """What to do after `report` of a job with the settings `values`; capital words stand for what only people know."""
+    steps = []
+    file = report["bundle"]["file"]
+    bundle = str(file) if file else "BUNDLE"
+    carried = shlex.quote(Path(bundle).name)
+    here = shlex.quote(bundle)
+    kafka = f"--bootstrap-servers={shlex.quote(str(values['bootstrapServers']))}"
+    scan = report["command"] != "audit"
+    if report["missing"]:
+        steps += [
+            Step(
+                "On the sending side: send the missing events again. Carry the bundle there first.",
+                f"gapless resend --bootstrap-servers=UPSTREAM --target-ip=RECEIVER --target-port=PORT "
+                f"--resend-file-name={carried}",
+            ),
+            Step(
+                "Where no file may cross: print the bundle as short lines that a person types or scans.",
+                f"gapless bundle text {here}",
+            ),
+        ]
+    topics = "RECEIVED" if scan else shlex.quote(",".join(report["topics"]))
+    if report["missing"]:
+        steps.append(
+            Step(
+                "Afterwards, here: prove that these gaps have closed.",
+                f"gapless verify {here} {kafka} --topics={topics}",
+            )
+        )
+    if scan:
+        steps.append(
+            Step(
+                "A scan repeats what the detector reported. An audit reads the received events themselves, and also "
+                "finds losses at the ends of windows and whole windows that were lost.",
+                f"gapless audit {kafka} --topics=RECEIVED --html=audit.html",
+            )
+        )
+    elif any(partition["bounds"] == "seen" for partition in report["partitions"]):
+        steps.append(
+            Step(
+                "On the sending side: write down what exists, so that losses at both ends show here with "
+                "--expect-manifest.",
+                "gapless manifest --bootstrap-servers=UPSTREAM --topics=TOPICS --manifest=manifest.json",
+            )
+        )
+    return steps
