@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from gapless_api.bundle import read_bundle_text
+from gapless_api.reconciliation import NewerFinding, failed_comparison, reconcile
+
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
 MINUTELY = {"cron": "* * * * *"}
@@ -248,6 +251,20 @@ def test_the_condition_says_what_became_of_the_bundle_before(
     assert told["listed"] == told["closed"] + told["unavailable"] + told["open"] + told["unknown"]
     assert night.status["closedEventsTotal"] == closed
     assert night.condition("Ready")[0] == "True", "gaps that stay open are no failure of the scan"
+
+
+def test_what_a_real_comparison_writes_into_a_report_is_understood(cluster: Make, gaps: Gaps) -> None:
+    night = scanned(cluster, gaps)
+    now: Gaps = {("transfer", 0): [(12, 14)], ("transfer", 1): [], ("transfer", 2): [(3, 3)]}
+    older, newer = (read_bundle_text(night.bundle_of(found)[0], name="one") for found in (gaps, now))
+    begin(night)
+    night.answer(now, reconciliation=reconcile(older, NewerFinding.of_bundle(newer)).as_json())
+    assert night.condition("GapsClosed") == ("False", "StillMissing")
+    told = night.status["comparison"]
+    assert [told[name] for name in ("listed", "closed", "open", "unknown", "new")] == [7, 5, 2, 0, 2]
+    begin(night)
+    night.answer({("transfer", 0): []}, reconciliation=failed_comparison("There is no such file."))
+    assert night.condition("GapsClosed") == ("Unknown", "ComparisonFailed")
 
 
 def test_a_bundle_that_listed_nothing_has_nothing_that_could_be_missing(cluster: Make, gaps: Gaps) -> None:
