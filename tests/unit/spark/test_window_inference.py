@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from hypothesis import HealthCheck, given, settings
@@ -11,51 +10,18 @@ from hypothesis import strategies as st
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges
 from gapless_spark.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
-from kit.gap_detector import GapDetector, GapReport
+from kit.detected import Detected as Stream
+from kit.gap_detector import GapReport
 
 SIZE = 10
 
 
-@dataclass
-class Stream:
-    """What came over the link for one partition, and what the detector made of it."""
-
-    arrived: list[int]
-    emit_after: frozenset[int] = frozenset()
-    """After so many events the detector reports, as it does from time to time; it does at the end."""
-    latest: dict[int, GapReport] = field(default_factory=dict)
-    remembered: list[int] = field(default_factory=list)
-    created: list[int] = field(default_factory=list)
-    """First offsets of the windows in the order in which they came to be."""
-
-    def run(self, *, window_size: int = SIZE, max_windows: int = 5) -> Stream:
-        detector = GapDetector(window_size, max_windows)
-
-        def keep(reports: list[GapReport]) -> None:
-            self.latest.update({report.window_min: report for report in reports})
-
-        for number, offset in enumerate(self.arrived):
-            known = set(detector.windows)
-            detector.check(offset)
-            self.created += [first for first in detector.windows if first not in known]
-            keep(detector.take_purged())
-            if number in self.emit_after:
-                keep(detector.emit())
-        keep(detector.emit())
-        self.remembered = detector.windows
-        return self
-
-    @property
-    def records(self) -> list[LatestRecord]:
-        return [LatestRecord(report.key("t", 0).encode(), report.value(), 0, 0) for report in self.latest.values()]
-
-    @property
-    def windows_were_created_in_order_and_once(self) -> bool:
-        return self.created == sorted(set(self.created))
+def records(stream: Stream) -> list[LatestRecord]:
+    return [LatestRecord(key, value, 0, 0) for key, value in stream.records("t", 0)]
 
 
 def scan(stream: Stream, **chosen: bool | int) -> WindowFindings:
-    return read_windows(stream.records, choices=Choices(**chosen))  # type: ignore[arg-type]
+    return read_windows(records(stream), choices=Choices(**chosen))  # type: ignore[arg-type]
 
 
 def offsets(ranges: OffsetRanges) -> set[int]:
@@ -113,26 +79,26 @@ def test_a_window_that_somebody_took_back_or_that_cannot_be_read_says_nothing_an
     stream = received({*range(1000, 4000)}, 5000)
     key = [b"t:0:1000", b"t_0:2000"]
     unreadable = LatestRecord(b"t:0:3000", b"\x09", 0, 0)
-    found = read_windows([*stream.records, unreadable], taken_back=key, choices=Choices(infer=True, all_tails=True))
+    found = read_windows([*records(stream), unreadable], taken_back=key, choices=Choices(infer=True, all_tails=True))
     assert found.results[0].ranges == OffsetRanges([(1, 999)])
     assert (found.unreadable, found.tombstones) == (1, 0)
     taken_back = [LatestRecord(each, None, 0, 0) for each in (*key, b"t:0:3000")]
-    assert not read_windows([*stream.records, *taken_back], choices=Choices(infer=True)).inferred
+    assert not read_windows([*records(stream), *taken_back], choices=Choices(infer=True)).inferred
 
 
 def test_a_key_that_was_taken_back_far_away_makes_nothing_missing_up_to_there() -> None:
     stream = received(set(), 3000)
     for far in (b"t:0:9000000", b"t:0:9223372036854775807", b"nonsense"):
-        assert not read_windows(stream.records, taken_back=[far], choices=Choices(infer=True)).inferred
+        assert not read_windows(records(stream), taken_back=[far], choices=Choices(infer=True)).inferred
 
 
 def test_windows_of_another_size_are_not_inferred_where_either_speaks() -> None:
     small, large = received({5}, 1000), Stream([*range(500, 999), *range(2000, 2005)]).run(window_size=500)
-    records = [*small.records, *large.records]
-    found = read_windows(records, choices=Choices(infer=True))
+    both = [*records(small), *records(large)]
+    found = read_windows(both, choices=Choices(infer=True))
     assert found.results[0].ranges == OffsetRanges([(5, 5), (501, 1999)])
     assert found.inferred[0].ranges == OffsetRanges([(501, 1999)])
-    every = read_windows(records, [CompleteWindows("t", 0, 0, 3999, 4)], choices=Choices(infer=True, all_tails=True))
+    every = read_windows(both, [CompleteWindows("t", 0, 0, 3999, 4)], choices=Choices(infer=True, all_tails=True))
     assert every.results[0].ranges.count > 1000
 
 
@@ -175,7 +141,7 @@ def test_counted_windows_infer_what_their_records_do() -> None:
         CompleteWindows("t", 0, 4000, 4999, 1),
         CompleteWindows("t", 0, 6000, 7999, 2),
     ]
-    rest = [r for r in stream.records if r.key == b"t:0:5000"]
+    rest = [r for r in records(stream) if r.key == b"t:0:5000"]
     for chosen in (Choices(infer=True), Choices(infer=True, all_tails=True), Choices(infer=True, skip_stale=True)):
         every = [*rest, *(_empty(first) for first in (0, 1000, 4000, 6000, 7000))]
         assert read_windows(rest, runs, choices=chosen) == read_windows(every, choices=chosen)
@@ -204,7 +170,7 @@ def streams(draw: st.DrawFn, *, reordered: bool) -> Stream:
         late = draw(st.lists(st.integers(0, 3 * SIZE), min_size=len(arrived), max_size=len(arrived)))
         arrived = [offset for _, offset in sorted(zip(map(sum, zip(arrived, late, strict=True)), arrived, strict=True))]
     ticks = draw(st.frozensets(st.integers(0, count), max_size=8))
-    return Stream(arrived, ticks).run()
+    return Stream(arrived, ticks).run(window_size=SIZE)
 
 
 SLOW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -280,6 +246,6 @@ def test_runs_of_complete_windows_say_what_their_records_say(stream: Stream, all
             runs[-1] = runs[-1]._replace(last_offset=first + SIZE - 1, windows=runs[-1].windows + 1)
         else:
             runs.append(CompleteWindows("t", 0, first, first + SIZE - 1, 1))
-    rest = [r for r, report in zip(stream.records, stream.latest.values(), strict=True) if report.missing]
+    rest = [r for r, report in zip(records(stream), stream.latest.values(), strict=True) if report.missing]
     choices = Choices(infer=True, all_tails=all_tails)
-    assert read_windows(rest, runs, choices=choices) == read_windows(stream.records, choices=choices)
+    assert read_windows(rest, runs, choices=choices) == read_windows(records(stream), choices=choices)

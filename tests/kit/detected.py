@@ -1,0 +1,50 @@
+"""Owns what the gap detector makes of the events of one partition, without Kafka. Must not know the product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kit.gap_detector import GapDetector, GapReport, Verdict
+
+
+@dataclass
+class Detected:
+    """What came over the link for one partition, and what the detector made of it."""
+
+    arrived: list[int]
+    emit_after: frozenset[int] = frozenset()
+    """After so many events the detector reports, as it does from time to time; it does at the end."""
+    latest: dict[int, GapReport] = field(default_factory=dict)
+    """The last record of each window that has one."""
+    remembered: list[int] = field(default_factory=list)
+    created: list[int] = field(default_factory=list)
+    """First offsets of the windows in the order in which they came to be."""
+    came_too_late: bool = False
+    """Whether an event arrived whose window was forgotten and older than all that were remembered."""
+
+    def run(self, *, window_size: int, max_windows: int = 5) -> Detected:
+        """Let everything arrive."""
+        detector = GapDetector(window_size, max_windows)
+
+        def keep(reports: list[GapReport]) -> None:
+            self.latest.update({report.window_min: report for report in reports})
+
+        for number, offset in enumerate(self.arrived):
+            known = set(detector.windows)
+            self.came_too_late |= detector.check(offset) is Verdict.BELOW_RANGE
+            self.created += [first for first in detector.windows if first not in known]
+            keep(detector.take_purged())
+            if number in self.emit_after:
+                keep(detector.emit())
+        keep(detector.emit())
+        self.remembered = detector.windows
+        return self
+
+    def records(self, topic: str, partition: int) -> list[tuple[bytes, bytes]]:
+        """Key and value of the latest record of each window."""
+        return [(report.key(topic, partition).encode(), report.value()) for report in self.latest.values()]
+
+    @property
+    def windows_were_created_in_order_and_once(self) -> bool:
+        """Whether nothing arrived so late that the detector's memory went astray."""
+        return self.created == sorted(set(self.created))
