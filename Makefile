@@ -42,6 +42,10 @@ lock: $(UV) ## resolve the dependencies anew into requirements.lock
 java:
 	@bash tests/kit/ensure_java.sh
 
+.PHONY: chromium
+chromium:
+	@bash tests/kit/ensure_chromium.sh
+
 SPARK_JARS := .venv/share/gapless/spark-jars
 .PHONY: spark-jars
 spark-jars: $(SPARK_JARS)/.ready
@@ -73,7 +77,7 @@ check: .venv/.ready ## lint, types and unit tests (the fast tier)
 	@$(BIN)/python -m pytest -q tests/unit
 
 .PHONY: test
-test: java .venv/.ready spark-jars kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)
+test: java chromium .venv/.ready spark-jars kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)
 	@$(MAKE) --no-print-directory check
 	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
 	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
