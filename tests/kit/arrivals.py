@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
@@ -33,7 +33,7 @@ FOREIGN: tuple[Key, ...] = (
 """Keys that a topic of received events may hold and that are no event's."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Arrivals:
     """What went over the link and what came."""
 
@@ -43,6 +43,12 @@ class Arrivals:
     """What the other side has sent of each partition."""
     foreign: int
     """How many of the keys are no event's."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self.keys)} keys, {self.foreign} of them foreign, of {self.sent}: {self.keys[:100]}>"[:10_000]
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:  # noqa: FBT001 -- as hypothesis calls it
+        printer.text(repr(self))
 
     @property
     def arrived(self) -> dict[Place, list[int]]:
