@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.cli import command_with, resolved, with_settings
-from gapless_spark.settings import AUDIT, CREATE, SCAN, file_or_object
+from gapless_spark.settings import AUDIT, CREATE, SCAN
+from gapless_spark.settings.values import file_or_object
 from gapless_spark.verify_settings import VERIFY
 
 if TYPE_CHECKING:

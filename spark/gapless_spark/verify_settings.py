@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from gapless_api.peer_settings import foreign_settings
 from gapless_api.settings import Setting, SettingsTable
-from gapless_spark.settings import AUDIT, SCAN, file_or_object
+from gapless_spark.settings import AUDIT, SCAN
+from gapless_spark.settings.values import file_or_object
 
 if TYPE_CHECKING:
     from gapless_api.object_store import ObjectAddress

@@ -1,0 +1,88 @@
+"""Owns the settings for what a job leaves behind: bundle, report, page, history; must not know how one is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gapless_api.object_store import S3_SETTINGS
+from gapless_api.settings import Setting, boolean, choice, integer
+from gapless_spark.settings.values import file_or_object
+
+LIMIT = Setting(
+    "limit",
+    "all: every missing range; first: only the first one of each partition, from which resend sends everything.",
+    parse=choice("all", "first"),
+    default="all",
+    shown_default="all",
+    metavar="all|first",
+    group="Output",
+)
+BUNDLE = Setting(
+    "resendFileName",
+    "File for the bundle, or s3://BUCKET/KEY for an S3-compatible store; it appears whole or not at all.",
+    parse=file_or_object,
+    shown_default="standard output",
+    metavar="FILE|URL",
+    group="Output",
+)
+OWN_OUTPUT = (
+    Setting("report", "File for a report in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
+    Setting(
+        "html",
+        "File for a page to read in a browser: what is missing and where, and what to do next. It loads nothing.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group="Output",
+    ),
+    Setting(
+        "history",
+        "File, in JSON, that remembers how the last 100 runs ended; page and report show it.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group="Output",
+    ),
+    Setting(
+        "compareWith",
+        "An older bundle, as FILE or s3://BUCKET/KEY: the report then says which of its gaps have closed. When it "
+        "cannot be read, the report says that, and nothing else is spoiled.",
+        parse=file_or_object,
+        metavar="FILE|URL",
+        own=True,
+        group="Output",
+    ),
+    Setting("sourceName", "What the bundle shall say about where it comes from.", own=True, default="", group="Output"),
+    Setting(
+        "signingKey",
+        "Ed25519 private key (PEM) to sign the bundle with.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group="Output",
+    ),
+    Setting(
+        "resultLines",
+        "Whether to write report and bundle to standard output as lines of JSON that a log can carry, for a program "
+        "that reads the log; the bundle does not go there in any other form then.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        aliases=("resultLine",),
+        switch=True,
+        metavar="true|false",
+        own=True,
+        group="Output",
+    ),
+    Setting(
+        "resultBundleLimit",
+        "Most bytes that the bundle may have after compression to be in these lines; a larger one is left out of them.",
+        parse=integer(0),
+        default=900_000,
+        shown_default="900000",
+        metavar="BYTES",
+        own=True,
+        group="Output",
+    ),
+    *S3_SETTINGS,
+)

@@ -1,0 +1,86 @@
+"""Owns the settings for what an audit reads and expects to find; must not know how it finds out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gapless_api.settings import Setting
+from gapless_spark.settings.values import files, state_place, words
+
+RECEIVED = (
+    Setting(
+        "topics",
+        "Topics with received events, separated by commas; their keys are topic_partition_offset.",
+        parse=words,
+        aliases=("topic",),
+        required=True,
+        metavar="TOPIC,…",
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "expect",
+        "What should be there, as topic:partition:first-last; repeat it, or separate several by commas. A partition "
+        "that nothing is said about is expected from the lowest to the highest offset seen.",
+        parse=words,
+        default=(),
+        metavar="TOPIC:PARTITION:FIRST-LAST",
+        repeatable=True,
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "expectFile",
+        "File with such lines; blank ones and ones that begin with # do not count.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "expectManifest",
+        "What should be there, as gapless manifest wrote it on the sending side; repeat it, or separate several by "
+        "commas. Of each partition the newest one counts.",
+        parse=files,
+        default=(),
+        metavar="FILE,…",
+        repeatable=True,
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "expectManifestTopic",
+        "Topic in which the receiver leaves status texts (its internalTopic), with manifests that gapless manifest "
+        "sent over the link.",
+        metavar="TOPIC",
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "expectTopics",
+        "Topics of the manifests that count, as ids name them, separated by commas; the others are not expected here.",
+        parse=words,
+        default=(),
+        shown_default="all",
+        metavar="TOPIC,…",
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "verifyKey",
+        "Ed25519 public key (PEM); a manifest without a valid signature of it is refused.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "state",
+        "Folder, or s3://BUCKET/PREFIX (also s3a://), to keep what was received; a later audit with the same one reads "
+        "only records that are new. An empty place begins anew.",
+        parse=state_place,
+        metavar="DIR|URL",
+        own=True,
+        group="What to read",
+    ),
+)
