@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-_TIMES = re.compile(r"(Time|At|started|finished|since|updatedAt)$")
+_TIMES = re.compile(r"(Time|At|started|finished|since|Since|updatedAt)$")
 KILLED = 137
 
 
