@@ -33,8 +33,8 @@ class Budget:
     fork has it as it is, and a program started with ``pass_fds=[budget.fileno()]`` takes it with `attach`; the rates
     are in it, so that they can be changed for all, and it is gone with the last process that has it. And one in a file
     (`in_file`) for programs that know nothing of each other but the file's name: there the file holds the due times
-    alone, each program brings its own rates, and due times of before a restart of the machine do not count, because its
-    clock began anew.
+    alone, each program, with its children made by fork, brings its own rates, and due times of before a restart of the
+    machine do not count, because its clock began anew.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
@@ -90,7 +90,9 @@ class Budget:
             ) from error
         budget = cls()
         budget._descriptor, budget._memory = descriptor, memory
-        budget._place(memoryview(memory), _HEADER_BYTES, budget.rates)
+        # Children made by fork are the same program, so a rate that is changed in one is changed in all.
+        rates = memoryview(mmap.mmap(-1, mmap.PAGESIZE))[: _RATES * _DOUBLE_BYTES]
+        budget._place(memoryview(memory), _HEADER_BYTES, rates)
         budget.rates_are_common = False
         return budget
 

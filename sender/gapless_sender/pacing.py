@@ -90,6 +90,8 @@ class Pace:
         """Change the limits while running; what is owed follows the new rate.
 
         They change for all who share the budget, unless it is in a file, to which everyone brings rates of their own.
+        There a slower rate begins with the next admission, so that several programs which all change to it do not
+        make each other wait the longer; a faster one lets go of the wait for what was admitted before.
         """
         now = self._clock.now()
         dues, rates = self._budget.dues, self._budget.rates
@@ -98,11 +100,14 @@ class Pace:
             for limit, rate in ((_EVENTS, events_per_second), (_BITS, bits_per_second)):
                 old, new = rates[limit], max(rate or 0.0, 0.0)
                 rates[limit] = new
+                longer = (old / new if new else 0.0) if old else 1.0
                 if not self._budget.rates_are_common:
-                    continue  # What is due was admitted at the others' rates.
+                    longer = min(longer, 1.0)
                 for due in (limit, limit + _CATCH_UP):
-                    owed = max(dues[due] - now, 0.0) * old
-                    dues[due] = now + (owed / new if new else 0.0) if owed or not old else dues[due]
+                    if dues[due] > now:
+                        dues[due] = now + (dues[due] - now) * longer
+                    elif not old and self._budget.rates_are_common:
+                        dues[due] = now
         finally:
             self._budget.unlock()
 
@@ -166,8 +171,8 @@ class Paces:
     """Several paces that all must admit what goes out, such as a resend's own and that of the link."""
 
     def __init__(self, *paces: Pace) -> None:
-        """Take the paces; those without limits do not matter."""
-        self._paces = tuple(pace for pace in paces if not pace.unlimited)
+        """Take the paces; one without limits does not matter until it is given some."""
+        self._paces = paces
 
     @property
     def rates(self) -> tuple[float | None, float | None]:
@@ -178,7 +183,7 @@ class Paces:
     @property
     def unlimited(self) -> bool:
         """Whether nothing has to wait."""
-        return not self._paces
+        return all(pace.unlimited for pace in self._paces)
 
     def admit(self, events: float, bits: float) -> None:
         """Wait until all paces have admitted `events` events and `bits` bits.

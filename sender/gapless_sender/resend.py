@@ -28,6 +28,7 @@ from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, remove
 from gapless_sender.lazy_log import choose_log, log
 from gapless_sender.plan import select
 from gapless_sender.progress import ProgressView
+from gapless_sender.rate_file import with_rates
 from gapless_sender.report import Account, Outcome, report, verdict_of
 from gapless_sender.report_line import short_report, write_report_line
 from gapless_sender.sharding import shard_of, with_own_files
@@ -59,7 +60,7 @@ def run(found: Resolved) -> int:
     problem: GaplessError | None = None
     try:
         shard = shard_of(values, os.environ)
-        values = with_own_files(values, shard)
+        values = with_rates(with_own_files(values, shard))
         report_path = _checked_report(values["report"])
         selection, bundle = _selection(values, shard)
         if values["plan"]:

@@ -1,7 +1,8 @@
 """Owns the wish to stop: signals, and the sleep that one of them ends; must not know what is being done.
 
 The first SIGTERM or SIGINT lets the batch that is under way finish (it holds a second of pace at most) so that nothing
-is sent twice; a second one ends it at once.
+is sent twice; a second one ends it at once, and so does `PATIENCE_SECONDS` after the first, for a batch that was made
+before the pace was lowered may last for hours.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
+PATIENCE_SECONDS = 10.0
+
+
 class Stopping:
     """Remembers whether someone asked us to stop; it is the `Clock` of everything that waits."""
 
@@ -26,6 +30,7 @@ class Stopping:
         self._way_on = way_on
         self._signal: int | None = None
         self._times = 0
+        self._asked_at = 0.0
         self._parent: int | None = None
         self.in_batch = False
         """While a batch is on its way, a first request waits for its end."""
@@ -42,11 +47,17 @@ class Stopping:
     def _asked(self, number: int, _frame: FrameType | None) -> None:
         self._signal = number
         self._times += 1
+        if self._times == 1:
+            self._asked_at = time.monotonic()
 
     @property
     def asked(self) -> bool:
         """Whether someone asked."""
         return self._signal is not None
+
+    @property
+    def _patience_is_over(self) -> bool:
+        return time.monotonic() - self._asked_at > PATIENCE_SECONDS
 
     def check(self) -> None:
         """End the work if someone asked for it. Raises StoppedError."""
@@ -55,7 +66,7 @@ class Stopping:
                 "The process that shares the work out is gone; start again, with the checkpoint if there is one.",
                 by_terminal=False,
             )
-        if self._signal is not None and (not self.in_batch or self._times > 1):
+        if self._signal is not None and (not self.in_batch or self._times > 1 or self._patience_is_over):
             name = signal.Signals(self._signal).name
             way_on = self._way_on or (
                 "start again with the same checkpoint to go on"

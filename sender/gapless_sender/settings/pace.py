@@ -31,6 +31,16 @@ PACE: tuple[Setting, ...] = (
         group=_GROUP,
     ),
     Setting(
+        "rateFile",
+        "Properties file with eps, bitsPerSecond, budgetEps or budgetBitsPerSecond, which rule instead of the settings "
+        "of these names. It is looked at every second and at SIGHUP, and the rates change while the resend runs; a "
+        "file with a mistake changes nothing then.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
         "paceFile",
         "File that the shards of one resend share (see shardCount), so that eps and bitsPerSecond are kept by all of "
         "them together; without it each shard takes an equal part.",
