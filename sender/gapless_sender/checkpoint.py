@@ -19,15 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError, LocalStorageError
 from gapless_api.files import write_whole
-from gapless_sender.ledger import PartitionLedger, Step
+from gapless_api.ids import MAX_PARTITION, is_topic
+from gapless_sender.ledger import PartitionLedger, Step, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-VERSION = 1
+VERSION = 2
+READABLE_VERSIONS = frozenset({1, VERSION})
+"""Version 1 had no topic ids; the first start that goes on from such a file adds them."""
 _REWRITE_BYTES = 16 * 1024 * 1024
 """A file that grew by so much is begun anew, so that a resend of days does not fill the disk."""
+
+_MOST_SETTINGS = 20
+"""A resend is told from others by half as many."""
 
 Key = tuple[str, int]
 """Topic and partition as the downstream side names them."""
@@ -40,6 +46,8 @@ class Progress:
         self.ledgers: dict[Key, PartitionLedger] = {}
         self.bounds: dict[Key, tuple[int, int]] = {}
         """First offset and end (exclusive) of what was wanted without numbers, fixed at the first start."""
+        self.topic_ids: dict[str, str] = {}
+        """By Kafka's name of the topic: what tells it from a later one of the same name."""
         self.complete = False
 
     def ledger(self, key: Key) -> PartitionLedger:
@@ -50,10 +58,13 @@ class Progress:
         """Take in one object of the file. Raises ValueError, KeyError or TypeError when it is none."""
         if "complete" in entry:
             self.complete = bool(entry["complete"])
+        for topic, found in dict(entry.get("topicIds", {})).items():
+            self.topic_ids[str(topic)] = str(found)
         for part in entry["partitions"]:
-            key = (str(part["topic"]), int(part["partition"]))
+            key = (_topic(part["topic"]), whole(part["partition"], MAX_PARTITION))
             if "bounds" in part:
-                self.bounds[key] = (int(part["bounds"][0]), int(part["bounds"][1]))
+                first, end = part["bounds"]
+                self.bounds[key] = (whole(first), whole(end))
             if "cursor" in part:
                 self.ledger(key).apply(Step.from_json(part))
 
@@ -65,6 +76,14 @@ class Progress:
                 self.ledgers[key] = ledger
         for key, bounds in other.bounds.items():
             self.bounds.setdefault(key, bounds)
+        for topic, found in other.topic_ids.items():
+            self.topic_ids.setdefault(topic, found)
+
+    def reopen(self) -> None:
+        """Want again, in a new run, what was not yet written at the end of the last one."""
+        for ledger in self.ledgers.values():
+            if ledger.reopen():
+                self.complete = False
 
     def as_entry(self, identity: Mapping[str, Any]) -> dict[str, Any]:
         """The whole state as the first line of a file."""
@@ -73,6 +92,7 @@ class Progress:
             "gaplessCheckpoint": VERSION,
             "resend": dict(identity),
             "complete": self.complete,
+            "topicIds": self.topic_ids,
             "partitions": [self._partition_entry(key) for key in keys],
         }
 
@@ -118,6 +138,11 @@ class Checkpoint:
         self.progress.bounds[key] = bounds
         self._append({"partitions": [{"topic": key[0], "partition": key[1], "bounds": list(bounds)}]})
 
+    def append_topic_id(self, topic: str, found: str) -> None:
+        """Note which topic it is that bears this name. Raises LocalStorageError."""
+        self.progress.topic_ids[topic] = found
+        self._append({"topicIds": {topic: found}, "partitions": []})
+
     def _append(self, entry: Mapping[str, Any]) -> None:
         content = _line(entry)
         with self._storage_errors():
@@ -154,6 +179,8 @@ class Checkpoint:
 def load(path: Path, identity: Mapping[str, Any]) -> Progress:
     """Read a checkpoint and those of the processes that shared the work; nothing there means the beginning.
 
+    What was not yet written is wanted again: it may have come meanwhile.
+
     Raises:
         ConfigurationError: the file is no checkpoint, or belongs to another resend.
         LocalStorageError: the file cannot be read.
@@ -164,6 +191,7 @@ def load(path: Path, identity: Mapping[str, Any]) -> Progress:
         if found is not None:
             progress.merge(found)
             progress.complete = progress.complete or found.complete
+    progress.reopen()
     return progress
 
 
@@ -226,18 +254,18 @@ def _read(file: Path, identity: Mapping[str, Any]) -> Progress | None:
     progress = Progress()
     try:
         header = json.loads(lines[0])
-        version = int(header["gaplessCheckpoint"])
-        if version != VERSION:
+        version = whole(header["gaplessCheckpoint"])
+        if version not in READABLE_VERSIONS:
             raise ConfigurationError(
                 f"The checkpoint {file} is of version {version} and this program knows {VERSION}; go on with the "
                 f"program that wrote it, or delete the file to begin anew."
             )
-        theirs = dict(header["resend"])
+        theirs = _identity_of(header["resend"])
         progress.take(header)
         # What follows the last line feed is empty, or a line that a crash has cut.
         for line in lines[1:-1]:
             progress.take(json.loads(line))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigurationError(
             f"The file {file} is no checkpoint of gapless resend; give another path, or delete the file to begin anew."
         ) from None
@@ -245,7 +273,7 @@ def _read(file: Path, identity: Mapping[str, Any]) -> Progress | None:
     if theirs != ours:
         different = sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
         shown = ", ".join(
-            f"{name} was {_short(theirs.get(name))} and is {_short(ours.get(name))}" for name in different
+            f"{_printable(name)} was {_short(theirs.get(name))} and is {_short(ours.get(name))}" for name in different
         )
         raise ConfigurationError(
             f"The checkpoint {file} belongs to another resend ({shown}); give the same settings again, or another "
@@ -254,10 +282,27 @@ def _read(file: Path, identity: Mapping[str, Any]) -> Progress | None:
     return progress
 
 
+def _identity_of(found: Any) -> dict[str, Any]:
+    if not isinstance(found, dict) or len(found) > _MOST_SETTINGS:
+        raise ValueError("no settings")
+    return found
+
+
+def _topic(found: Any) -> str:
+    if not isinstance(found, str) or not is_topic(found):
+        raise ValueError("no topic")
+    return found
+
+
 def _short(value: Any) -> str:
     if isinstance(value, str) and len(value) > 20:
-        return f"{value[:12]}…"
-    return "not set" if value is None else json.dumps(value)
+        return f"{_printable(value[:12])}…"
+    text = "not set" if value is None else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _printable(text: str) -> str:
+    return text[:60].encode("unicode_escape").decode("ascii") if not text.isprintable() else text[:60]
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:

@@ -10,6 +10,7 @@ from bisect import insort
 from dataclasses import dataclass, field
 from typing import Any
 
+from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges, RangesBuilder
 from gapless_sender.plan import Reason
 
@@ -21,6 +22,13 @@ _KINDS = ("filtered", "filled", "outsideTimeRange", "notAskedFor", *Reason)
 ``outsideTimeRange`` and ``notAskedFor`` (holes of an open end) are looked at and do not belong to the plan.
 """
 FILTERED, FILLED, OUTSIDE, NOT_ASKED_FOR = _KINDS[:4]
+
+
+def whole(found: Any, most: int = MAX_OFFSET + 1) -> int:
+    """A number of a checkpoint: by default an offset, or the one behind the highest. Raises ValueError."""
+    if type(found) is not int or not 0 <= found <= most:
+        raise ValueError("no whole number in range")
+    return found
 
 
 @dataclass(slots=True)
@@ -53,10 +61,10 @@ class Step:
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Step:
         """Read what `as_json` gave. Raises ValueError or KeyError for anything else."""
-        step = cls(int(found["cursor"]), int(found["sent"]))
+        step = cls(whole(found["cursor"]), whole(found["sent"]))
         for kind in _KINDS:
             for first, last in found.get(kind, ()):
-                step.add(str(kind), int(first), int(last))
+                step.add(str(kind), whole(first), whole(last))
         return step
 
 
@@ -94,6 +102,17 @@ class PartitionLedger:
             if pairs:
                 step.exceptions[kind] = pairs
         return step
+
+    def reopen(self) -> bool:
+        """Want again what was not yet written, always the last of what was wanted; say whether there was any."""
+        kind = str(Reason.NOT_YET_WRITTEN)
+        again = self.ranges(kind)
+        if not again or again.last_offset != self.cursor - 1:
+            return False
+        self._ranges[kind] = RangesBuilder()
+        self.counts[kind] = 0
+        self.cursor = again.first_offset
+        return True
 
     @property
     def unavailable(self) -> int:

@@ -22,7 +22,7 @@ from gapless_sender.plan import Reason
 from gapless_sender.replay import DISORDER_OFFSETS, MOST_BATCH_EVENTS, Transmitter, Treatment
 from gapless_sender.report import Traffic
 from gapless_sender.sharding import WHOLE, Shard, check_sharing, has_link_budget, pace_file
-from gapless_sender.share import Job, all_wishes, planned_jobs, work_through
+from gapless_sender.share import Job, all_wishes, planned_jobs, watch_topics, work_through
 from gapless_sender.source import KafkaSource
 
 if TYPE_CHECKING:
@@ -240,6 +240,7 @@ def work_alone(equipment: Equipment, whole: Whole) -> None:
         source.connect()
         wishes = all_wishes(selection, source)
         fix_bounds = checkpoint.append_bounds if checkpoint is not None else progress.bounds.__setitem__
+        watch_topics(wishes, source, progress, checkpoint)
         jobs += planned_jobs(selection, wishes, source, progress, fix_bounds)
         whole.view.begin(sum_of(jobs))
         try:

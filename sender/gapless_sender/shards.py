@@ -22,7 +22,7 @@ from gapless_sender.ledger import Totals
 from gapless_sender.plan import share_out
 from gapless_sender.process import Equipment, Whole, open_link, sum_of
 from gapless_sender.report import PartitionAccount, Traffic
-from gapless_sender.share import Job, all_wishes, planned_jobs, work_through
+from gapless_sender.share import Job, all_wishes, planned_jobs, watch_topics, work_through
 
 if TYPE_CHECKING:
     from gapless_sender.encryption import SessionKey
@@ -297,11 +297,13 @@ def _do_share(  # noqa: PLR0913, PLR0917 -- see _shard_main
             progress.ledgers[place] = whole.progress.ledgers[place]
         if place in whole.progress.bounds:
             progress.bounds[place] = whole.progress.bounds[place]
+    progress.topic_ids |= whole.progress.topic_ids
     checkpoint = None
     if whole.checkpoint is not None:
         checkpoint = Checkpoint(shard_path(whole.checkpoint.path, number), whole.selection.identity, progress)
         stack.callback(checkpoint.close)
     fix_bounds = checkpoint.append_bounds if checkpoint is not None else progress.bounds.__setitem__
+    watch_topics(wishes, source, progress, checkpoint)
     telling.jobs += planned_jobs(whole.selection, wishes, source, progress, fix_bounds)
     work_through(
         telling.jobs,

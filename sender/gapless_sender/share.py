@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.errors import ConfigurationError
+from gapless_sender.lazy_log import log
 from gapless_sender.ledger import PartitionLedger, Step, Totals, totals
 from gapless_sender.plan import plan_partition, wishes_of_all
 from gapless_sender.replay import PartitionReplay, Transmitter
@@ -65,7 +66,8 @@ def planned_jobs(
         fix_bounds: called for each new bound.
 
     Raises:
-        ConfigurationError: a topic or partition does not exist, or the checkpoint does not fit.
+        ConfigurationError: a topic or partition does not exist, is another one than before, or the checkpoint does
+            not fit.
         SourceUnreachableError: Kafka does not answer or denies access.
     """
     jobs = []
@@ -82,7 +84,16 @@ def planned_jobs(
                 fix_bounds(key, (first, end))
             first, end = progress.bounds.get(key, (first, end))
         jobs.append(_job(wish, (first, end), progress))
+    source.settle_watch()
     return jobs
+
+
+def watch_topics(
+    wishes: Sequence[Wish], source: KafkaSource, progress: Progress, checkpoint: Checkpoint | None
+) -> None:
+    """Hold on to the topics that are resent from, and to what the checkpoint says of them."""
+    learned = checkpoint.append_topic_id if checkpoint is not None else progress.topic_ids.__setitem__
+    source.watch(sorted({wish.place.upstream_topic for wish in wishes}), progress.topic_ids, learned)
 
 
 def remembered_jobs(selection: Selection, progress: Progress) -> list[Job]:
@@ -146,9 +157,8 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
     Raises:
         SourceUnreachableError, LinkError, LocalStorageError, StoppedError: the accounts hold what was done.
     """
-    for job in jobs:
-        if job.done:
-            continue
+    left = [job for job in jobs if not job.done]
+    for job, following in zip(left, [*left, None][1:], strict=True):
         place = job.plan.place
 
         def settled(step: Step, key: tuple[str, int] = (place.topic, place.partition)) -> None:
@@ -170,4 +180,8 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
                 last_ms=selection.last_timestamp_ms,
             )
         )
+        if following is None or following.plan.place.upstream_topic != place.upstream_topic:
+            source.leave(place.upstream_topic)
         advanced()
+    if not source.settle_watch():
+        log("warning", "Kafka did not say whether every topic is still the one that it was at the start")

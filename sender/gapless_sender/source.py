@@ -22,10 +22,11 @@ from confluent_kafka import (
 
 from gapless_api.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
 from gapless_sender.plan import Reason
+from gapless_sender.topic_ids import TopicWatch, asking
 from gapless_sender.walk import Chunk, Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from gapless_api.kafka_connection import KafkaConnection
     from gapless_sender.plan import PartitionPlan, Place
@@ -38,6 +39,8 @@ SEEK_OVER_BYTES = 400_000
 """A hole beyond both is cheaper to jump over (some 3 ms and a new fetch) than to read through."""
 _WAIT_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
+_MOST_SILENCE_AT_ONCE_SECONDS = 1.0
+"""A call that waits for a tenth of a second and took longer was stopped in between, alone or with its machine."""
 
 _READING = {
     "enable.auto.commit": False,
@@ -89,6 +92,7 @@ class KafkaSource:
         self._pulse = pulse
         self._complaints: dict[str, KafkaError] = {}
         self._consumer: Consumer = None
+        self._watch: TopicWatch | None = None
         self.most_events = MOST_RECORDS_AT_ONCE
         """The most records of one `Chunk`; a slow pace lowers it."""
         self.most_bytes = MOST_BYTES_AT_ONCE
@@ -187,8 +191,34 @@ class KafkaSource:
             raise self._refusal(place.upstream_topic, found.error)
         return end if found.offset < 0 else int(found.offset)
 
+    def watch(self, topics: Iterable[str], known: Mapping[str, str], learned: Callable[[str, str], None]) -> None:
+        """Begin to see to it that `topics` are not deleted and made anew; `settle_watch` takes the answers in.
+
+        Args:
+            topics: as Kafka names them.
+            known: the ids of those of an earlier run, which they must still have.
+            learned: called with each topic and id that is not known, when its answer is taken in.
+        """
+        self._watch = TopicWatch(asking(self._connection), known=known, learned=learned, pulse=self._pulse)
+        for topic in topics:
+            self._watch.begin(topic)
+
+    def leave(self, topic: str) -> None:
+        """Ask a last time whether `topic`, from which nothing more is read, is the one that it was."""
+        if self._watch is not None:
+            self._watch.begin(topic)
+
+    def settle_watch(self) -> bool:
+        """Wait for the answers about topics that are out, and say whether all came.
+
+        Raises:
+            ConfigurationError: a topic is not the one that it was.
+        """
+        return self._watch is None or self._watch.settle()
+
     def close(self) -> None:
         """Let the connection go."""
+        self._watch = None
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
@@ -203,43 +233,52 @@ class KafkaSource:
         Raises:
             SourceStalledError: no record came within the deadline.
             SourceUnreachableError: Kafka refuses the topic.
+            ConfigurationError: the topic was deleted, or made anew.
         """
+        topic = plan.place.upstream_topic
         walk = Walk(plan.wanted, cursor, first_ms, last_ms, self.most_hole_offsets)
         # Where the partition begins and ends is asked only when we meet it: for most partitions nobody needs to know.
         high: int | None = None
         position: int | None = None
-        heard = time.monotonic()
+        # Only our own waiting counts: not how long a batch took to send, nor how long we were stopped.
+        silence = 0.0
         while not walk.done and (high is None or walk.target < high):
             if position is None or not 0 <= walk.target - position <= self._worth_reading():
                 self._go_to(plan.place, walk.target, first=position is None)
                 position = walk.target
+            asked_at = time.monotonic()
             found = self._take_in(
                 plan.place, walk.reach(position, self._worth_reading(), self._at_once()) - position + 1
             )
+            silence += min(time.monotonic() - asked_at, _MOST_SILENCE_AT_ONCE_SECONDS)
+            self._glance(topic)
             if found.out_of_range:
+                self._make_sure(topic)
                 low, high = self.watermarks(plan.place)
                 yield from walk.pass_over(low - 1, Reason.EXPIRED)
                 position = None
             if found.records:
-                heard = time.monotonic()
+                silence = 0.0
                 position = found.records[-1].offset() + 1
                 self._measure(found.records)
                 yield from walk.take(found.records)
             if found.end is not None:
                 if not walk.done and (high is None or high < found.end):  # A leader that is new may know less.
                     high = max(self.watermarks(plan.place)[1], found.end)
-                heard = time.monotonic() if walk.target < found.end else heard
+                silence = 0.0 if walk.target < found.end else silence
                 yield from walk.pass_over(found.end - 1, Reason.NON_EXISTENT)
                 position = max(position or 0, found.end)
             elif not found.records:
                 self._pulse()
-            if time.monotonic() - heard > self._stall_timeout_seconds:
+            if silence > self._stall_timeout_seconds:
                 why = self._why_nothing(plan.place)
                 raise SourceStalledError(
                     f"Kafka at {self._connection.bootstrap_servers} sent no record of {plan.place} for "
                     f"{self._stall_timeout_seconds:g} s at offset {walk.target}{why}; see to the brokers and start "
                     f"again, with the checkpoint if there is one."
                 )
+        if not walk.done:  # A new topic under the old name is shorter, and what is missing there was written once.
+            self._make_sure(topic)
         yield from walk.pass_over(None, Reason.NOT_YET_WRITTEN)
 
     def sample(self, place: Place, offset: int, most: int) -> list[int]:
@@ -254,6 +293,14 @@ class KafkaSource:
                 break
         self._consumer.unassign()
         return lengths
+
+    def _glance(self, topic: str) -> None:
+        if self._watch is not None:
+            self._watch.glance(topic)
+
+    def _make_sure(self, topic: str) -> None:
+        if self._watch is not None:
+            self._watch.make_sure(topic)
 
     def _at_once(self) -> int:
         by_bytes = int(self.most_bytes / self.mean_bytes) if self.mean_bytes else MOST_RECORDS_AT_ONCE
@@ -304,6 +351,8 @@ class KafkaSource:
 
     def _note(self, error: KafkaError) -> None:
         self._complaints[error.name()] = error
+        if self._watch is not None:
+            self._watch.hurry()
 
     def _why(self) -> str:
         """What librdkafka complained of, the most telling first."""

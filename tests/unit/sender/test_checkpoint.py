@@ -108,9 +108,54 @@ def test_a_file_that_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path)
 def test_a_checkpoint_of_a_later_version_is_called_one(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     written(path).close()
-    path.write_bytes(path.read_bytes().replace(b'"gaplessCheckpoint":1', b'"gaplessCheckpoint":2'))
-    with pytest.raises(ConfigurationError, match="is of version 2 and this program knows 1; go on with"):
+    path.write_bytes(path.read_bytes().replace(b'"gaplessCheckpoint":2', b'"gaplessCheckpoint":3'))
+    with pytest.raises(ConfigurationError, match="is of version 3 and this program knows 2; go on with"):
         load(path, IDENTITY)
+
+
+def test_a_checkpoint_of_before_topic_ids_is_gone_on_from(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    path.write_text(
+        '{"gaplessCheckpoint":1,"resend":{"bundle":"abc","from":null},"complete":false,"partitions":[]}\n'
+        '{"partitions":[{"topic":"some_topic.x","partition":3,"cursor":10,"sent":4}]}\n'
+    )
+    progress = load(path, IDENTITY)
+    assert (progress.ledgers[KEY].sent, progress.topic_ids) == (4, {})
+
+
+def test_topic_ids_are_kept_through_lines_rewrites_and_the_files_of_processes(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    checkpoint = written(path)
+    checkpoint.append_topic_id("upstream", "y8te5Ja4Tb6CKfoM0l5IJw")
+    assert load(path, IDENTITY).topic_ids == {"upstream": "y8te5Ja4Tb6CKfoM0l5IJw"}
+    checkpoint.rewrite()
+    checkpoint.close()
+    written(shard_path(path, 0)).append_topic_id("other", "9Xp7jU1uQi+7H11i1D1B2A")
+    assert load(path, IDENTITY).topic_ids == {
+        "upstream": "y8te5Ja4Tb6CKfoM0l5IJw",
+        "other": "9Xp7jU1uQi+7H11i1D1B2A",
+    }
+
+
+def test_what_was_not_yet_written_is_wanted_again_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    last = step(40, 5, Expired=[(20, 20)], NotYetWritten=[(26, 30), (35, 39)])
+    checkpoint = written(path, step(20, 20), last)
+    checkpoint.progress.complete = True
+    checkpoint.rewrite()
+    checkpoint.close()
+    progress = load(path, IDENTITY)
+    ledger = progress.ledgers[KEY]
+    assert not progress.complete
+    assert (ledger.cursor, ledger.sent, ledger.unavailable, ledger.accounted) == (26, 25, 1, 26)
+    assert not ledger.ranges(Reason.NOT_YET_WRITTEN)
+    again = Checkpoint(path, IDENTITY, progress)
+    more = step(40, 10)
+    ledger.apply(more)
+    again.append([(KEY, more)])
+    again.close()
+    found = load(path, IDENTITY).ledgers[KEY]
+    assert (found.cursor, found.sent, found.unavailable) == (40, 35, 1)
 
 
 def test_a_checkpoint_of_another_resend_is_refused_with_what_differs(tmp_path: Path) -> None:
