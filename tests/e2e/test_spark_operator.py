@@ -1,4 +1,4 @@
-"""A scan as a SparkApplication of the real Spark operator, with an executor."""
+"""A scan as a SparkApplication of the real Spark operator, with two executors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from kit.cluster.product import Site
 
 pytestmark = pytest.mark.timeout(400)
+EXECUTORS = 2
 SMALL = {"cores": 1, "cpu": "200m", "memory": "512Mi"}
 
 
-def test_a_scan_with_an_executor_finds_exactly_what_is_missing(spark_operator: Cluster, site: Site) -> None:
+def test_an_audit_with_two_executors_finds_exactly_what_is_missing(spark_operator: Cluster, site: Site) -> None:
     cluster = spark_operator
     site.fill(6000)
     cluster.apply(site.diode())
@@ -28,7 +29,7 @@ def test_a_scan_with_an_executor_finds_exactly_what_is_missing(spark_operator: C
     lost = site.compare().missing
     assert lost
 
-    engine = {"type": "SparkApplication", "driver": SMALL, "executor": {**SMALL, "instances": 1}}
+    engine = {"type": "SparkApplication", "driver": SMALL, "executor": {**SMALL, "instances": EXECUTORS}}
     source = {"events": {"topics": [site.topic], "expect": site.expected}}
     scan = f"{site.name}-audit"
     cluster.apply(site.gap_scan(scan, source=source, engine=engine))
@@ -36,7 +37,7 @@ def test_a_scan_with_an_executor_finds_exactly_what_is_missing(spark_operator: C
     done = cluster.wait_for("gapscan", scan, "Ready", namespace=SCAN_NAMESPACE, timeout_seconds=240)
     assert done["status"]["missingEvents"] == lost
     assert done["status"]["lastAttempt"]["engine"] == "SparkApplication"
-    assert executors
+    assert len(executors) == EXECUTORS
     attempt = done["status"]["lastAttempt"]["name"]
     application = cluster.get("sparkapplication", attempt, SCAN_NAMESPACE)
     assert application is not None
@@ -65,7 +66,7 @@ def _executors_seen(cluster: Cluster, scan: str) -> set[str]:
         found.update(pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] in {"Running", "Succeeded"})
         conditions = body.get("status", {}).get("conditions", [])
         is_over = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-        return bool(found) or is_over
+        return len(found) == EXECUTORS or is_over
 
     cluster.wait_for("gapscan", scan, ran, namespace=SCAN_NAMESPACE, timeout_seconds=240)
     return found
