@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.errors import ConfigurationError, LinkError
+from gapless_sender.bulk import LEAST_RUNS, MOST_RUNS, BulkSender
 from gapless_sender.network import Nic, Target, nic_named, payload_size_for, resolve_target
 from gapless_sender.pacing import Clock, SystemClock
 from gapless_sender.runs import Order, Run, arranged
@@ -97,6 +98,7 @@ class UdpLink:
         self._order = order
         self._clock = clock
         self._gso = gso and _knows_gso(opened)
+        self._bulk: BulkSender | None = None
         self.deadline_seconds = DEADLINE_SECONDS
         self.stats = LinkStats()
 
@@ -183,14 +185,35 @@ class UdpLink:
         Raises:
             UnsentError: (a LinkError) the link was full or away for `deadline_seconds`, or a datagram is too large.
         """
-        runs = self.runs(datagrams)
-        for index, run in enumerate(runs):
+        self.send_runs(self.runs(datagrams))
+
+    def send_runs(self, runs: Sequence[Run]) -> None:
+        """Send `runs` in order, many in one system call. Raises UnsentError like `send`."""
+        done = 0
+        while done < len(runs):
+            if self._gso and len(runs) - done >= LEAST_RUNS:
+                together = runs[done : done + MOST_RUNS]
+                sent = self._send_together(together)
+                done += sent
+                if sent == len(together):
+                    continue
             try:
-                self.send_run(run)
+                self.send_run(runs[done])
             except UnsentError as error:
-                later = tuple(datagram for other in runs[index + 1 :] for datagram in other.datagrams)
-                error.unsent += later
+                error.unsent += tuple(datagram for later in runs[done + 1 :] for datagram in later.datagrams)
                 raise
+            done += 1
+
+    def _send_together(self, runs: Sequence[Run]) -> int:
+        """Send `runs` in one system call, and return how many the kernel took; why not more, the next one will tell."""
+        if self._bulk is None:
+            self._bulk = BulkSender(self._socket.fileno())
+        sent, payload_bytes = self._bulk.send(runs)
+        if sent:
+            self._count(sum([len(run.datagrams) for run in runs[:sent]]), payload_bytes)
+        if sent < len(runs) and self._is_about_earlier(OSError()):
+            self.stats.refused += 1
+        return sent
 
     def send_run(self, run: Run) -> None:
         """Send one run of `runs`, or a part of it. Raises UnsentError like `send`."""

@@ -16,6 +16,7 @@ from gapless_sender.ledger import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Step
 from gapless_sender.pacing import wire_bits
 from gapless_sender.packets import GZIP_FLAG, EventPacketizer, PacketError, PacketType
 from gapless_sender.plan import Reason
+from gapless_sender.runs import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,16 +74,25 @@ class Treatment:
 class Transmitter:
     """Sends batches at the pace that is allowed."""
 
-    def __init__(
-        self, link: UdpLink, pace: Pace | Paces, copies: int, *, under_way: Callable[[], None], sharers: int = 1
+    def __init__(  # noqa: PLR0913 -- the link, the pace, and whom to tell
+        self,
+        link: UdpLink,
+        pace: Pace | Paces,
+        copies: int,
+        *,
+        under_way: Callable[[], None],
+        sharers: int = 1,
+        follow_rates: Callable[[], None] = lambda: None,
     ) -> None:
         """Take the link and the pace, which `sharers` processes share.
 
-        `under_way` is called when the first datagrams of a batch may go out, just before they do.
+        `under_way` is called when the first datagrams of a batch may go out, just before they do; `follow_rates` before
+        each stretch, to change the pace if somebody wants that.
         """
         self._batch_seconds = BATCH_SECONDS / sharers
         self._link = link
         self._under_way = under_way
+        self._follow_rates = follow_rates
         self._pace = pace
         self._copies = copies
 
@@ -110,25 +120,39 @@ class Transmitter:
         if not datagrams:
             return
         runs = self._link.runs(datagrams)
-        send_run = self._link.send_run
+        self._follow_rates()
         if self._pace.unlimited:
             self._under_way()
             for _ in range(self._copies):
-                for run in runs:
-                    send_run(run)
+                self._link.send_runs(runs)
             return
         events_each = events / (len(datagrams) * self._copies)
-        header_bytes = self._link.header_bytes
         for _ in range(self._copies):
-            for run in runs:
-                most = self._pace.largest_burst(events_each, wire_bits(run.size, 1, header_bytes))
-                for start in range(0, len(run.datagrams), most):
-                    burst = run.datagrams[start : start + most]
-                    self._pace.admit(
-                        events_each * len(burst), wire_bits(sum(map(len, burst)), len(burst), header_bytes)
-                    )
-                    self._under_way()
-                    send_run(run._replace(datagrams=burst))
+            for burst, payload_bytes in self._bursts(runs, events_each):
+                count = sum([len(run.datagrams) for run in burst])
+                self._pace.admit(events_each * count, wire_bits(payload_bytes, count, self._link.header_bytes))
+                self._under_way()
+                self._link.send_runs(burst)
+
+    def _bursts(self, runs: list[Run], events_each: float) -> Iterator[tuple[list[Run], int]]:
+        """Cut `runs` into what may leave at once; with each burst the bytes of its datagrams."""
+        header_bytes = self._link.header_bytes
+        burst: list[Run] = []
+        payload_bytes, part = 0, 0.0
+        for run in runs:
+            bits_each = wire_bits(run.size, 1, header_bytes)
+            start = 0
+            while start < len(run.datagrams):
+                most = self._pace.largest_burst(events_each, bits_each)  # The pace may have changed since the last one.
+                piece = run.datagrams[start : start + most]
+                start += most
+                if burst and part + len(piece) / most > 1.0:
+                    yield burst, payload_bytes
+                    burst, payload_bytes, part = [], 0, 0.0
+                burst.append(Run(run.size, piece))
+                payload_bytes += run.size * (len(piece) - 1) + len(piece[-1])
+                part += len(piece) / most
+        yield burst, payload_bytes
 
 
 def stretches(offsets: Sequence[int], most_offsets: int, *, opening: bool = False) -> Iterator[tuple[int, int]]:

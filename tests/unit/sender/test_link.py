@@ -10,14 +10,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless_api.errors import ConfigurationError, LinkError, verdict
 from gapless_api.exit_codes import ExitCode
+from gapless_sender.bulk import MOST_RUNS
 from gapless_sender.link import UdpLink, UnsentError
 from gapless_sender.network import MOST_PAYLOAD_SIZE, resolve_target
 from gapless_sender.runs import MOST_SEGMENT_BYTES, MOST_SEGMENTS, Order, Run, arranged
+from kit.listener import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,6 +146,50 @@ def test_a_datagram_that_is_too_large_is_refused_with_the_size_that_fits(receive
         assert "set payloadSize to auto" in str(caught.value)
         assert verdict(caught.value).exit_code == ExitCode.LINK_FAILED
         assert Counter(caught.value.unsent) + Counter(receiver.all()) == Counter([b"fits", bytes(65_536), b"later"])
+
+
+def many_sizes(seed: int) -> list[bytes]:
+    """So many and so different that hundreds of runs go out in one system call."""
+    sizes = [100, 200, 300, *random.Random(seed).choices(range(1, 1500), k=1200)]
+    return noise(random.Random(seed).sample(sizes, len(sizes)), seed)
+
+
+@pytest.mark.parametrize("order", ["free", "strict"])
+def test_hundreds_of_runs_arrive_byte_for_byte_in_a_few_system_calls(order: Order) -> None:
+    datagrams = many_sizes(3)
+    with Listener() as listener, UdpLink.open("127.0.0.1", listener.port, order=order) as link:
+        assert len(link.runs(datagrams)) > MOST_RUNS
+        link.send(datagrams)
+        assert link.stats.datagrams == len(datagrams)
+        assert link.stats.payload_bytes == sum(map(len, datagrams))
+        assert link.stats.calls < 10
+        listener.wait_for(len(datagrams))
+    assert sorted(listener.datagrams) == sorted(datagrams)
+    assert order == "free" or listener.datagrams == datagrams
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 150))
+def test_a_datagram_that_is_refused_among_many_stops_what_follows_and_nothing_else(place: int) -> None:
+    datagrams = noise(random.Random(4).choices(range(1, 300), k=150), 4)
+    datagrams.insert(place, bytes(65_536))
+    with Listener() as listener, UdpLink.open("127.0.0.1", listener.port, order="strict") as link:
+        with pytest.raises(UnsentError, match="does not fit the MTU") as caught:
+            link.send(datagrams)
+        listener.wait_for(place)
+        assert listener.settled(0.01) == datagrams[:place]
+        assert list(caught.value.unsent) == datagrams[place:]
+        assert link.stats.datagrams == place
+
+
+def test_answers_that_nobody_listens_to_many_runs_are_counted_and_no_datagram_is_lost_for_them() -> None:
+    gone = Receiver(socket.AF_INET, "127.0.0.1")
+    gone.socket.close()
+    datagrams = many_sizes(5)
+    with UdpLink.open("127.0.0.1", gone.port) as link:
+        link.send(datagrams)
+        assert link.stats.datagrams == len(datagrams)
+        assert link.stats.refused > 0
 
 
 class SteppedClock:

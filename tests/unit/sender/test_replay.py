@@ -5,7 +5,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_sender.replay import DISORDER_OFFSETS, stretches
+from gapless_sender.link import UdpLink
+from gapless_sender.pacing import Pace, wire_bits
+from gapless_sender.replay import DISORDER_OFFSETS, Transmitter, stretches
 from kit.gap_detector import GapDetector, Verdict
 
 
@@ -33,3 +35,25 @@ def test_a_detector_of_five_windows_sees_no_gap_when_stretches_arrive_in_any_inn
     assert [
         report.window_min + gap for report in reports for gap in report.missing if report.window_min + gap >= first
     ] == []
+
+
+@given(
+    st.lists(st.integers(1, 1500), min_size=1, max_size=300),
+    st.floats(0.5, 1e6),
+    st.one_of(st.none(), st.floats(1e4, 1e9)),
+)
+def test_bursts_hold_every_datagram_in_its_place_and_no_more_than_the_pace_lets_out_at_once(
+    sizes: list[int], events_per_second: float, bits_per_second: float | None
+) -> None:
+    pace = Pace(events_per_second, bits_per_second)
+    with UdpLink.open("127.0.0.1", 9) as link:
+        runs = link.runs([bytes(size) for size in sizes])
+        bursts = list(Transmitter(link, pace, 1, under_way=lambda: None)._bursts(runs, 1.0))
+        header_bytes = link.header_bytes
+    sent = [datagram for burst, _ in bursts for run in burst for datagram in run.datagrams]
+    assert sent == [datagram for run in runs for datagram in run.datagrams]
+    for burst, payload_bytes in bursts:
+        datagrams = [datagram for run in burst for datagram in run.datagrams]
+        assert payload_bytes == sum(map(len, datagrams))
+        parts = [len(run.datagrams) / pace.largest_burst(1.0, wire_bits(run.size, 1, header_bytes)) for run in burst]
+        assert sum(parts) <= 1.000001
