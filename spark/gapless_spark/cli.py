@@ -27,11 +27,11 @@ def scan(file: Path | None, **options: str | None) -> int:
     understood.
 
     \b
-      gapless scan --bootstrap-servers=kafka:9092 --topic=gaps --resend-file-name=bundle.json
+      gapless scan --bootstrap-servers=kafka:9092 --topic=gaps --resend-file-name=bundle.json --html=gaps.html
 
     The detector reports no loss at the end of a window and no lost window: gapless audit finds those. Where no audit is
     possible, --infer adds what may be lost of both, marked as inferred; --skip-stale leaves out what no detector will
-    ever update.
+    ever update. --html writes a page to read in a browser, which loads nothing, and --history adds the last runs to it.
 
     Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration or
     no such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 130/143
@@ -74,6 +74,9 @@ def audit(file: Path | None, **options: str | None) -> int:
       gapless audit … --expect-manifest=transfer.manifest.json --verify-key=public.pem
       gapless audit … --state=/var/lib/gapless/transfer
 
+    --html writes a page to read in a browser, which loads nothing: what is missing and where, and what to do next. With
+    --history it also shows how the last 100 runs ended.
+
     With --state what was received is remembered, and the next audit with the same state reads only new records. A state
     that is damaged, in use, or of other topics is refused.
 
@@ -97,7 +100,8 @@ def verify(old: str, file: Path | None, **options: str | None) -> int:
     closed; one that the look did not cover is unknown and not closed. With the reports of the resends, those that were
     filled with empty events, and those that can never be sent, are told apart. An audit is proof; a scan is what the
     gap detector believes. Bundles of --limit=first are compared as far as they tell. OLD may be s3://BUCKET/KEY; FILE
-    holds settings as key=value lines, such as those of scan and audit.
+    holds settings as key=value lines, such as those of scan and audit. --html writes what is said here as a page to
+    read in a browser.
 
     \b
       gapless verify old.json --bootstrap-servers=kafka:9092 --topics=transfer --resend-report=resend.json

@@ -25,13 +25,13 @@ from gapless_spark.bundle_place import BundlePlace
 from gapless_spark.comparison import compared, say_comparison
 from gapless_spark.kafka_source import Cut, failure_of_kafka, look, records
 from gapless_spark.outcome import Conclusion, exit_code_of, outcome_of
-from gapless_spark.report_page.output import check_history, with_page
+from gapless_spark.report_page.output import check_history, told_by_page, write_page_and_history
 from gapless_spark.result_log import write_result
 from gapless_spark.session import Engine, failure_of_machine, session
 from gapless_spark.tables import show_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame
@@ -126,14 +126,15 @@ def run(job: Job, settings: Resolved) -> int:
         }
         if values["resultLines"]:
             write_result(report, place.file, most_bundle_bytes=values["resultBundleLimit"])
-    write_report(values["report"], with_page(report, conclusion, values))
+    unwritten = _write_files(report, conclusion, values)
+    failure = unwritten or unread
     needs_stdout = values["resendFileName"] is None or values["resultLines"]
     stream = sys.stderr if needs_stdout else sys.stdout
-    show_results(conclusion, stream, with_sentence=unread is None)
+    show_results(conclusion, stream, with_sentence=failure is None or failure is unwritten)
     say_comparison(reconciliation, stream)
     _log().info(job.command, outcome=conclusion.outcome, missing=conclusion.missing, seconds=_since(started))
-    if unread is not None:
-        raise unread
+    if failure is not None:
+        raise failure
     return exit_code_of(None)
 
 
@@ -198,6 +199,23 @@ def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
     )
 
 
+def _write_files(report: dict[str, Any], conclusion: Conclusion, values: dict[str, Any]) -> GaplessError | None:
+    """Write the report, for which programs wait, and only then page and history; return why one of these is not there.
+
+    Raises:
+        LocalStorageError: not even the report can be written.
+    """
+    full = report
+    try:
+        full = told_by_page(report, conclusion, values)
+        write_report(values["report"], full)
+        write_page_and_history(full, values)
+    except GaplessError as error:
+        write_report(values["report"], {**full, **spoiled(report, error)})
+        return error
+    return None
+
+
 def _check_outputs(values: dict[str, Any], place: BundlePlace) -> None:
     """Find out before the work what would spoil its result."""
     place.check()
@@ -220,6 +238,11 @@ def write_report(path: Path | None, report: dict[str, Any]) -> None:
     """Write `report` to `path`, if there is one. Raises LocalStorageError."""
     if path is not None:
         write_whole(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
+
+
+def spoiled(report: Mapping[str, Any], error: GaplessError) -> dict[str, Any]:
+    """What a report says otherwise when the work is done, but something beside it could not be written."""
+    return {"exit_code": exit_code_of(error), "message": f"{report['message']} But: {error}"}
 
 
 def _read(topic: Any) -> dict[str, Any]:

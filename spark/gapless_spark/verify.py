@@ -17,6 +17,7 @@ from gapless_api.reconciliation import NewerFinding, reconcile
 from gapless_api.resend_reports import read_resend_reports
 from gapless_spark.comparison import finding_of, older_bundle
 from gapless_spark.outcome import exit_code_of, outcome_of
+from gapless_spark.report_page.output import write_page_of_verify
 from gapless_spark.settings import AUDIT, SCAN
 from gapless_spark.verify_settings import NEEDED_TO_LOOK, VERIFY, WAYS
 
@@ -38,7 +39,12 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
         UndeliveredError: something of the bundle `old` is open, or nobody has looked at it.
         GaplessError: the comparison could not be made; the report, if asked for, says so too.
     """
-    from gapless_spark.jobs import check_output, say_what_is_ignored, write_report  # noqa: PLC0415 -- slow to import
+    from gapless_spark.jobs import (  # noqa: PLC0415 -- slow to import
+        check_output,
+        say_what_is_ignored,
+        spoiled,
+        write_report,
+    )
 
     values = settings.values
     configure_logging(values["logLevel"], values["logFileName"])
@@ -52,6 +58,7 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     }
     try:
         check_output("report", values["report"])
+        check_output("page", values["html"])
         found = _reconciled(old, settings, report)
     except GaplessError as error:
         report |= {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "message": str(error)}
@@ -67,6 +74,11 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     }
     write_report(values["report"], report)
     _show(found, sys.stdout)
+    try:
+        write_page_of_verify(report, values)
+    except GaplessError as error:
+        write_report(values["report"], {**report, **spoiled(report, error)})
+        raise
     if left is not None:
         raise left
     return exit_code_of(None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WAYS = ("scan", "audit")
 _GROUP = "What to compare"
-_KEPT_OF_OUTPUT = ("report",)
+_KEPT_OF_OUTPUT = ("report", "html")
 
 
 def _against(text: str) -> str | Path | ObjectAddress:
@@ -61,6 +61,10 @@ _read = {
 }
 _read["topics"] = replace(
     _read["topics"], help="What to read: for audit the topics with received events, for scan the one gaps topic."
+)
+_read["html"] = replace(
+    _read["html"],
+    help="File for a page to read in a browser: what became of the older bundle, what to do next. It loads nothing.",
 )
 _settings = (*_own, *_read.values())
 _elsewhere = {

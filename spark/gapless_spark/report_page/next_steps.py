@@ -17,22 +17,18 @@ class Step(NamedTuple):
     command: str
 
 
-def next_steps(report: Mapping[str, Any], values: Mapping[str, Any]) -> list[Step]:
+def after_findings(report: Mapping[str, Any], values: Mapping[str, Any]) -> list[Step]:
     """What to do after `report` of a job with the settings `values`; capital words stand for what only people know."""
     steps = []
     file = report["bundle"]["file"]
     bundle = str(file) if file else "BUNDLE"
     carried = shlex.quote(Path(bundle).name)
     here = shlex.quote(bundle)
-    kafka = f"--bootstrap-servers={shlex.quote(str(values['bootstrapServers']))}"
+    kafka = _kafka(values)
     scan = report["command"] != "audit"
     if report["missing"]:
         steps += [
-            Step(
-                "On the sending side: send the missing events again. Carry the bundle there first.",
-                f"gapless resend --bootstrap-servers=UPSTREAM --target-ip=RECEIVER --target-port=PORT "
-                f"--resend-file-name={carried}",
-            ),
+            _resend(carried),
             Step(
                 "Where no file may cross: print the bundle as short lines that a person types or scans.",
                 f"gapless bundle text {here}",
@@ -63,3 +59,47 @@ def next_steps(report: Mapping[str, Any], values: Mapping[str, Any]) -> list[Ste
             )
         )
     return steps
+
+
+def after_verify(report: Mapping[str, Any], values: Mapping[str, Any]) -> list[Step]:
+    """What to do after the `report` of a ``verify`` with the settings `values`."""
+    became, older = report["reconciliation"], shlex.quote(report["older"])
+    kafka = _kafka(values)
+    audited = report["against"] == "audit"
+    topics = shlex.quote(",".join(values["topics"])) if audited else "RECEIVED"
+    steps = []
+    if became["open"]:
+        steps += [
+            Step(
+                "Write a bundle of what is missing now: what has closed meanwhile need not be sent again.",
+                f"gapless audit {kafka} --topics={topics} --resend-file-name=again.json",
+            ),
+            _resend("again.json"),
+        ]
+    if became["unknown"]:
+        steps.append(
+            Step(
+                "Nobody has looked at what is unknown. Write down on the sending side what exists, and look again.",
+                f"gapless verify {older} {kafka} --topics={topics} --expect-manifest=MANIFEST",
+            )
+        )
+    if not steps and not audited:
+        steps.append(
+            Step(
+                "An audit of the received events is proof; a scan is what the gap detector believes.",
+                f"gapless verify {older} {kafka} --topics={topics}",
+            )
+        )
+    return steps
+
+
+def _resend(carried: str) -> Step:
+    return Step(
+        "On the sending side: send the missing events again. Carry the bundle there first.",
+        "gapless resend --bootstrap-servers=UPSTREAM --target-ip=RECEIVER --target-port=PORT "
+        f"--resend-file-name={carried}",
+    )
+
+
+def _kafka(values: Mapping[str, Any]) -> str:
+    return f"--bootstrap-servers={shlex.quote(str(values['bootstrapServers'] or 'KAFKA'))}"

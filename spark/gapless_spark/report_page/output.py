@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.files import write_whole
 from gapless_spark.report_page.history import extended, read_history, write_history
 from gapless_spark.report_page.model import biggest_gaps, gap_map
-from gapless_spark.report_page.next_steps import next_steps
-from gapless_spark.report_page.page import render
+from gapless_spark.report_page.next_steps import after_findings, after_verify
+from gapless_spark.report_page.page import render_findings, render_verified
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,21 +22,30 @@ def check_history(values: Mapping[str, Any]) -> None:
         read_history(values["history"])
 
 
-def with_page(report: dict[str, Any], conclusion: Conclusion, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Write page and history as far as `values` ask for them, and return the report with what they show.
+def told_by_page(report: dict[str, Any], conclusion: Conclusion, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The `report` of a job with what page and history show, as far as `values` ask for them.
 
     Raises:
         ConfigurationError: the history was spoiled while the job ran.
-        LocalStorageError: one of them cannot be written.
     """
-    page, history = values["html"], values["history"]
-    if page is None and history is None:
+    if values["html"] is None and values["history"] is None:
         return report
-    entries = extended(read_history(history), report) if history is not None else []
+    entries = extended(read_history(values["history"]), report) if values["history"] is not None else []
     full = {**report, "biggest_gaps": biggest_gaps(conclusion.results, conclusion.inferred), "history": entries}
-    if page is not None:
+    if values["html"] is not None:
         full["gap_map"] = gap_map(conclusion.results, conclusion.inferred)
-        write_whole(page, render(full, next_steps(full, values)).encode(), what="page")
-    if history is not None:
-        write_history(history, entries)
     return full
+
+
+def write_page_and_history(report: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Write what `values` ask for from a `report` as `told_by_page` made it. Raises LocalStorageError."""
+    if values["html"] is not None:
+        write_whole(values["html"], render_findings(report, after_findings(report, values)).encode(), what="page")
+    if values["history"] is not None:
+        write_history(values["history"], report["history"])
+
+
+def write_page_of_verify(report: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Write the page of the `report` of a ``verify``, if `values` ask for it. Raises LocalStorageError."""
+    if values["html"] is not None:
+        write_whole(values["html"], render_verified(report, after_verify(report, values)).encode(), what="page")

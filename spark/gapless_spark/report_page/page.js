@@ -29,8 +29,15 @@ const shadeOf = (missing, size) => {
   return found < 0 ? 3 : found;
 };
 
+const percent = (part, whole) => `${Number(100000n * part / whole) / 1000}%`;
+const made = (name, attributes) => {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, text] of Object.entries(attributes)) element.setAttribute(key, text);
+  return element;
+};
+
 function mapOf(figure, source) {
-  const svg = figure.querySelector("svg.track"), bars = svg.querySelector("g"), said = figure.querySelector("output");
+  const svg = figure.querySelector("svg.track"), strip = figure.querySelector("svg.strip"), bars = svg.querySelector("g"), said = figure.querySelector("output");
   const [left, right] = figure.querySelectorAll(".ends span");
   const first = BigInt(source.first), span = BigInt(source.last) - first + 1n;
   const lists = { missing: numbers(source.missing), inferred: numbers(source.inferred) };
@@ -52,26 +59,20 @@ function mapOf(figure, source) {
 
   function draw() {
     const amount = least(PARTS, high - low), paths = ["", "", "", "", ""];
-    let strip = "";
     parts = [];
+    strip?.replaceChildren();
     for (let k = 0n; k < amount; k += 1n) {
       const a = low + ((high - low) * k) / amount, b = low + ((high - low) * (k + 1n)) / amount;
       const part = { from: offset(a), to: offset(b) - 1n, missing: count(lists.missing, a, b), inferred: count(lists.inferred, a, b) };
       const shade = shadeOf(part.missing, part.to - part.from + 1n);
       if (shade >= 0) paths[shade] += `M${k} ${TRACK - HEIGHTS[shade]}h1V${TRACK}h-1z`;
-      if (part.inferred) strip += `M${k} ${TRACK + 3}h1v5h-1z`;
+      if (part.inferred) strip.append(made("rect", { class: "inferred", x: percent(k, amount), width: percent(1n, amount), height: "100%" }));
       parts.push(part);
     }
-    svg.setAttribute("viewBox", `0 0 ${amount} ${TRACK + 8}`);
+    svg.setAttribute("viewBox", `0 0 ${amount} ${TRACK}`);
     svg.querySelector(".ground").setAttribute("width", String(amount));
     bars.replaceChildren();
-    [...paths.map((path, shade) => [`s${shade}`, path]), ["inferred", strip]].forEach(([name, path]) => {
-      if (!path) return;
-      const element = document.createElementNS("http://www.w3.org/2000/svg", "path");
-      element.setAttribute("class", name);
-      element.setAttribute("d", path);
-      bars.append(element);
-    });
+    paths.forEach((path, shade) => { if (path) bars.append(made("path", { class: `s${shade}`, d: path })); });
     left.textContent = shown(offset(low));
     right.textContent = shown(offset(high) - 1n);
     figure.dataset.zoomed = String(high - low !== units);

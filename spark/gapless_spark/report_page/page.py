@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from gapless_spark.report_page.next_steps import Step
 
 MOST_ROWS = 2_000
+MOST_MAPS_AT_ONCE = 12
+"""The others are there to be unfolded, so that the tables are not far away."""
 _CHART_WIDTH, _CHART_HEIGHT = 600, 120
 _AT_ONCE = {"Missing": "missing", "Received": "received", "Duplicates": "duplicates", "Inferred": "inferred_events"}
+_BECAME = ("listed", "closed", "filled", "unavailable", "open", "unknown", "new")
 _COLUMNS = {
     "missing": "missing",
     "ranges": "ranges",
@@ -37,33 +40,63 @@ _COLUMNS = {
 }
 
 
-def render(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
-    """The page of a `report` with the members of `report_page.model` and ``history``."""
-    style, script = _part("page.css"), _part("page.js")
+def render_findings(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
+    """The page of a scan or an audit: its `report` with the members of `report_page.model` and ``history``."""
     partitions = sorted(report["partitions"], key=lambda found: -found["missing"])
-    columns = {name: head for name, head in _COLUMNS.items() if partitions and name in partitions[0]}
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            report=report,
-            steps=steps,
-            totals=_totals(report),
-            maps=[_drawn(found) for found in report["gap_map"]],
-            unmapped=sum(bool(found["missing"]) for found in partitions) - len(report["gap_map"]),
-            shades=[(name, HEIGHTS[index]) for index, (_, name) in enumerate(SHADES)],
-            track=TRACK,
-            source=[_for_script(found) for found in report["gap_map"]],
-            columns=columns,
-            rows=partitions[:MOST_ROWS],
-            more_rows=max(len(partitions) - MOST_ROWS, 0),
-            chart=_chart(report["history"]),
-            style=style,
-            script=script,
-            style_hash=_hash(style),
-            script_hash=_hash(script),
-        )
+    return _render(
+        "findings.html",
+        report,
+        steps,
+        title=f"Gapless {report['command']}: {report['missing']:,} missing",
+        subject=", ".join(report["topics"]),
+        good=not (report["missing"] or report["exit_code"]),
+        totals=_totals(report),
+        maps=[_drawn(found) for found in report["gap_map"]],
+        maps_at_once=MOST_MAPS_AT_ONCE,
+        unmapped=sum(bool(found["missing"]) for found in partitions) - len(report["gap_map"]),
+        shades=[(name, HEIGHTS[index]) for index, (_, name) in enumerate(SHADES)],
+        track=TRACK,
+        source=[_for_script(found) for found in report["gap_map"]],
+        columns={name: head for name, head in _COLUMNS.items() if partitions and name in partitions[0]},
+        became=_became(report.get("reconciliation", {})),
+        chart=_chart(report["history"]),
+        **_rows(partitions),
     )
+
+
+def render_verified(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
+    """The page of a ``verify``: its `report`."""
+    became = report["reconciliation"]
+    return _render(
+        "verified.html",
+        report,
+        steps,
+        title=f"Gapless verify: {became['open']:,} open, {became['unknown']:,} unknown",
+        subject=report["older"],
+        good=not report["exit_code"],
+        totals=_became(became),
+        counts=_BECAME,
+        source=[],
+        **_rows(became["partitions"]),
+    )
+
+
+def _render(template: str, report: Mapping[str, Any], steps: Sequence[Step], **more: Any) -> str:
+    style, script = _part("page.css"), _part("page.js")
+    hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
+    verdict, stop, explained = report["message"].partition(". ")
+    said = {"verdict": verdict + stop.rstrip(), "explained": explained}
+    found = _environment().get_template(template)
+    return found.render(report=report, steps=steps, style=style, script=script, **said, **hashes, **more)
+
+
+def _rows(partitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"rows": partitions[:MOST_ROWS], "more_rows": max(len(partitions) - MOST_ROWS, 0)}
+
+
+def _became(reconciliation: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """What became of an older bundle, as far as it was compared."""
+    return [(name.capitalize(), reconciliation[name]) for name in _BECAME if name in reconciliation]
 
 
 @cache

@@ -18,7 +18,7 @@ SHADES = (
 HEIGHTS = (8, 14, 20, 26, 32)
 """How high the bar of each shade is, so that colour is never all there is."""
 TRACK = 32
-"""How high the drawing of what is missing is; below is the strip of what was inferred."""
+"""How high the drawing of what is missing is."""
 
 
 def shade(missing: int, size: int) -> int | None:
@@ -39,10 +39,14 @@ def bars(missing: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, str]]:
     return [(index, "".join(path)) for index, path in enumerate(paths) if path]
 
 
-def strip(inferred: Sequence[int]) -> str:
-    """The SVG path of the parts where something was inferred."""
+def strip(inferred: Sequence[int]) -> list[tuple[str, str]]:
+    """Left edge and width, in percent of the whole, of the parts where something was inferred."""
     runs = _runs([0 if part else None for part in inferred])
-    return "".join(f"M{begin} {TRACK + 3}h{end - begin}v5h-{end - begin}z" for begin, end, _ in runs)
+    return [(_percent(begin, len(inferred)), _percent(end - begin, len(inferred))) for begin, end, _ in runs]
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{round(100 * part / whole, 3):g}%"
 
 
 def _runs(shades: Sequence[int | None]) -> list[tuple[int, int, int]]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
+from html import unescape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless_api.bundle_form import PartitionGaps
-from gapless_api.errors import ConfigurationError
+from gapless_api.errors import ConfigurationError, LocalStorageError
+from gapless_api.exit_codes import ExitCode
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges
+from gapless_spark.jobs import _write_files
 from gapless_spark.outcome import Conclusion, Outcome
 from gapless_spark.report_page.bins import counts, edge
 from gapless_spark.report_page.history import MOST_ENTRIES, read_history
-from gapless_spark.report_page.output import check_history, with_page
+from gapless_spark.report_page.output import check_history, told_by_page, write_page_and_history
 from gapless_spark.report_page.shading import shade
 
 if TYPE_CHECKING:
@@ -97,13 +100,19 @@ def report_of(conclusion: Conclusion, **more: Any) -> dict[str, Any]:
     }
 
 
+def page_of(report: dict[str, Any], conclusion: Conclusion, chosen: dict[str, Any]) -> dict[str, Any]:
+    full = told_by_page(report, conclusion, chosen)
+    write_page_and_history(full, chosen)
+    return full
+
+
 def test_a_thousand_partitions_and_a_million_ranges_are_a_small_page(tmp_path: Path) -> None:
     firsts = array("q", range(MAX_OFFSET - 1_000_000, MAX_OFFSET, 1000))
     gappy = OffsetRanges.of_canonical(firsts, array("q", (first + first // 1000 % 900 for first in firsts)))
     assert len(gappy) == 1000
     results = tuple(PartitionGaps("t" * 100, p, 0, MAX_OFFSET, gappy) for p in range(1000))
     conclusion = concluded(*results, inferred=results)
-    full = with_page(report_of(conclusion), conclusion, values(tmp_path))
+    full = page_of(report_of(conclusion), conclusion, values(tmp_path))
     assert (tmp_path / "page.html").stat().st_size < 2_000_000
     assert len(full["gap_map"]) == 100
 
@@ -111,7 +120,7 @@ def test_a_thousand_partitions_and_a_million_ranges_are_a_small_page(tmp_path: P
 def test_what_a_report_holds_cannot_become_markup_or_a_script(tmp_path: Path) -> None:
     evil = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'
     conclusion = concluded(PartitionGaps(evil, 0, 0, 9, OffsetRanges([(3, 5)])))
-    with_page(report_of(conclusion, topics=[evil], cluster_id=evil), conclusion, values(tmp_path))
+    page_of(report_of(conclusion, topics=[evil], cluster_id=evil), conclusion, values(tmp_path))
     page = (tmp_path / "page.html").read_text()
     assert page.count("<script") == 2
     assert "<img" not in page
@@ -121,7 +130,7 @@ def test_what_a_report_holds_cannot_become_markup_or_a_script(tmp_path: Path) ->
 
 def test_the_page_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
     conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
-    with_page(report_of(conclusion), conclusion, values(tmp_path))
+    page_of(report_of(conclusion), conclusion, values(tmp_path))
     page = (tmp_path / "page.html").read_text()
     assert "default-src 'none'" in page
     assert (
@@ -136,7 +145,7 @@ def test_page_and_report_say_the_same(tmp_path: Path) -> None:
     gappy = PartitionGaps("transfer", 0, 0, 999, ranges)
     guessed = PartitionGaps("transfer", 0, 0, 999, OffsetRanges([(150, 199)]))
     conclusion = concluded(whole, gappy, inferred=(guessed,))
-    full = with_page(report_of(conclusion), conclusion, values(tmp_path))
+    full = page_of(report_of(conclusion), conclusion, values(tmp_path))
     page = (tmp_path / "page.html").read_text()
     assert [(g["first_offset"], g["last_offset"], g["missing"], g["inferred"]) for g in full["biggest_gaps"]] == [
         (100, 199, 100, 50),
@@ -145,7 +154,7 @@ def test_page_and_report_say_the_same(tmp_path: Path) -> None:
     ]
     shown = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr><td>transfer/0.*", page)]
     assert shown == [
-        ["transfer/0", f"{g['first_offset']}", f"{g['last_offset']}", f"{g['missing']}", f"{g['inferred']}"]
+        ["transfer/0", f"{g['missing']}", f"{g['first_offset']}", f"{g['last_offset']}", f"{g['inferred']}"]
         for g in full["biggest_gaps"]
     ]
     source = re.search(r'id="source">(.*)</script>', page)
@@ -156,17 +165,40 @@ def test_page_and_report_say_the_same(tmp_path: Path) -> None:
 
 def test_commands_are_quoted_for_the_shell(tmp_path: Path) -> None:
     conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
-    with_page(report_of(conclusion), conclusion, values(tmp_path))
-    assert "gapless bundle text &#39;out/it&#39;&#34;&#39;&#34;&#39;s.json&#39;" in (tmp_path / "page.html").read_text()
+    page_of(report_of(conclusion), conclusion, values(tmp_path))
+    shown = unescape(re.sub("<[^>]*>", "", (tmp_path / "page.html").read_text()))
+    assert "gapless bundle text 'out/it'\"'\"'s.json'" in shown
 
 
 def test_the_history_keeps_the_last_hundred_runs(tmp_path: Path) -> None:
     conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
     chosen = values(tmp_path, html=None, history=tmp_path / "history.json")
     for number in range(MOST_ENTRIES + 3):
-        with_page(report_of(conclusion, missing=number), conclusion, chosen)
+        page_of(report_of(conclusion, missing=number), conclusion, chosen)
     kept = read_history(chosen["history"])
     assert [entry["missing"] for entry in kept] == list(range(3, MOST_ENTRIES + 3))
+
+
+def test_a_page_that_cannot_be_written_costs_no_report(tmp_path: Path) -> None:
+    conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
+    report = tmp_path / "report.json"
+    gone = tmp_path / "gone" / "page.html"
+    failed = _write_files(report_of(conclusion), conclusion, values(tmp_path, html=gone, report=report))
+    assert isinstance(failed, LocalStorageError)
+    told = json.loads(report.read_text())
+    assert told["exit_code"] == ExitCode.BAD_CONFIGURATION
+    assert told["biggest_gaps"][0]["missing"] == 3
+    assert f"The page {gone} cannot be written" in told["message"]
+
+
+def test_a_history_that_was_spoiled_meanwhile_costs_no_report(tmp_path: Path) -> None:
+    conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
+    report, history = tmp_path / "report.json", tmp_path / "history.json"
+    history.write_text("spoiled")
+    failed = _write_files(report_of(conclusion), conclusion, values(tmp_path, history=history, report=report))
+    assert isinstance(failed, ConfigurationError)
+    assert json.loads(report.read_text())["missing"] == 3
+    assert history.read_text() == "spoiled"
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"version": 1, "entries": [{"missing": "many"}]}', '{"version": 9}'])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -103,6 +105,26 @@ def test_the_reports_of_resends_settle_what_can_never_arrive(tmp_path: Path, ver
         "Nothing of the 5 offsets of the older bundle is left to wait for: 2 arrived, 2 closed with an empty event, 1 "
         "reported unavailable upstream for ever." in ended.out
     )
+
+
+def test_the_page_says_what_became_of_the_older_bundle_and_what_comes_next(tmp_path: Path, verify: Verify) -> None:
+    old = bundle(tmp_path, "old.json", gaps((3, 5), (50, 59)), gaps((0, 9), partition=1))
+    new = bundle(tmp_path, "new.json", gaps((50, 59)))
+    page = tmp_path / "page.html"
+    ended = verify(old, f"--against={new}", f"--html={page}")
+    assert ended.report is not None
+    shown = unescape(re.sub("<[^>]*>", "", page.read_text().replace("<td", " <td")))
+    assert (ended.code, ended.report["message"].split(". ")[0] in shown) == (4, True)
+    assert "transfer 0 13 3 0 0 10 0 0 50" in shown
+    assert "transfer 1 10 0 0 0 0 10 0 0" in shown
+    assert "gapless audit --bootstrap-servers=KAFKA --topics=RECEIVED --resend-file-name=again.json" in shown
+    assert f"gapless verify {old} --bootstrap-servers=KAFKA --topics=RECEIVED --expect-manifest=MANIFEST" in shown
+
+
+def test_a_page_that_cannot_be_written_is_found_before_the_comparison(tmp_path: Path, verify: Verify) -> None:
+    old = bundle(tmp_path, "old.json", gaps((3, 5)))
+    ended = verify(old, f"--against={old}", f"--html={tmp_path}")
+    assert (ended.code, "it is a folder" in ended.err) == (2, True)
 
 
 def test_every_partition_is_in_the_report(tmp_path: Path, verify: Verify) -> None:

@@ -1,0 +1,136 @@
+"""Owns a scan's finding that has everything a report page shows, the same in every run, and the page made from it.
+
+Must not know how the page looks.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.bundle_form import Bundle, BundleKind, PartitionGaps
+from gapless_api.ids import MAX_OFFSET
+from gapless_api.offsets import OffsetRanges
+from gapless_api.reconciliation import reconcile
+from gapless_spark.comparison import finding_of
+from gapless_spark.gap_windows import Choices, Stale, WindowFindings
+from gapless_spark.outcome import conclude_scan
+from gapless_spark.report_page.history import entry_of, write_history
+from gapless_spark.report_page.output import told_by_page, write_page_and_history
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless_spark.outcome import Conclusion
+
+TOPICS = {"transfer.orders": 64, "transfer.sensor-readings": 48, "billing_events": 24}
+"""How many partitions each has."""
+HIGHEST = ("transfer.orders", 3)
+"""The partition whose offsets end where 64 bits do; it has few ranges, so its map can be zoomed to single offsets."""
+RUNS = 40
+_CREATED = "2026-01-31T06:00:12Z"
+
+
+def big_scan() -> Conclusion:
+    """What a scan with ``--infer`` concludes from windows of 136 partitions."""
+    chance = random.Random(20)
+    places = [(topic, partition) for topic in sorted(TOPICS) for partition in range(TOPICS[topic])]
+    results, inferred, stale = [], [], []
+    for index, place in enumerate(places):
+        found, guess = _lost(chance, place)
+        results.append(PartitionGaps(*place, *_window(place), found | guess))
+        if len(guess):
+            inferred.append(PartitionGaps(*place, *_window(place), guess))
+        stale.append(Stale(chance.randrange(1, 900), 1) if index % 17 == 5 else Stale(0, 0))
+    windows = 10 * len(places)
+    choices = Choices(infer=True)
+    findings = WindowFindings(
+        tuple(results),
+        tuple(inferred),
+        tuple(stale),
+        choices,
+        windows,
+        windows // 2,
+        0,
+        unreadable=0,
+        first_unreadable=(),
+    )
+    return conclude_scan("transfer-gaps", findings)
+
+
+def _window(place: tuple[str, int]) -> tuple[int, int]:
+    return (MAX_OFFSET - 4_000_000, MAX_OFFSET) if place == HIGHEST else (0, 9_999_999 + 100_000 * place[1])
+
+
+def _lost(chance: random.Random, place: tuple[str, int]) -> tuple[OffsetRanges, OffsetRanges]:
+    """What records list and what is only inferred: nothing, a few bursts, or a long stretch of small losses."""
+    first, last = _window(place)
+    if place[1] % 8 == 7:
+        return OffsetRanges(), OffsetRanges()
+    pairs = []
+    for _ in range(chance.randrange(1, 6)):
+        begin = chance.randrange(first, last - 200_000)
+        pairs.append((begin, begin + chance.randrange(1, 200_000)))
+    if place[1] % 3 == 0 and place != HIGHEST:
+        begin = chance.randrange(first, last - 3_000_000)
+        for _ in range(chance.randrange(200, 800)):
+            begin += chance.randrange(200, 4_000)
+            pairs.append((begin, begin + chance.randrange(150)))
+    if place[1] % 5 == 3:
+        tail = chance.randrange(100_000, 400_000)
+        return OffsetRanges(pairs), OffsetRanges([(last - tail - 300_000, last - 300_000), (last - 40_000, last)])
+    return OffsetRanges(pairs), OffsetRanges()
+
+
+def report_of(conclusion: Conclusion, **more: Any) -> dict[str, Any]:
+    """The report of a scan that took 42 seconds."""
+    return {
+        "command": "scan",
+        "created": _CREATED,
+        "topics": ["transfer-gaps"],
+        "cluster_id": "lTPWqYFmQ5yWjDqZDRnRsg",
+        "outcome": str(conclusion.outcome),
+        "exit_code": 0,
+        "message": conclusion.sentence,
+        "missing": conclusion.missing,
+        **conclusion.details,
+        "partitions": conclusion.partitions,
+        "bundle": {
+            "file": "gaps.bundle.json",
+            "id": "2026-01-31-7f",
+            "sha256": "ab" * 32,
+            "missing": conclusion.missing,
+        },
+        "seconds": 42.125,
+        **more,
+    }
+
+
+def write_big_page(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Write the page into `folder`, with a history and an older bundle to compare with; return it and its report."""
+    conclusion = big_scan()
+    older = Bundle(
+        BundleKind.ALL,
+        tuple(
+            PartitionGaps(e.topic, e.partition, 0, e.window_max - 300_000, e.ranges) for e in conclusion.results[:70]
+        ),
+        None,
+    )
+    compared = reconcile(older, finding_of(conclusion)).as_json()
+    report = report_of(conclusion, reconciliation=compared)
+    chance = random.Random(8)
+    earlier = [
+        {
+            **entry_of(report),
+            "created": f"2026-01-{day:02d}T{hour}:00:12Z",
+            "missing": chance.randrange(5_000_000, 60_000_000),
+        }
+        for day in range(11, 31)
+        for hour in ("06", "18")
+    ]
+    page, history = folder / "gaps.html", folder / "gaps.history.json"
+    write_history(history, earlier[1 - RUNS :])
+    values = {"html": page, "history": history, "bootstrapServers": "kafka-down:9092"}
+    full = told_by_page(report, conclusion, values)
+    write_page_and_history(full, values)
+    return page, full
