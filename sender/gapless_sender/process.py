@@ -11,18 +11,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError, StoppedError
-from gapless_sender.budget import Budget
 from gapless_sender.input_filter import InputFilter
 from gapless_sender.lazy_log import log
 from gapless_sender.ledger import Totals
 from gapless_sender.link import UdpLink
-from gapless_sender.pacing import Pace, Paces
 from gapless_sender.packets import finished_text, starting_text, status_packet, stopping_text
 from gapless_sender.plan import Reason
 from gapless_sender.replay import DISORDER_OFFSETS, MOST_BATCH_EVENTS, Transmitter, Treatment
 from gapless_sender.report import Traffic
-from gapless_sender.sharding import WHOLE, Shard, check_sharing, has_link_budget, pace_file
+from gapless_sender.sharding import WHOLE, Shard, check_sharing
 from gapless_sender.share import Job, all_wishes, planned_jobs, watch_topics, work_through
+from gapless_sender.shared_pace import SharedPace
 from gapless_sender.source import KafkaSource
 
 if TYPE_CHECKING:
@@ -50,10 +49,8 @@ class Equipment:
     exchange: KeyExchange | None
     given_key: SessionKey | None
     """The key that all shards use, if there are several."""
-    budget: Budget
-    """The memory of the resend's own pace, which several processes can share."""
-    link_budget: Budget | None
-    """That of all resends over the link together."""
+    pace: SharedPace
+    """The resend's own and that of the link, which the processes of this resend share."""
     shard: Shard
 
     @classmethod
@@ -80,7 +77,7 @@ class Equipment:
                 log("warning", exchange.warning)
             if values["sessionKeyFile"] is not None:
                 given_key = SessionKey.load(values["sessionKeyFile"], series=shard.index)
-        budget, link_budget = _budgets(values)
+        pace = SharedPace.made(values, stopping, shard)
         link = open_link(values, stopping)
         try:
             payload_size = values["payloadSize"] or link.mtu_payload_size()
@@ -107,26 +104,25 @@ class Equipment:
             treatment,
             exchange,
             given_key,
-            budget,
-            link_budget,
+            pace,
             shard,
         )
 
     def transmitter(self, link: UdpLink, *, sharers: int = 1) -> Transmitter:
         """What sends batches over `link` at the pace that `sharers` processes and all shards share."""
-        values, clock = self.values, self.stopping
-        part = 1 if pace_file(values) is not None else self.shard.count
-        own = Pace(values["eps"] / part, values["bitsPerSecond"] / part, clock=clock, budget=self.budget)
-        pace: Pace | Paces = own
-        if self.link_budget is not None:
-            limits = values["budgetEps"], values["budgetBitsPerSecond"]
-            pace = Paces(own, Pace(*limits, clock=clock, budget=self.link_budget))
         sharers *= self.shard.count
 
         def under_way() -> None:
             self.stopping.in_batch = True
 
-        return Transmitter(link, pace, self.values["copies"], under_way=under_way, sharers=sharers)
+        return Transmitter(
+            link,
+            self.pace.pace,
+            self.values["copies"],
+            under_way=under_way,
+            sharers=sharers,
+            follow_rates=self.pace.follow,
+        )
 
     def announced_keys(self) -> AnnouncedKeys | None:
         """What makes and announces session keys; ``None`` without encryption."""
@@ -174,14 +170,6 @@ class Equipment:
         """What `link` has done."""
         stats = link.stats
         return Traffic(stats.datagrams, stats.payload_bytes, stats.calls, stats.refused, stats.retries)
-
-
-def _budgets(values: dict[str, Any]) -> tuple[Budget, Budget | None]:
-    """The memories of the resend's own pace and of the link's. Raises ConfigurationError or LocalStorageError."""
-    file = pace_file(values)
-    alone = Budget.shared if values["parallelism"] > 1 else Budget
-    own = Budget.in_file(file) if file is not None else alone()
-    return own, Budget.in_file(values["budgetFile"]) if has_link_budget(values) else None
 
 
 def _check_announcement(packets: Sequence[bytes], payload_size: int) -> None:

@@ -109,6 +109,7 @@ def _attend(running: list[_Shard], equipment: Equipment, whole: Whole, keys: Ann
     """Listen to the processes until all have ended; hand out new keys when they are due."""
     told_to_stop = False
     while not all(shard.ended for shard in running):
+        equipment.pace.follow()
         open_pipes = {shard.pipe: shard for shard in running if not shard.ended}
         for ready in wait(list(open_pipes), timeout=_POLL_SECONDS):
             if isinstance(ready, Connection):
@@ -123,17 +124,18 @@ def _attend(running: list[_Shard], equipment: Equipment, whole: Whole, keys: Ann
         if keys is not None and not stop:
             duty = keys.duty
             if duty is duty.ROTATE:
-                _replace_key(running, keys)
+                _replace_key(running, equipment, keys)
             elif duty is duty.REANNOUNCE:
                 keys.reannounce()
 
 
-def _replace_key(running: list[_Shard], keys: AnnouncedKeys) -> None:
+def _replace_key(running: list[_Shard], equipment: Equipment, keys: AnnouncedKeys) -> None:
     """Let every process finish its batch, give the receiver a new key, and let them go on with it."""
     for shard in running:
         if not shard.ended:
             shard.pipe.send("pause")
     while not all(shard.ended or shard.paused for shard in running):
+        equipment.pace.follow()
         waiting = {shard.pipe: shard for shard in running if not (shard.ended or shard.paused)}
         for ready in wait(list(waiting), timeout=_POLL_SECONDS):
             if isinstance(ready, Connection):
@@ -240,6 +242,7 @@ def _shard_main(  # noqa: PLR0913, PLR0917 -- the arguments of a process
     progress = Progress()
     traffic = Traffic()
     equipment.stopping.watch_parent()
+    equipment.pace.leave_to_parent()
     try:
         with ExitStack() as stack:
             link = open_link(equipment.values, equipment.stopping)

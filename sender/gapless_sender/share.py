@@ -161,16 +161,20 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
     for job, following in zip(left, [*left, None][1:], strict=True):
         place = job.plan.place
 
+        def fit_to_pace() -> None:
+            source.most_events = min(transmitter.batch_events, 1000)
+            source.most_bytes = min(transmitter.batch_bytes, 4 * 1024 * 1024)
+            source.most_hole_offsets = dict.fromkeys(treatment.fill, transmitter.batch_events)
+
         def settled(step: Step, key: tuple[str, int] = (place.topic, place.partition)) -> None:
             if checkpoint is not None:
                 checkpoint.append([(key, step)])
             stopping.in_batch = False
             advanced()
             stopping.check()
+            fit_to_pace()  # It may have changed.
 
-        source.most_events = min(transmitter.batch_events, 1000)
-        source.most_bytes = min(transmitter.batch_bytes, 4 * 1024 * 1024)
-        source.most_hole_offsets = dict.fromkeys(treatment.fill, transmitter.batch_events)
+        fit_to_pace()
         replay = PartitionReplay(job.plan, job.ledger, treatment, transmitter, keys=keys, settled=settled)
         replay.run(
             source.read(
