@@ -130,3 +130,7 @@ docs: .venv/.ready ## write the reference pages that are made from the code
 crds: .venv/.ready ## write crds/manifests, and the chart's copies, from the models
 	@$(BIN)/python -m gapless_api.v1alpha1.schema --output crds/manifests
 	@$(BIN)/python -m gapless_api.v1alpha1.schema --output charts/gapless/files/crds
+
+.PHONY: soak
+soak: java .venv/.ready kafka ## resends for SOAK_MINUTES=20 while brokers, link and senders fail: nothing lost, memory flat (build/bench/soak.json)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/soak.py

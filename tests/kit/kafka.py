@@ -24,6 +24,8 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
     ConfigResource,
     NewTopic,
     ResourcePatternType,
@@ -209,10 +211,13 @@ class KafkaCluster:
         return name
 
     def alter_topic(self, name: str, **config: str) -> None:
-        """Replace the topic's own configuration; `config` with `_` for `.`."""
-        wanted = {key.replace("_", "."): value for key, value in config.items()}
-        resource = ConfigResource(ConfigResource.Type.TOPIC, name, set_config=wanted)
-        self.admin().alter_configs([resource])[resource].result()
+        """Change parts of the topic's own configuration; `config` with `_` for `.`."""
+        changes = [
+            ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in config.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)
+        self.admin().incremental_alter_configs([resource])[resource].result()
 
     def produce(
         self,

@@ -10,11 +10,12 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import IO
 
 _PR_SET_PDEATHSIG = 1
@@ -81,6 +82,16 @@ def end(process: subprocess.Popen[bytes], *, patience_seconds: float = 15.0) -> 
         if stream is not None:
             stream.close()
     return status
+
+
+@contextmanager
+def stopped(process: subprocess.Popen[Any]) -> Iterator[None]:
+    """Let the process do nothing while the block runs, as when its machine is suspended."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 def free_ports(count: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list[int]:

@@ -114,3 +114,8 @@ def ids_of(datagrams: list[bytes]) -> list[str]:
 def events_of(datagrams: list[bytes]) -> list[bytes]:
     """The datagrams that are neither status texts nor keys."""
     return [datagram for datagram in datagrams if datagram[0] not in {2, 3}]
+
+
+def every_id(topic: str, offsets: range, partitions: int = 1) -> set[str]:
+    """The ids of the events with `offsets` in each of the first `partitions` of a topic."""
+    return {f"{topic}_{partition}_{offset}" for partition in range(partitions) for offset in offsets}

@@ -1,0 +1,63 @@
+"""Owns what the tests of faults share: three brokers that may be killed, and a resend from them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from kit.kafka import KafkaCluster
+from kit.resending import Resend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kit.listener import Listener
+
+EVENT_BYTES = 2000
+
+
+class Filled(Protocol):
+    """Makes a topic on all three brokers with `events` events of 2,000 bytes in each of its partitions."""
+
+    def __call__(self, events: int, partitions: int = 1, **config: str) -> str: ...
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def three_brokers() -> Iterator[KafkaCluster]:
+    with KafkaCluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(three_brokers: KafkaCluster) -> KafkaCluster:
+    """All three brokers, whatever the test before did to them."""
+    return three_brokers.start()
+
+
+@pytest.fixture
+def filled(cluster: KafkaCluster) -> Filled:
+    def make(events: int, partitions: int = 1, **config: str) -> str:
+        name = cluster.create_topic(f"fault-{os.getpid()}-{next(_numbers)}", partitions, **config)
+        for partition in range(partitions):
+            cluster.produce(name, (body(offset) for offset in range(events)), partition=partition)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def far(cluster: KafkaCluster, listener: Listener, tmp_path: Path) -> Resend:
+    """`gapless resend` from the three brokers to `listener`, with a checkpoint."""
+    settings = {"bootstrapServers": cluster.bootstrap, "targetIP": "127.0.0.1", "targetPort": listener.port}
+    return Resend(tmp_path, settings | {"payloadSize": 8000, "checkpoint": tmp_path / "checkpoint"})
+
+
+def body(offset: int) -> bytes:
+    return b"%d " % offset + bytes(EVENT_BYTES)
