@@ -118,6 +118,22 @@ bench-audit: java .venv/.ready spark-jars kafka ## 1, 5 and 20 million received 
 bench-scan: java .venv/.ready spark-jars kafka ## two million gap records to a bundle, a small topic, bundles of ten million ranges (build/bench/scan.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_scan.py
 
+FUZZ_RUNS ?= 1000000
+FUZZ_SECONDS ?= 0
+build/fuzz/site/.ready: tests/fuzz/requirements.txt | .venv/.ready
+	@rm -rf build/fuzz/site
+	@$(UV) pip install --quiet --python $(BIN)/python --target build/fuzz/site --require-hashes --no-deps -r $<
+	@touch $@
+
+.PHONY: fuzz
+fuzz: build/fuzz/site/.ready ## fuzzing, a million inputs for each target (FUZZ_TARGET=name, FUZZ_RUNS=n, FUZZ_SECONDS=n, FUZZ_INPUT=file)
+	@PYTHONPATH=build/fuzz/site:tests nice -n 10 $(BIN)/python -m fuzz --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) \
+	  $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET)) $(if $(FUZZ_INPUT),--input $(FUZZ_INPUT))
+
+.PHONY: fuzz-keep
+fuzz-keep: build/fuzz/site/.ready ## take the best of what fuzzing found into tests/fuzz/corpus (FUZZ_TARGET=name)
+	@PYTHONPATH=build/fuzz/site:tests $(BIN)/python -m fuzz --keep $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET))
+
 .PHONY: clean
 clean: ## remove what was built in the checkout (the cache folder stays)
 	rm -rf build .venv .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -24,32 +24,43 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from gapless_api import key_derivation
 from gapless_api.errors import ConfigurationError
+from gapless_api.key_derivation import CostlyKeyError, check_cost
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-_PRIVATE_KEY_BLOCK = re.compile(
-    rb"-----BEGIN (?P<label>(?:[A-Z0-9]+ )*PRIVATE KEY)-----.*?-----END (?P=label)-----[ \t]*\r?\n?", re.DOTALL
-)
-_LEGACY_AES_192 = re.compile(rb"DEK-Info: AES-192-CBC,(?P<iv>[0-9A-Fa-f]{32})\s+(?P<body>[^-]+)-----END")
+_PRIVATE_KEY_BEGINS = re.compile(rb"-----BEGIN (?P<label>(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY)-----")
+_LEGACY_AES_192 = re.compile(rb"DEK-Info: AES-192-CBC,(?P<iv>[0-9A-Fa-f]{32})\s(?P<body>[^-]+)-----END")
+_ENCRYPTED_PKCS8 = b"ENCRYPTED PRIVATE KEY"
+_MOST_FILE_BYTES = 4 * 1024 * 1024
+"""The certificates of all public authorities together have a quarter of a megabyte."""
+_MOST_KEY_BYTES = 32 * 1024
+"""A key of RSA with 16,384 bits, more than which OpenSSL does not use, has 13 KB as PEM."""
 
 
 def read_file(path: Path, *, setting: str) -> bytes:
     """Read the whole file that `setting` names.
 
     Raises:
-        ConfigurationError: it is missing or may not be read.
+        ConfigurationError: it is missing, may not be read, or is larger than any such file.
     """
     try:
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            content = stream.read(_MOST_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(
             f"The file {path} of {setting} cannot be read ({error.strerror}); give the path of a file that this user "
             f"may read."
         ) from None
+    if len(content) > _MOST_FILE_BYTES:
+        raise ConfigurationError(
+            f"The file {path} of {setting} is larger than {_MOST_FILE_BYTES} bytes; give the path of the right file."
+        )
+    return content
 
 
 def read_password(path: Path, *, setting: str) -> bytes:
@@ -73,7 +84,7 @@ def read_certificates(path: Path, *, setting: str) -> list[x509.Certificate]:
     pem = read_file(path, setting=setting)
     try:
         return x509.load_pem_x509_certificates(pem)
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise ConfigurationError(
             f"The file {path} of {setting} holds no valid PEM certificate; give one that begins with "
             f"-----BEGIN CERTIFICATE-----."
@@ -99,14 +110,14 @@ def read_private_key(
     """
     content = read_file(path, setting=setting)
     password = None if password_file is None else read_password(password_file, setting=password_setting or setting)
-    found = _PRIVATE_KEY_BLOCK.search(content)
+    found = _private_key_block(content)
     if found is None:
         raise ConfigurationError(
             f"The file {path} of {setting} holds no PEM private key; give one with a line "
             f"-----BEGIN … PRIVATE KEY-----."
         )
-    block = found.group()
-    encrypted = found["label"] == b"ENCRYPTED PRIVATE KEY" or b"Proc-Type: 4,ENCRYPTED" in block
+    label, block = found
+    encrypted = label == _ENCRYPTED_PKCS8 or b"Proc-Type: 4,ENCRYPTED" in block
     if encrypted and password is None:
         cure = f"give the file with the password as {password_setting}" if password_setting else "decrypt it first"
         raise ConfigurationError(
@@ -114,11 +125,18 @@ def read_private_key(
         )
     try:
         if password is not None and (unreadable := _LEGACY_AES_192.search(block)):
-            block = _without_aes_192(found["label"], unreadable["iv"], unreadable["body"], password)
+            block = _without_aes_192(label, unreadable["iv"], unreadable["body"], password)
             password = None
+        if label == _ENCRYPTED_PKCS8:
+            block = _affordable(block)
         return load_pem_private_key(block, password if encrypted else None)
     except UnsupportedAlgorithm:
         reason = "uses an algorithm that is not supported; convert it with openssl pkcs8 -topk8"
+    except CostlyKeyError:
+        reason = (
+            f"takes more than {key_derivation.MOST_ROUNDS} rounds to decrypt; encrypt it with fewer, as with openssl "
+            f"pkcs8 -topk8 -iter 600000"
+        )
     except (ValueError, TypeError):
         reason = (
             f"cannot be decrypted with the password in {password_file}; the password is wrong or the key is damaged"
@@ -126,6 +144,32 @@ def read_private_key(
             else "is damaged; give a PEM private key as openssl genpkey writes it"
         )
     raise ConfigurationError(f"The private key {path} of {setting} {reason}.")
+
+
+def _private_key_block(content: bytes) -> tuple[bytes, bytes] | None:
+    """The label and the whole text of the first private key; ``None`` when there is none, or one of absurd size."""
+    begins = _PRIVATE_KEY_BEGINS.search(content)
+    if begins is None:
+        return None
+    ends = b"-----END %b-----" % begins["label"]
+    place = content.find(ends, begins.end(), begins.start() + _MOST_KEY_BYTES)
+    return None if place < 0 else (begins["label"], content[begins.start() : place] + ends + b"\n")
+
+
+def _affordable(block: bytes) -> bytes:
+    """An encrypted PKCS#8 key, written anew so that what was looked at is what will be decrypted.
+
+    Raises:
+        CostlyKeyError: to decrypt it would take too long.
+        ValueError: it is damaged.
+    """
+    der = base64.b64decode(block.split(b"-----")[2])
+    check_cost(der)
+    return _pem(_ENCRYPTED_PKCS8, der)
+
+
+def _pem(label: bytes, der: bytes) -> bytes:
+    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (label, base64.encodebytes(der), label)
 
 
 def pkcs8_pem(key: PrivateKeyTypes) -> bytes:
@@ -154,4 +198,4 @@ def _without_aes_192(label: bytes, iv_hex: bytes, body: bytes, password: bytes) 
     padded = cipher.update(base64.b64decode(body)) + cipher.finalize()
     unpadder = PKCS7(128).unpadder()
     der = unpadder.update(padded) + unpadder.finalize()
-    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (label, base64.encodebytes(der), label)
+    return _pem(label, der)

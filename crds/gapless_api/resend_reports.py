@@ -91,7 +91,8 @@ def _read(path: Path) -> tuple[str, dict[tuple[Place, str], OffsetRanges]]:
         problem = f"cannot be read ({error.strerror})"
     except _NoReportError as error:
         problem = f"is not the report of a resend: {error}"
-    except (ijson.JSONError, ValueError, SystemError):
+    except (ijson.JSONError, ValueError, SystemError, ArithmeticError):
+        # The last three are for numbers of thousands of digits, and for those like 0e9223372036854775808.
         problem = "is not valid JSON or is cut off"
     raise ConfigurationError(
         f"The resend report {path} {problem}; give the file that gapless resend --report wrote."

@@ -14,7 +14,6 @@ gzipped JSON of the line above, and `sha256` is the digest of that base64 text::
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import hashlib
 import json
@@ -105,7 +104,7 @@ def _entry(line: str) -> dict[str, Any] | None:
         return None
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return entry if isinstance(entry, dict) and entry.get("event") == "result" else None
 
@@ -119,7 +118,7 @@ def _joined(pieces: dict[int, str], parts: int, sha256: str) -> dict[str, Any]:
         raise ResultLinesError("the parts of the result do not match their digest")
     try:
         members = json.loads(unpacked(base64.b64decode(text, validate=True)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ResultLinesError("the parts of the result are not what a scan writes") from error
     if not isinstance(members, dict):
         raise ResultLinesError("the parts of the result are not what a scan writes")
@@ -132,7 +131,7 @@ def _result(members: dict[str, Any]) -> ScanResult:
         raise ResultLinesError("the result has no report")
     try:
         return ScanResult(report, None if bundle is None else base64.b64decode(bundle, validate=True))
-    except binascii.Error as error:
+    except ValueError as error:
         raise ResultLinesError("the bundle in the result is not base64") from error
 
 

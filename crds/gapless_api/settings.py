@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_MOST_SHOWN = 200
+"""Characters of a key or a value in a message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One setting of a command."""
@@ -169,7 +173,7 @@ def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, s
         else:
             close = difflib.get_close_matches(key, names, n=1, cutoff=0.75)
             hint = f" (did you mean {close[0]}?)" if close else ""
-            raise ConfigurationError(f"Unknown setting {key} {place}{hint}; correct or delete the line.")
+            raise ConfigurationError(f"Unknown setting {_shown(key)} {place}{hint}; correct or delete the line.")
     return texts, ignored
 
 
@@ -177,7 +181,13 @@ def _parsed(setting: Setting, text: str, place: str) -> Any:
     try:
         return setting.parse(text)
     except ValueError as error:
-        raise ConfigurationError(f"The setting {setting.name} is {text!r} ({place}): it must be {error}.") from None
+        shown = repr(text[:_MOST_SHOWN]) + ("…" if len(text) > _MOST_SHOWN else "")
+        raise ConfigurationError(f"The setting {setting.name} is {shown} ({place}): it must be {error}.") from None
+
+
+def _shown(key: str) -> str:
+    """A key for a message, which must stay one short line whatever the file holds."""
+    return key if key.isprintable() and len(key) <= _MOST_SHOWN else repr(key[:_MOST_SHOWN]) + "…"
 
 
 def read_properties(file: Path) -> list[tuple[int, str, str]]:

@@ -75,7 +75,8 @@ class StrictReading:
         """Call `parse`, and say in one sentence what is wrong with a text that is no JSON."""
         try:
             return parse()
-        except (ijson.JSONError, ValueError, SystemError) as error:  # the last two for numbers of thousands of digits
+        except (ijson.JSONError, ValueError, SystemError, ArithmeticError) as error:
+            # The last three are for numbers of thousands of digits, and for those like 0e9223372036854775808.
             self._refuse_text(error)
 
     def _end(self) -> None:

@@ -35,17 +35,34 @@ class WindowFile:
     cluster: str | None = None
 
 
+_MERGE = "tag:yaml.org,2002:merge"
+_MOST_MERGED_MEMBERS = 10_000
+
+
 class _StrictLoader(yaml.SafeLoader):
     """Refuses a key that stands twice, which a merge of two branches leaves and YAML readers pass over in silence."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 -- as in PyYAML
         seen = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
                 if key.value in seen:
                     raise _DoubleKeyError(key.value)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Merge (``<<``) as PyYAML does, within a bound: merges of merges in a small file can fill all memory."""
+        members = 0
+        for key, merged in node.value:
+            if key.tag == _MERGE:
+                for mapping in merged.value if isinstance(merged, yaml.SequenceNode) else [merged]:
+                    if isinstance(mapping, yaml.MappingNode):
+                        self.flatten_mapping(mapping)
+                        members += len(mapping.value)
+        if members > _MOST_MERGED_MEMBERS:
+            raise yaml.constructor.ConstructorError(None, None, "too large by merges", node.start_mark)
+        super().flatten_mapping(node)
 
 
 class _DoubleKeyError(Exception):
@@ -89,7 +106,8 @@ def _documents(path: Path) -> list[Any]:
         ) from None
     except _DoubleKeyError as error:
         raise ConfigurationError(f"The key {error!s:.40} stands twice in {path}; leave one of the two.") from None
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        # The last three are what PyYAML raises for tags that do not fit: "!!int ''", "!!map [1]", "!!timestamp x".
         raise ConfigurationError(f"The file {path} is neither YAML nor JSON; {EXAMPLE}.") from None
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -38,6 +38,7 @@ MESSAGES_PER_KEY = 2**30
 """After so many messages a `SessionKey` asks to be replaced: a quarter of what its 32-bit counter can number."""
 _COUNTER_VALUES = 2**32
 LEAST_RSA_BITS = 2048
+_OAEP = padding.OAEP(mgf=padding.MGF1(hashes.SHA256()), algorithm=hashes.SHA256(), label=None)
 
 _live_keys: weakref.WeakSet[SessionKey] = weakref.WeakSet()
 
@@ -207,6 +208,13 @@ class KeyExchange:
                 f"The certificate in publicKeyFile {certificate_path} holds an RSA key of {key.key_size} bits, and "
                 f"{LEAST_RSA_BITS} are the least; {_HOW_TO}."
             )
+        try:
+            key.encrypt(KEY_ID + bytes(KEY_BYTES), _OAEP)
+        except (ValueError, InternalError):
+            raise ConfigurationError(
+                f"The certificate in publicKeyFile {certificate_path} holds an RSA key that nothing can be encrypted "
+                f"with; {_HOW_TO}."
+            ) from None
         return cls(key, _date_warning(certificate, certificate_path, now or datetime.now(UTC)))
 
     def packets(self, key: SessionKey, payload_size: int) -> list[bytes]:
@@ -217,8 +225,7 @@ class KeyExchange:
         Raises:
             PacketError: `payload_size` is too small for any payload.
         """
-        oaep = padding.OAEP(mgf=padding.MGF1(hashes.SHA256()), algorithm=hashes.SHA256(), label=None)
-        block = self.public_key.encrypt(KEY_ID + key.key, oaep)
+        block = self.public_key.encrypt(KEY_ID + key.key, _OAEP)
         return packetize(PacketType.KEY_EXCHANGE, KEY_ID, KEY_ID + block, payload_size)
 
 
@@ -256,7 +263,7 @@ def _first_certificate(path: Path) -> x509.Certificate:
         )
     try:
         return x509.load_pem_x509_certificate(content[label.start() :])
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise ConfigurationError(
             f"publicKeyFile {path} begins with a PEM block {what} that is no readable X.509 certificate "
             f"({str(error).rstrip('.')}); {_HOW_TO}."

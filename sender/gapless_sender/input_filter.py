@@ -134,6 +134,10 @@ def _lines_of(file: Path) -> list[str]:
         raise ConfigurationError(
             f"The filter rules {file} are not UTF-8 text; give one rule action:regex a line."
         ) from None
+    except ValueError:  # a zero byte in the path
+        raise ConfigurationError(
+            f"The filter rules {str(file)!r} are no path; give the path of a readable file in inputFilterRules."
+        ) from None
 
 
 def _rule(text: str, place: str) -> Rule:
@@ -157,8 +161,13 @@ def _rule(text: str, place: str) -> Rule:
 
     try:
         search = _search(pattern)
+    except UnicodeEncodeError:  # the command line may hold any bytes
+        raise ConfigurationError(
+            f"The pattern of {within} is not UTF-8 text; write other bytes as \\x{{ff}}."
+        ) from None
     except re2.error as error:
-        reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+        said = error.args[0] if isinstance(error.args[0], bytes) else str(error).encode(errors="replace")
+        reason = repr(said.decode(errors="replace")[:100])[1:-1]  # it quotes the pattern
         raise ConfigurationError(
             f"The pattern of {within} is no RE2 expression ({reason}); correct {pattern[:60]!r}."
         ) from None

@@ -55,7 +55,10 @@ def bit_rate(text: str) -> float:
     found = re.fullmatch(r"(-?[0-9.]+)\s*([kKmMgG]?)", text)
     if found is None:
         raise ValueError("a number of bits per second such as 8000000, 800k or 8M; 0 for no limit")
-    return rate(found[1]) * factors.get(found[2].lower(), 1)
+    bits = rate(found[1]) * factors.get(found[2].lower(), 1)
+    if bits == float("inf"):
+        raise ValueError("a finite number of bits per second; 0 for no limit")
+    return bits
 
 
 def moment(text: str) -> int:
@@ -83,15 +86,18 @@ def translations(text: str) -> dict[str, str]:
     if not isinstance(pairs, list) or not text.lstrip().startswith("{"):
         raise ValueError(wanted)
     found: dict[str, str] = {}
+    by_wire: dict[str, str] = {}
     for upstream, wire in pairs:
         if not isinstance(wire, str) or not upstream or not wire:
             raise ValueError(wanted)
-        for other, its_wire in found.items():
-            if its_wire == wire:
-                raise ValueError(
-                    f"reversible, but {other} and {upstream} both become {wire}, so that nobody can tell which of the "
-                    f"two an event of {wire} came from; resend them one by one with one translation each"
-                )
+        if upstream in found:
+            raise ValueError("a JSON object that names no topic twice")
+        other = by_wire.setdefault(wire, upstream)
+        if other != upstream:
+            raise ValueError(
+                f"reversible, but {other} and {upstream} both become {wire}, so that nobody can tell which of the "
+                f"two an event of {wire} came from; resend them one by one with one translation each"
+            )
         found[upstream] = wire
     return found
 

@@ -1,0 +1,31 @@
+"""Owns one run of one target under atheris, as a process of its own. Must not know which runs there are.
+
+Started by ``make fuzz`` as ``python -m fuzz.run_one TARGET [libFuzzer's options and folders]``: libFuzzer ends the
+process itself, and its watchdogs (time and memory for each input) need nothing of Python.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import atheris
+
+with atheris.instrument_imports(include=["gapless_api", "gapless_sender"]):
+    from fuzz.targets import TARGETS
+
+
+def main() -> None:
+    """Run until libFuzzer has had enough, or a defect is found."""
+    target = TARGETS[sys.argv[1]]
+    logging.disable(logging.CRITICAL)
+
+    def test_one_input(content: bytes) -> None:
+        target.outcome(content)
+
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], test_one_input)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

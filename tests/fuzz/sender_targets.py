@@ -1,0 +1,193 @@
+"""Owns the fuzz targets of what a sender reads: packets, settings, rules, keys, checkpoints.
+
+Must not know how inputs are made.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import warnings
+
+from fuzz.target import Target, as_file
+from gapless_api import key_derivation
+from gapless_api.errors import ConfigurationError
+from gapless_api.pem_files import pkcs8_pem, read_certificates, read_private_key
+from gapless_api.settings import resolve
+from gapless_api.signatures import load_verifying
+from gapless_sender import checkpoint
+from gapless_sender.encryption import KeyExchange, SessionKey
+from gapless_sender.input_filter import InputFilter
+from gapless_sender.packets import MAX_FRAGMENTS, PacketError, Reassembler, packetize, parse_packet
+from gapless_sender.plan import select
+from gapless_sender.settings import RESEND
+from kit import reassembly
+
+key_derivation.MOST_ROUNDS = 4096
+"""A key that costs a second is accepted by the product and would cost a million inputs a fortnight."""
+
+PASSWORD = b"correct horse"
+_SESSION_KEY = SessionKey(bytes(32))
+_IDENTITY = {"bundle": "0123", "topic": "transfer"}
+
+
+def _packets(content: bytes) -> None:
+    """Datagrams, each behind two bytes of length; the length's highest bit has the check text mended.
+
+    The kit's receiver, which was written apart from the product, must see the same packets and messages.
+    """
+    ours, theirs = Reassembler(most_pending=8), reassembly.FragmentCache(most_entries=8)
+    refused = None
+    while content:
+        length = int.from_bytes(content[:2], "big")
+        datagram, content = content[2 : 2 + (length & 0x7FFF)], content[2 + (length & 0x7FFF) :]
+        if length & 0x8000:
+            datagram = _mended(datagram)
+        their_packet = None
+        with contextlib.suppress(reassembly.RefusedDatagramError):
+            their_packet = reassembly.parse(datagram, MAX_FRAGMENTS)
+        try:
+            packet = parse_packet(datagram)
+        except PacketError as error:
+            refused = error
+            # The peer takes numbers that cannot be, and then waits for ever.
+            assert their_packet is None or not 1 <= their_packet.number <= their_packet.announced
+            continue
+        assert their_packet is not None
+        assert (packet.packet_type, packet.number, packet.fragments, packet.payload) == (
+            their_packet.kind,
+            their_packet.number,
+            their_packet.announced,
+            their_packet.payload,
+        )
+        message = ours.add(packet)
+        theirs.add(their_packet, 0.0)
+        assert len(ours) <= 8
+        if message is not None and packet.fragments == 1:
+            size = len(datagram) + (not packet.payload)
+            assert packetize(message.packet_type, message.packet_id, message.body, size) == [datagram]
+    if refused is not None:
+        raise refused
+
+
+def _mended(datagram: bytes) -> bytes:
+    end = 7 + int.from_bytes(datagram[5:7], "big")
+    if len(datagram) < end + 6:
+        return datagram
+    payload = datagram[end + 6 :]
+    check = hashlib.md5(payload, usedforsecurity=False).hexdigest()[28:].encode()
+    return datagram[:end] + check + len(payload).to_bytes(2, "big") + payload
+
+
+def _properties(content: bytes) -> None:
+    """A properties file, and what the settings in it select."""
+    values = resolve(RESEND, file=as_file(content, "resend.properties"), environment={}, options={}).values
+    if values["resendFileName"] is None:
+        select(values, None)
+
+
+def _filter_rules(content: bytes) -> None:
+    """Rules, a zero byte, and a value; a first letter f stands for rules in a file."""
+    rules, _, value = content.partition(b"\0")
+    if rules.startswith(b"f"):
+        text = str(as_file(rules[1:], "rules.txt"))
+    else:
+        text = rules.decode("utf-8", "surrogateescape")
+        names_file = text.strip().startswith("config/") or text.strip().endswith(".txt")
+        if text.strip().startswith("/") or (names_file and not text.isprintable()):
+            return  # a file of this machine, or one whose name no shell would show
+    found = InputFilter.parse(text)
+    assert found.denied([value]) == [found.denies(value)]
+
+
+def _private_keys(content: bytes) -> None:
+    """The first byte: p for a file beside a password, n for one without; D, E, R, S for DER that becomes PEM."""
+    how, content = content[:1], content[1:]
+    labels = {b"D": b"PRIVATE KEY", b"E": b"ENCRYPTED PRIVATE KEY", b"R": b"RSA PRIVATE KEY", b"S": b"EC PRIVATE KEY"}
+    if how in labels:
+        content = _as_pem(labels[how], content)
+    password = None if how == b"n" else as_file(PASSWORD, "password")
+    key = read_private_key(as_file(content, "key.pem"), setting="keyFile", password_file=password)
+    pkcs8_pem(key)
+
+
+def _certificates(content: bytes) -> None:
+    """D for DER that becomes PEM; everything that reads certificates or public keys gets it."""
+    if content[:1] == b"D":
+        content = _as_pem(b"CERTIFICATE", content[1:])
+    elif content[:1] == b"P":
+        content = _as_pem(b"PUBLIC KEY", content[1:])
+    path = as_file(content, "certificate.pem")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as that a serial number is zero
+        with contextlib.suppress(ConfigurationError):
+            load_verifying(path)("AAAA", b"signed")
+        with contextlib.suppress(ConfigurationError):
+            read_certificates(path, setting="caFile")
+        KeyExchange.load(path).packets(_SESSION_KEY, 1400)
+
+
+def _as_pem(label: bytes, der: bytes) -> bytes:
+    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (label, base64.encodebytes(der), label)
+
+
+def _session_keys(content: bytes) -> None:
+    assert len(SessionKey.load(as_file(content, "session.key"), series=0).key) == 32
+
+
+def _checkpoints(content: bytes) -> None:
+    """What was read and is written again is read as the same."""
+    path = as_file(content, "resend.checkpoint")
+    progress = checkpoint.load(path, _IDENTITY)
+    entry = progress.as_entry(_IDENTITY)
+    path.write_bytes(checkpoint._line(entry))
+    assert checkpoint.load(path, _IDENTITY).as_entry(_IDENTITY) == entry
+
+
+_NAMES = tuple(spelling.encode() + b"=" for setting in RESEND.settings for spelling in (setting.name,))
+
+SENDER_TARGETS = (
+    Target("packets", _packets, (PacketError,), tokens=(b"STATUS", b"KEY_UPDATE#", b"\x00\x01\x00\x01", b"\x80\x20")),
+    Target(
+        "properties",
+        _properties,
+        (ConfigurationError,),
+        tokens=(*_NAMES, b"\n", b"#", b"2026-11-20T10:00:00Z", b"true", b"auto", b'{"a":"b"}', b"-1", b"1e308", b"8G"),
+    ),
+    Target(
+        "filter-rules",
+        _filter_rules,
+        (ConfigurationError,),
+        tokens=(
+            b"allow:",
+            b"deny:",
+            b",deny:",
+            b"(?i)",
+            b"[^a]",
+            b"{1,3}",
+            b"\\pL",
+            b"\\x{10FFFF}",
+            b"config/",
+            b".txt",
+        ),
+        most_bytes=2048,
+    ),
+    Target("private-keys", _private_keys, (ConfigurationError,), tokens=(b"D", b"E", b"Proc-Type: 4,ENCRYPTED\n")),
+    Target("certificates", _certificates, (ConfigurationError,), tokens=(b"-----BEGIN CERTIFICATE-----\n",)),
+    Target("session-keys", _session_keys, (ConfigurationError,), most_bytes=128),
+    Target(
+        "checkpoints",
+        _checkpoints,
+        (ConfigurationError,),
+        tokens=(
+            b'{"gaplessCheckpoint":1,"resend":{"bundle":"0123","topic":"transfer"},"partitions":[',
+            *(
+                b'"%b":' % name
+                for name in (b"topic", b"partition", b"cursor", b"sent", b"bounds", b"Expired", b"filled")
+            ),
+            b"Infinity",
+            b"9223372036854775807",
+        ),
+    ),
+)
