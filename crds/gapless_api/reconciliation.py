@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.bundle_form import BundleKind, canonical_sha256
+from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRange, OffsetRanges
 from gapless_api.resend_reports import ResendFindings
 
@@ -195,13 +196,14 @@ def failed_comparison(problem: str) -> dict[str, Any]:
 
 def _looked_at(entry: PartitionGaps, newer: NewerFinding) -> OffsetRanges:
     """What a newer finding can speak of in one partition."""
-    first, last = entry.window_min, entry.window_max
+    told_to = MAX_OFFSET
     if newer.kind is BundleKind.FIRST and len(entry.ranges):
-        last = min(last, entry.ranges[0].last)
-    if last < first:
-        return _NOTHING
+        told_to = entry.ranges[0].last
     exact = (newer.looked_at or {}).get((entry.topic, entry.partition))
-    return OffsetRanges([(first, last)]) if exact is None else exact.clip(first, last)
+    if exact is not None:
+        return exact if told_to == MAX_OFFSET else exact.clip(0, told_to)  # also what was received beyond the window
+    first, last = entry.window_min, min(entry.window_max, told_to)
+    return OffsetRanges([(first, last)]) if first <= last else _NOTHING
 
 
 def _partition(  # noqa: PLR0913, PLR0917 -- what is known of one partition

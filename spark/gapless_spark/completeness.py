@@ -50,10 +50,23 @@ class ReceivedPartition:
     bounds: Bounds
     """Who said what is expected."""
     missing: OffsetRanges
-    unexpected: int
-    """How many of the received offsets nobody expected, where somebody should have."""
-    outside_manifest: int
-    """How many are older or newer than the manifest, or had gone upstream before it: neither missing nor unexpected."""
+    beyond: OffsetRanges
+    """What was received although it was not expected."""
+
+    @property
+    def unexpected(self) -> int:
+        """How many of the received offsets nobody expected, where somebody should have."""
+        return self.beyond.count if self.bounds is Bounds.GIVEN else 0
+
+    @property
+    def outside_manifest(self) -> int:
+        """How many are older or newer than the manifest, or absent upstream: neither missing nor unexpected."""
+        return self.beyond.count if self.bounds is Bounds.MANIFEST else 0
+
+    @property
+    def known(self) -> OffsetRanges:
+        """The offsets of which an audit can say whether they are there."""
+        return self.expected | self.beyond
 
     @property
     def given(self) -> bool:
@@ -94,12 +107,12 @@ def _compared(place: tuple[str, int], blocks: Sequence[ReceivedBlock], given: Ex
     if given is None:
         # Whole arrays at a time: there may be millions of runs.
         holes = array("q", (last + 1 for last in lasts[:-1])), array("q", (first - 1 for first in firsts[1:]))
-        expected, missing, beyond = OffsetRanges([(firsts[0], lasts[-1])]), OffsetRanges.of_canonical(*holes), 0
+        expected, missing = OffsetRanges([(firsts[0], lasts[-1])]), OffsetRanges.of_canonical(*holes)
+        beyond = OffsetRanges()
     else:
         ranges = OffsetRanges.of_canonical(firsts, lasts)
         expected = given.offsets
-        missing, beyond = expected - ranges, (ranges - expected).count
-    bounds = given.bounds if given is not None else Bounds.SEEN
+        missing, beyond = expected - ranges, ranges - expected
     return ReceivedPartition(
         *place,
         records=sum(block.records for block in blocks),
@@ -107,10 +120,9 @@ def _compared(place: tuple[str, int], blocks: Sequence[ReceivedBlock], given: Ex
         first_received=firsts[0] if firsts else None,
         last_received=lasts[-1] if lasts else None,
         expected=expected,
-        bounds=bounds,
+        bounds=given.bounds if given is not None else Bounds.SEEN,
         missing=missing,
-        unexpected=beyond if bounds is Bounds.GIVEN else 0,
-        outside_manifest=beyond if bounds is Bounds.MANIFEST else 0,
+        beyond=beyond,
     )
 
 

@@ -191,7 +191,7 @@ def conclude_audit(topics: Sequence[str], found: Sequence[ReceivedPartition], fo
             "duplicates": sum(partition.duplicates for partition in found),
             "unexpected": sum(partition.unexpected for partition in found),
         },
-        {(partition.topic, partition.partition): partition.expected for partition in found if partition.given},
+        {(partition.topic, partition.partition): partition.known for partition in found if partition.given},
     )
 
 

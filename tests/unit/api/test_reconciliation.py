@@ -60,6 +60,16 @@ def test_holes_in_what_was_looked_at_are_unknown_too() -> None:
     assert counts(old, newer) == {"closed": 2 + 5, "unknown": 3 + 5}
 
 
+def test_what_was_received_although_a_manifest_calls_it_absent_has_closed_or_was_filled() -> None:
+    old = bundle(entry((5, 9), (40, 44), (99, 101)))
+    said = ResendFindings(filled={PLACE: OffsetRanges([(5, 6), (99, 101)])})
+    absent = {PLACE: OffsetRanges([(5, 9), (100, 101)])}
+    # Expected were 10 to 99; 5, 7 and 100 came all the same, 6, 8, 9 and 101 did not.
+    looked = {PLACE: OffsetRanges([(5, 5), (7, 7), (10, 100)])}
+    newer = NewerFinding.of_job((entry(window=(10, 99)),), looked, absent)
+    assert counts(old, newer, said) == {"closed": 1 + 5, "filled": 1 + 2, "unavailable": 4}
+
+
 def test_behind_the_first_range_of_a_bundle_of_first_ranges_nothing_is_known() -> None:
     old = bundle(entry((5, 5), (10, 19), (30, 30)))
     newer = NewerFinding.of_bundle(bundle(entry((12, 13)), kind=BundleKind.FIRST))

@@ -82,6 +82,9 @@ def assert_exact(stream: Arrivals, found: Found, foreign: int, expected: dict[Pl
         assert written(partition.missing) == missing, place
         beyond = len(set(offsets) - expected[place]) if place in expected else 0
         assert partition.unexpected + partition.outside_manifest == beyond
+        if place in expected:
+            known = {offset for first, last in partition.known for offset in range(first, last + 1)}
+            assert known == expected[place] | set(offsets), "what an audit can speak of"
         assert (partition.first_received, partition.last_received) == (
             (min(offsets), max(offsets)) if offsets else (None, None)
         )
