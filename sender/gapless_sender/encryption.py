@@ -121,7 +121,11 @@ class SessionKey:
     @property
     def exhausted(self) -> bool:
         """Whether the key must be replaced before much longer."""
-        return not self._series and self._messages >= MESSAGES_PER_KEY
+        return self.exhausted_among(1)
+
+    def exhausted_among(self, sharers: int) -> bool:
+        """Whether it must be replaced when so many processes encrypt with it and each has its part of the messages."""
+        return not self._series and self._messages * sharers >= MESSAGES_PER_KEY
 
     def renew_nonces(self) -> None:
         """Begin with nonces that no other process uses."""

@@ -25,6 +25,7 @@ from gapless_api.errors import (
 from gapless_api.exit_codes import ExitCode
 from gapless_api.files import write_whole
 from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files
+from gapless_sender.core_dumps import forbid_core_dumps
 from gapless_sender.lazy_log import choose_log, log
 from gapless_sender.plan import select
 from gapless_sender.progress import ProgressView
@@ -107,6 +108,7 @@ def _work(values: dict[str, Any], selection: Selection, account: Account) -> boo
     from gapless_api.kafka_connection import connection_from  # noqa: PLC0415 -- slow to load
     from gapless_sender.process import Equipment, Whole, work_alone  # noqa: PLC0415 -- slow to load
 
+    forbid_core_dumps()
     connection = connection_from(values, client_id="gapless-resend")
     path: Path | None = values["checkpoint"]
     stopping = Stopping(keeps_progress=path is not None)

@@ -54,6 +54,8 @@ class _Shard:
     problem: GaplessError | None = None
     ended: bool = False
     paused: bool = False
+    key_exhausted: bool = False
+    """Whether it has encrypted so much that the session key must be replaced."""
 
 
 def work_in_shards(equipment: Equipment, whole: Whole, shards: int) -> None:
@@ -123,7 +125,7 @@ def _attend(running: list[_Shard], equipment: Equipment, whole: Whole, keys: Ann
                     os.kill(shard.process.pid, signal.SIGTERM)
         if keys is not None and not stop:
             duty = keys.duty
-            if duty is duty.ROTATE:
+            if duty is duty.ROTATE or any(shard.key_exhausted for shard in running):
                 _replace_key(running, equipment, keys)
             elif duty is duty.REANNOUNCE:
                 keys.reannounce()
@@ -145,6 +147,7 @@ def _replace_key(running: list[_Shard], equipment: Equipment, keys: AnnouncedKey
         if not shard.ended:
             shard.paused = False
             shard.pipe.send(key)
+        shard.key_exhausted = False
 
 
 def _hear(shard: _Shard) -> None:
@@ -166,6 +169,8 @@ def _hear(shard: _Shard) -> None:
         shard.totals, shard.datagrams = content
     elif kind == "paused":
         shard.paused = True
+    elif kind == "exhausted":
+        shard.key_exhausted = True
     elif kind == "problem":
         name, message, code = content
         if name == "StoppedError":
@@ -214,10 +219,12 @@ def _sum(running: list[_Shard]) -> Totals:
 class _FollowedKeys:
     """The session key of a process, which its parent replaces."""
 
-    def __init__(self, key: SessionKey, pipe: Connection, stopping: Stopping) -> None:
+    def __init__(self, key: SessionKey, pipe: Connection, stopping: Stopping, *, sharers: int) -> None:
         self._key = key
         self._pipe = pipe
         self._stopping = stopping
+        self._sharers = sharers
+        self._said_exhausted = False
 
     def current(self) -> SessionKey:
         """The key for the next batch; waits while the parent replaces it."""
@@ -231,6 +238,10 @@ class _FollowedKeys:
                 fresh = self._pipe.recv()
                 self._key.destroy()
                 self._key = SessionKey(fresh)
+                self._said_exhausted = False
+        if not self._said_exhausted and self._key.exhausted_among(self._sharers):
+            self._said_exhausted = True
+            _tell(self._pipe, "exhausted", None)
         return self._key
 
 
@@ -314,7 +325,7 @@ def _do_share(  # noqa: PLR0913, PLR0917 -- see _shard_main
         source,
         equipment.treatment,
         equipment.transmitter(telling.link, sharers=shards),
-        keys=_FollowedKeys(key, telling.pipe, equipment.stopping) if key is not None else None,
+        keys=_FollowedKeys(key, telling.pipe, equipment.stopping, sharers=shards) if key is not None else None,
         checkpoint=checkpoint,
         stopping=equipment.stopping,
         advanced=lambda: telling.advanced(equipment.stopping.now()),
