@@ -73,6 +73,8 @@ class TopicWatch:
         self._now = now
         self._open: list[_Question] = []
         self._due = 0.0
+        self._mute = False
+        """Whether we waited in vain and heard of no id since: waiting again for each partition would take hours."""
         self._confirmed_at: dict[str, float] = {}
         """When the last question was asked whose answer was the id that we know, in this run."""
 
@@ -92,9 +94,10 @@ class TopicWatch:
         self._due = min(self._due, self._now() + _ASK_SOON_SECONDS)
 
     def make_sure(self, topic: str) -> None:
-        """Ask now and wait for the answer. Raises like `settle`."""
+        """Ask now and wait for the answer, unless nobody answers anyway. Raises like `settle`."""
         self.begin(topic)
-        self.settle()
+        if not self._mute:
+            self.settle()
 
     def settle(self) -> bool:
         """Wait for every answer that is out, but not for ever.
@@ -113,6 +116,7 @@ class TopicWatch:
             self._pulse()
             time.sleep(0.002)
         unanswered, self._open = bool(self._open), []
+        self._mute = self._mute or unanswered
         return not unanswered
 
     def _take_in(self) -> None:
@@ -123,6 +127,7 @@ class TopicWatch:
             found = _id_in(question.answer)
             if found is None:
                 continue
+            self._mute = False
             topic = question.topic
             if topic not in self._ids:
                 self._ids[topic] = found
@@ -173,7 +178,9 @@ def asking(connection: KafkaConnection) -> Callable[[str], Answer]:
     admin = AdminClient(options, logger=logging.getLogger("gapless.librdkafka"))
 
     def ask(topic: str) -> Answer:
-        answers: Mapping[str, Answer] = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
+        # Longer than we ever wait, so that no answer and a refusal are two things.
+        patience = 2 * ANSWER_SECONDS
+        answers: Mapping[str, Answer] = admin.describe_topics(TopicCollection([topic]), request_timeout=patience)
         return answers[topic]
 
     return ask

@@ -116,5 +116,14 @@ def test_silence_is_waited_for_but_not_for_ever_and_stays_known() -> None:
     watch.begin("t")
     assert not watch.settle()
     assert brokers.seconds >= ANSWER_SECONDS
+    waited_until = brokers.seconds
+    for _ in range(3):
+        watch.make_sure("t")
+    assert brokers.asked == ["t"] * 4, "asked again, and not waited for"
+    assert brokers.seconds == waited_until
+    brokers.silent, brokers.ids["t"] = False, Uuid(1, 2)
+    watch.make_sure("t")
     watch.glance("t")
-    assert brokers.asked == ["t", "t"], "asked again, and not waited for"
+    brokers.ids["t"] = Uuid(3, 4)
+    with pytest.raises(ConfigurationError, match="made anew"):
+        watch.make_sure("t")
