@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError, LocalStorageError
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 VERSION = 2
 READABLE_VERSIONS = frozenset({1, VERSION})
 """Version 1 had no topic ids; the first start that goes on from such a file adds them."""
+SAVE_SECONDS = 0.5
+SAVE_EVENTS = 16_000
+"""So much, or what was sent in that time, may be sent twice after a crash."""
 _REWRITE_BYTES = 16 * 1024 * 1024
 """A file that grew by so much is begun anew, so that a resend of days does not fill the disk."""
 
@@ -106,7 +110,7 @@ class Progress:
 
 
 class Checkpoint:
-    """One file that grows with each batch."""
+    """One file that grows with each save."""
 
     def __init__(self, path: Path, identity: Mapping[str, Any], progress: Progress) -> None:
         """Begin the file with `progress`. Raises LocalStorageError when it cannot be written."""
@@ -116,6 +120,9 @@ class Checkpoint:
         self._handle = -1
         self._size = 0
         self._limit = 0
+        self._noted: list[dict[str, Any]] = []
+        self._noted_events = 0
+        self._saved_at = 0.0
         self.rewrite()
 
     def rewrite(self) -> None:
@@ -127,11 +134,37 @@ class Checkpoint:
             self._handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self._size = len(content)
         self._limit = len(content) * 2 + _REWRITE_BYTES
+        self._all_saved()
 
     def append(self, steps: Iterable[tuple[Key, Step]]) -> None:
-        """Add what a batch did; on return it survives a crash. Raises LocalStorageError."""
-        parts = [{"topic": key[0], "partition": key[1], **step.as_json()} for key, step in steps]
-        self._append({"partitions": parts})
+        """Add what batches did; on return it survives a crash. Raises LocalStorageError."""
+        for key, step in steps:
+            self._note(key, step)
+        self.save()
+
+    def note(self, key: Key, step: Step) -> None:
+        """Add what a batch did, which `progress` has already. Raises LocalStorageError.
+
+        It survives a crash after the next `save`, which is done here once `SAVE_SECONDS` or `SAVE_EVENTS` are over:
+        a disk may take its time, and a pace that is to be even has none to spare after each small batch.
+        """
+        self._note(key, step)
+        if self._noted_events >= SAVE_EVENTS or time.monotonic() - self._saved_at >= SAVE_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        """Make what was noted survive a crash. Raises LocalStorageError."""
+        if self._noted:
+            self._append({"partitions": []})
+
+    def _note(self, key: Key, step: Step) -> None:
+        self._noted.append({"topic": key[0], "partition": key[1], **step.as_json()})
+        self._noted_events += step.sent
+
+    def _all_saved(self) -> None:
+        self._noted.clear()
+        self._noted_events = 0
+        self._saved_at = time.monotonic()
 
     def append_bounds(self, key: Key, bounds: tuple[int, int]) -> None:
         """Fix the end of an open range. Raises LocalStorageError."""
@@ -144,7 +177,7 @@ class Checkpoint:
         self._append({"topicIds": {topic: found}, "partitions": []})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
-        content = _line(entry)
+        content = _line({**entry, "partitions": [*self._noted, *entry["partitions"]]})
         with self._storage_errors():
             try:
                 written = os.write(self._handle, content)
@@ -156,6 +189,7 @@ class Checkpoint:
                     os.ftruncate(self._handle, self._size)
                 raise
         self._size += len(content)
+        self._all_saved()
         if self._size > self._limit:
             self.rewrite()
 
@@ -172,7 +206,7 @@ class Checkpoint:
         except OSError as error:
             raise LocalStorageError(
                 f"The checkpoint {self.path} cannot be written ({error.strerror}); make room and start again: at most "
-                f"the last batch is sent twice."
+                f"what was sent in the last second is sent twice."
             ) from error
 
 

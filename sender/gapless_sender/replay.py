@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
 MOST_BATCH_EVENTS = 16_000
 MOST_BATCH_BYTES = 8 * 1024 * 1024
-BATCH_SECONDS = 1.0
-"""A batch holds no more than the pace lets through in this time, so that progress is saved that often."""
+BATCH_SECONDS = 0.05
+"""A batch holds no more than the pace lets through in this time.
+
+While it is read and made ready nothing is sent, and a pace makes good only some milliseconds (see `pacing`).
+"""
 DETECTOR_WINDOW_OFFSETS = 1_000
 """How many offsets a window of the receiving side's gap detector holds unless it is set otherwise."""
 DISORDER_OFFSETS = 2 * DETECTOR_WINDOW_OFFSETS

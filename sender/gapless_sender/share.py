@@ -5,6 +5,7 @@ Must not know whether other processes work beside it, nor how the whole is repor
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -157,35 +158,38 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
     Raises:
         SourceUnreachableError, LinkError, LocalStorageError, StoppedError: the accounts hold what was done.
     """
-    left = [job for job in jobs if not job.done]
-    for job, following in zip(left, [*left, None][1:], strict=True):
-        place = job.plan.place
+    with ExitStack() as stack:
+        if checkpoint is not None:
+            stack.callback(checkpoint.save)
+        left = [job for job in jobs if not job.done]
+        for job, following in zip(left, [*left, None][1:], strict=True):
+            place = job.plan.place
 
-        def fit_to_pace() -> None:
-            source.most_events = min(transmitter.batch_events, 1000)
-            source.most_bytes = min(transmitter.batch_bytes, 4 * 1024 * 1024)
-            source.most_hole_offsets = dict.fromkeys(treatment.fill, transmitter.batch_events)
+            def fit_to_pace() -> None:
+                source.most_events = min(transmitter.batch_events, 1000)
+                source.most_bytes = min(transmitter.batch_bytes, 4 * 1024 * 1024)
+                source.most_hole_offsets = dict.fromkeys(treatment.fill, transmitter.batch_events)
 
-        def settled(step: Step, key: tuple[str, int] = (place.topic, place.partition)) -> None:
-            if checkpoint is not None:
-                checkpoint.append([(key, step)])
-            stopping.in_batch = False
-            advanced()
-            stopping.check()
-            fit_to_pace()  # It may have changed.
+            def settled(step: Step, key: tuple[str, int] = (place.topic, place.partition)) -> None:
+                if checkpoint is not None:
+                    checkpoint.note(key, step)
+                stopping.in_batch = False
+                advanced()
+                stopping.check()
+                fit_to_pace()  # It may have changed.
 
-        fit_to_pace()
-        replay = PartitionReplay(job.plan, job.ledger, treatment, transmitter, keys=keys, settled=settled)
-        replay.run(
-            source.read(
-                job.plan,
-                job.ledger.cursor,
-                first_ms=selection.first_timestamp_ms,
-                last_ms=selection.last_timestamp_ms,
+            fit_to_pace()
+            replay = PartitionReplay(job.plan, job.ledger, treatment, transmitter, keys=keys, settled=settled)
+            replay.run(
+                source.read(
+                    job.plan,
+                    job.ledger.cursor,
+                    first_ms=selection.first_timestamp_ms,
+                    last_ms=selection.last_timestamp_ms,
+                )
             )
-        )
-        if following is None or following.plan.place.upstream_topic != place.upstream_topic:
-            source.leave(place.upstream_topic)
-        advanced()
+            if following is None or following.plan.place.upstream_topic != place.upstream_topic:
+                source.leave(place.upstream_topic)
+            advanced()
     if not source.settle_watch():
         log("warning", "Kafka did not say whether every topic is still the one that it was at the start")
