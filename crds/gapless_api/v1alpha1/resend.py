@@ -202,7 +202,7 @@ class ResendSpec(ApiModel):
     """Overrides the Diode's window, for example for a bundle from before the window was changed."""
     eps: Rate | None = None
     """Most events per second of this Resend; fractions are allowed; 0 or nothing for no other limit than the Diode's
-    budget."""
+    budget. Senders that run follow a change within about a minute and are not started again."""
     copies: Annotated[int, int32(1, 100)] | None = None
     """How often every datagram is sent; without it as often as the Diode says."""
     compress_when_length_exceeds: Annotated[int, int32(0, 2**31 - 1)] = 0

@@ -24,6 +24,7 @@ from gapless_operator.resend.properties import (
     KEY,
     KEY_PASSWORD,
     PROPERTIES_NAME,
+    RATES_NAME,
     RECEIVER,
     SASL_PASSWORD,
     SECRETS_FOLDER,
@@ -31,6 +32,7 @@ from gapless_operator.resend.properties import (
     STATE_FOLDER,
     filter_rules,
     properties,
+    rates,
     run_of,
 )
 from gapless_operator.sender_pods import container, pod_spec
@@ -71,7 +73,7 @@ def run_label(resend: Resend) -> str:
 
 
 def settings_digest(resend: Resend, diode: Diode, *, role: str) -> str:
-    """Tells whether a Job runs with the settings that it would be given now.
+    """Tells whether a Job runs with the settings that it would be given now, but for the rates, which it follows.
 
     Raises:
         ConfigurationError: the settings cannot be written down.
@@ -96,7 +98,10 @@ def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
         ConfigurationError: the settings cannot be written down.
     """
     name = job_name(resend, role, number)
-    settings = {"apiVersion": "v1", "kind": "ConfigMap", "data": _settings(resend, diode, role=role)}
+    entries = _settings(resend, diode, role=role)
+    if role == SEND:
+        entries[RATES_NAME] = rates(resend.spec, diode.spec)
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "data": entries}
     parts = [owned(resend, settings, name=name, role=role, attempt=number)]
     if resend.spec.bundle is not None and resend.spec.bundle.inline is not None:
         bundle = {"apiVersion": "v1", "kind": "ConfigMap", "data": {BUNDLE_NAME: resend.spec.bundle.inline}}
@@ -249,7 +254,11 @@ def _fetch_arguments(resend: Resend) -> list[str]:
 
 def _sources(resend: Resend, diode: Diode, role: str, settings_name: str) -> list[dict[str, Any]]:
     """What is put together in the folder of settings; one volume, because none can be mounted into another."""
-    names = [PROPERTIES_NAME, *([FILTER_NAME] if resend.spec.input_filter is not None else [])]
+    names = [
+        PROPERTIES_NAME,
+        *([FILTER_NAME] if resend.spec.input_filter is not None else []),
+        *([RATES_NAME] if role == SEND else []),
+    ]
     sources: list[dict[str, Any]] = [_config_map(settings_name, {name: name for name in names})]
     bundle = resend.spec.bundle
     if bundle is not None and bundle.inline is not None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 CONFIGURATION_FOLDER = "/etc/gapless"
 PROPERTIES_NAME, FILTER_NAME, BUNDLE_NAME = "resend.properties", "filter.rules", "bundle"
 """Files in it; the bundle is there when it comes from a ConfigMap."""
+RATES_NAME = "rates.properties"
+"""The file in it that a sender follows while it runs."""
 SECRETS_FOLDER = f"{CONFIGURATION_FOLDER}/secrets"
 CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
 SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
@@ -66,17 +68,22 @@ def properties(resend: Resend, diode: DiodeSpec, *, plan: bool) -> str:
         values["shardCount"] = spec.parallelism
         # Somebody may have put another bundle there since it was looked into; then nothing is sent.
         values["bundleSha256"] = resend.status.bundle_sha256
-        if spec.eps:
-            values["eps"] = spec.eps
-            values["paceFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.pace"
-        if budget.events_per_second or budget.bits_per_second:
+        values["rateFile"] = f"{CONFIGURATION_FOLDER}/{RATES_NAME}"
+        values["paceFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.pace"
+        if _has_budget(diode):
             values["budgetFile"] = f"{STATE_FOLDER}/budget"
-            values["budgetEps"] = budget.events_per_second or None
-            values["budgetBitsPerSecond"] = budget.bits_per_second or None
         if diode.encryption is not None:
             values["sessionKeyFile"] = f"{SECRETS_FOLDER}/{SESSION_KEY}"
-    lines = [_line(name, value) for name, value in values.items() if value is not None]
-    return "\n".join(lines) + "\n"
+    return _written(values)
+
+
+def rates(spec: ResendSpec, diode: DiodeSpec) -> str:
+    """The properties file with all that may change while senders run; they follow it."""
+    values: dict[str, str | int | float | bool | None] = {"eps": spec.eps or 0}
+    if _has_budget(diode):
+        values["budgetEps"] = diode.budget.events_per_second
+        values["budgetBitsPerSecond"] = diode.budget.bits_per_second
+    return _written(values)
 
 
 def filter_rules(spec: ResendSpec) -> str | None:
@@ -107,6 +114,10 @@ def bundle_path(bundle: BundleSource) -> str:
 def pace(spec: ResendSpec, diode: DiodeSpec) -> float:
     """Events per second that the Resend may use: its own limit or the Diode's, whichever is lower; 0 for none."""
     return min((limit for limit in (spec.eps or 0, diode.budget.events_per_second) if limit), default=0.0)
+
+
+def _has_budget(diode: DiodeSpec) -> bool:
+    return bool(diode.budget.events_per_second or diode.budget.bits_per_second)
 
 
 def _selection(spec: ResendSpec) -> dict[str, str | int | None]:
@@ -180,6 +191,10 @@ def _link(spec: ResendSpec, diode: DiodeSpec) -> dict[str, str | int | float | b
 
 def _moment(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _written(values: dict[str, str | int | float | bool | None]) -> str:
+    return "".join(f"{_line(name, value)}\n" for name, value in values.items() if value is not None)
 
 
 def _line(name: str, value: str | float | bool) -> str:  # noqa: FBT001 -- a value as it is

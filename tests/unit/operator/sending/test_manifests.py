@@ -16,8 +16,9 @@ from gapless_api.v1alpha1.resend import Resend
 from gapless_operator.children import LONGEST_NAME
 from gapless_operator.diode.manifests import preflight_job, state_claim
 from gapless_operator.resend.manifests import PLAN, SEND, Attempt, attempt_of, report_map, report_name
-from gapless_operator.resend.properties import properties
+from gapless_operator.resend.properties import properties, rates
 from gapless_operator.settings import Program
+from gapless_sender.rate_file import with_rates
 from gapless_sender.settings import RESEND
 
 if TYPE_CHECKING:
@@ -212,12 +213,11 @@ def the_senders_view(text: str, folder: Path) -> dict[str, Any]:
 
 def test_settings_say_what_the_spec_says(tmp_path: Path) -> None:
     resend = a_resend(**RESENDS["secure-times-filter"])
+    assert rates(resend.spec, a_diode("full").spec) == "eps=0.5\nbudgetEps=5000.0\nbudgetBitsPerSecond=800000000\n"
     found = the_senders_view(properties(resend, a_diode("full").spec, plan=False), tmp_path)
     expected = {
         "from": 1795165200123,  # 2026-11-20T09:00:00.123Z
         "to": 1795172400000,
-        "eps": 0.5,
-        "budgetBitsPerSecond": 8e8,
         "budgetFile": Path("/var/lib/gapless/budget"),
         "copies": 3,
         "payloadSize": 0,
@@ -250,8 +250,12 @@ def test_a_resend_has_its_own_pace_within_the_diodes_and_the_plan_counts_with_th
     resend = a_resend(**OFFSETS, **spec)
     assert the_senders_view(properties(resend, diode, plan=True), tmp_path)["eps"] == wanted
     sending = the_senders_view(properties(resend, diode, plan=False), tmp_path)
-    assert (sending["eps"], sending["budgetEps"]) == (own or 0, shared)
-    assert (sending["paceFile"] is not None, sending["budgetFile"] is not None) == (bool(own), bool(shared))
+    assert sending["paceFile"] is not None
+    assert (sending["budgetFile"] is not None) == bool(shared)
+    file = tmp_path / "rates.properties"
+    file.write_text(rates(resend.spec, diode))
+    followed = with_rates({**sending, "rateFile": file})
+    assert (followed["eps"], followed["budgetEps"]) == (own or 0, shared)
 
 
 @pytest.mark.parametrize("topic", [" transfer", "transfer\u2028", "transfer\u0085next=1"])

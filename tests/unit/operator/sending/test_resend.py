@@ -428,15 +428,50 @@ def test_suspends_and_goes_on(ready: World) -> None:
     assert ready.a_resend().status.progress.sent == 400
 
 
-def test_a_new_pace_takes_hold_of_what_runs(ready: World) -> None:
+def _rates(world: World, settings: str) -> dict[str, str]:
+    lines = world.bodies["ConfigMap", settings]["data"]["rates.properties"].splitlines()
+    return dict(line.split("=") for line in lines)
+
+
+def test_a_new_pace_is_followed_by_what_runs(ready: World) -> None:
     job = begin(ready)
     ready.run(f"{job}-0-0", ready.progress(400))
     ready.settle()
-    ready.resend(eps=2.5)
+    assert _rates(ready, job) == {"eps": "0"}
+    for eps, written in ((2.5, "2.5"), (5000, "5000.0"), (0, "0"), (None, "0")):
+        ready.resend(**({} if eps is None else {"eps": eps}))
+        ready.settle()
+        assert float(_rates(ready, job)["eps"]) == float(written)
+    assert [name for name in ready.jobs_made if "send" in name] == [job], "no pod was stopped for it"
+    assert standing(ready)[0] == "Sending"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "jobs"),
+    [
+        ({"eventsPerSecond": 100}, {"eventsPerSecond": 7}, 1),
+        ({"eventsPerSecond": 100}, {"bitsPerSecond": 5_000_000}, 1),
+        ({}, {"eventsPerSecond": 7}, 2),
+        ({"eventsPerSecond": 100}, {}, 2),
+    ],
+)
+def test_a_new_budget_is_followed_and_one_that_comes_or_goes_begins_anew(
+    ready: World, before: dict[str, int], after: dict[str, int], jobs: int
+) -> None:
+    ready.diode(budget=before)
     ready.settle()
-    (running,) = (name for name in ready.names("Job") if "send" in name)
-    assert "eps=2.5\n" in ready.bodies["ConfigMap", running]["data"]["resend.properties"]
-    assert standing(ready)[0] == "Starting"
+    job = begin(ready)
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    ready.diode(budget=after)
+    ready.settle()
+    made = [name for name in ready.jobs_made if "send" in name]
+    assert len(made) == jobs
+    found = {name: float(rate) for name, rate in _rates(ready, made[-1]).items()}
+    names = {"eventsPerSecond": "budgetEps", "bitsPerSecond": "budgetBitsPerSecond"}
+    assert found == {"eps": 0.0} | (
+        {ours: float(after.get(theirs, 0)) for theirs, ours in names.items()} if after else {}
+    )
 
 
 def test_another_force_stops_what_runs_and_begins_from_the_start(ready: World) -> None:
