@@ -34,12 +34,9 @@ def test_records_that_are_compacted_while_we_read_are_told_from_those_that_were_
     settings = {"topic": name, "partition": 0, "offsetFrom": 0, "offsetTo": events - 1, "payloadSize": 12_000}
     process = resend.start(**settings, eps=500)
     listener.wait_for(300)
-    left: set[int] = set()
 
-    def compacted() -> bool:
-        left.clear()
-        left.update(message.offset() for message in kafka.read(name) if message.offset() < events)
-        return len(left) < events // 2
+    def left() -> set[int]:
+        return {message.offset() for message in kafka.read(name) if message.offset() < events}
 
     with stopped(process):
         kafka.alter_topic(
@@ -50,14 +47,14 @@ def test_records_that_are_compacted_while_we_read_are_told_from_those_that_were_
         )
         # The last segment is never compacted.
         kafka.produce(name, [bytes(MIB // 2)] * 6, keys=[b"end"] * 6)
-        wait_until(compacted, timeout_seconds=100, what="the cleaner's first round")
+        wait_until(lambda: len(left()) < events // 2, timeout_seconds=100, what="the cleaner's first round")
     ended = resend.ended(process)
     assert ended.exit_code == 4, ended.stderr
     assert ended.ledger["remaining"] == 0
     assert ended.report is not None
     assert set(ended.report["unavailable"]) == {"NonExistent"}
     came = {int(identity.rpartition("_")[2]) for identity in ids_of(listener.settled())}
-    assert left <= came, "what the topic still has was sent"
+    assert left() <= came, "what the topic still has was sent"
     gone = {n for first, last in ended.report["partitions"][0]["ranges"]["NonExistent"] for n in range(first, last + 1)}
     assert came | gone == set(range(events))
     assert not came & gone

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import AclOperation
 
+from kit.kafka import USERS
 from kit.processes import wait_until
-from kit.resending import events_of, ids_of
+from kit.resending import Resend, events_of, ids_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import TopicFactory
     from kit.kafka import KafkaBroker
     from kit.listener import Listener
-    from kit.resending import Ended, Resend
+    from kit.resending import Ended
 
 pytestmark = pytest.mark.integration
 
@@ -134,3 +139,27 @@ def test_a_checkpoint_of_before_topic_ids_is_gone_on_from_and_gets_them(
     assert ended.ledger["sent"] == 400
     assert len(json.loads(path.read_text().splitlines()[0])["topicIds"][name]) == 22
     assert len(set(ids_of(listener.settled()))) == len(events_of(listener.datagrams)) == 400
+
+
+def test_somebody_who_may_only_read_can_resend_and_is_protected(
+    secure_kafka: KafkaBroker, listener: Listener, tmp_path: Path
+) -> None:
+    name = secure_kafka.create_topic(f"read-only-{os.getpid()}")
+    secure_kafka.produce(name, [OLD] * 10)
+    secure_kafka.allow(name, "alice", AclOperation.READ)
+    (tmp_path / "password").write_text(USERS["alice"])
+    resend = Resend(
+        tmp_path,
+        {
+            "bootstrapServers": secure_kafka.address("SASL_PLAINTEXT"),
+            "saslMechanism": "SCRAM-SHA-512",
+            "saslUsername": "alice",
+            "saslPasswordFile": tmp_path / "password",
+            "targetIP": "127.0.0.1",
+            "targetPort": listener.port,
+        },
+    )
+    ended = resend.run(**settings_of(name, resend) | {"offsetTo": 9})
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.ledger["sent"] == 10
+    assert list(json.loads((tmp_path / "checkpoint").read_text().splitlines()[0])["topicIds"]) == [name]
