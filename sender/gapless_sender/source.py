@@ -370,19 +370,21 @@ class KafkaSource:
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Ask again while Kafka gives no answer, for as long as a stall may last."""
-        deadline = time.monotonic() + self._stall_timeout_seconds
+        waited = 0.0  # As in `read`: not how long we were stopped.
         while True:
+            asked_at = time.monotonic()
             try:
                 return question()
             except KafkaException as error:
                 said: KafkaError = error.args[0]
                 if said.code() in _REFUSED:
                     raise self._refusal("", said) from None
-                if time.monotonic() > deadline:
+                waited += min(time.monotonic() - asked_at, _ANSWER_SECONDS) + _WAIT_SECONDS
+                if waited > self._stall_timeout_seconds:
                     self._give_up(error)
                 self._note(said)
             self._pulse()
-            time.sleep(0.1)
+            time.sleep(_WAIT_SECONDS)
 
     def _give_up(self, error: KafkaException) -> None:
         reason = self._why() or f" ({_said(error)})"
