@@ -6,6 +6,7 @@ Must not know how the page looks.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.bundle_form import Bundle, BundleKind, PartitionGaps
@@ -16,7 +17,7 @@ from gapless_spark.comparison import finding_of
 from gapless_spark.gap_windows import Choices, Stale, WindowFindings
 from gapless_spark.outcome import conclude_scan
 from gapless_spark.report_page.history import entry_of, write_history
-from gapless_spark.report_page.output import told_by_page, write_page_and_history
+from gapless_spark.report_page.output import told_by_page, write_page_and_history, write_page_of_verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,3 +135,24 @@ def write_big_page(folder: Path) -> tuple[Path, dict[str, Any]]:
     full = told_by_page(report, conclusion, values)
     write_page_and_history(full, values)
     return page, full
+
+
+def write_page_of_big_verify(folder: Path) -> Path:
+    """Write into `folder` the page of a ``verify`` of a bundle of which an audit has seen only a part."""
+    conclusion = big_scan()
+    older = Bundle(BundleKind.ALL, conclusion.results[:100], None)
+    became = reconcile(older, finding_of(replace(conclusion, results=conclusion.results[40:]))).as_json()
+    report = {
+        "command": "verify",
+        "created": _CREATED,
+        "older": "gaps.bundle.json",
+        "against": "audit",
+        "outcome": "gaps-left",
+        "exit_code": 4,
+        "message": became["sentence"],
+        "reconciliation": became,
+        "seconds": 12.5,
+    }
+    page = folder / "verify.html"
+    write_page_of_verify(report, {"html": page, "bootstrapServers": "kafka-down:9092", "topics": ("transfer",)})
+    return page
