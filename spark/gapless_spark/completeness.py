@@ -47,6 +47,8 @@ class ReceivedPartition:
     first_received: int | None
     last_received: int | None
     expected: OffsetRanges
+    absent: OffsetRanges
+    """What is known to be no events."""
     bounds: Bounds
     """Who said what is expected."""
     missing: OffsetRanges
@@ -79,9 +81,12 @@ class ReceivedPartition:
         return self.records - self.received
 
     def gaps(self) -> PartitionGaps:
-        """What a bundle says of it."""
-        expected = self.expected
-        window = (expected.first_offset, expected.last_offset) if len(expected) else (0, 0)
+        """What a bundle says of it; its window is where nothing is missing but what it lists."""
+        spans = [ranges for ranges in (self.expected, self.absent) if len(ranges)]
+        window = (
+            min((ranges.first_offset for ranges in spans), default=0),
+            max((ranges.last_offset for ranges in spans), default=0),
+        )
         return PartitionGaps(self.topic, self.partition, *window, self.missing)
 
 
@@ -120,6 +125,7 @@ def _compared(place: tuple[str, int], blocks: Sequence[ReceivedBlock], given: Ex
         first_received=firsts[0] if firsts else None,
         last_received=lasts[-1] if lasts else None,
         expected=expected,
+        absent=given.absent if given is not None else OffsetRanges(),
         bounds=given.bounds if given is not None else Bounds.SEEN,
         missing=missing,
         beyond=beyond,

@@ -5,7 +5,7 @@ Must not know what was received, nor how a manifest came here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,8 @@ class Expectation:
 
     offsets: OffsetRanges
     bounds: Bounds = Bounds.GIVEN
+    absent: OffsetRanges = field(default_factory=OffsetRanges)
+    """What is known to be no events, and so is not missing whether it was received or not."""
 
 
 Expectations = dict[tuple[str, int], Expectation]
@@ -73,7 +75,8 @@ def with_manifests(given: Expectations, manifests: NewestExtents, topics: Collec
         spoken_of.add(extent.topic)
         if not topics or extent.topic in topics:
             more = given[place].offsets if place in given else OffsetRanges()
-            expected[place] = Expectation(extent.events | more, Bounds.MANIFEST)
+            absent = extent.absent if extent.absent is not None else OffsetRanges()
+            expected[place] = Expectation(extent.events | more, Bounds.MANIFEST, absent - more)
     for topic in topics:
         if topic not in spoken_of:
             raise ConfigurationError(

@@ -125,11 +125,19 @@ def test_what_a_manifest_calls_absent_is_never_missing(stream: Arrivals, seed: i
         place: {offset for offset in sent if chance.random() >= share} for place, sent in stream.sent.items()
     }  # an absent one may have arrived all the same: before it was compacted, or because it was filled
     expected = {
-        place: Expectation(OffsetRanges.of_offsets(offsets), Bounds.MANIFEST) for place, offsets in existing.items()
+        place: Expectation(
+            OffsetRanges.of_offsets(offsets),
+            Bounds.MANIFEST,
+            OffsetRanges.of_offsets(set(stream.sent[place]) - offsets),
+        )
+        for place, offsets in existing.items()
     }
     found, foreign = judged(received([stream.keys], 64).items(), expected)
     assert_exact(stream, found, foreign, existing)
     assert sum(partition.unexpected for partition in found.values()) == 0
+    for place, sent in stream.sent.items():
+        gaps = found[place].gaps()
+        assert (gaps.window_min, gaps.window_max) == (sent[0], sent[-1]), "absent ones are not missing, at the ends too"
 
 
 def cut_after(records: int) -> Cut:
