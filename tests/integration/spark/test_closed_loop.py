@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from conftest import TopicFactory
     from kit.compare import Comparison
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
 LOSS = 0.05
 MOST_ROUNDS = 10
@@ -69,7 +69,7 @@ class Sites:
         command = [str(PROGRAM), *map(str, arguments)]
         if arguments[0] not in {"manifest", "bundle"} and not any(part.startswith("--report") for part in command):
             command.append(f"--report={report}")
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
         assert ended.returncode in codes, f"{' '.join(command)}\n{ended.stdout}\n{ended.stderr}"
         return json.loads(report.read_text()) if report.exists() else {}
 
