@@ -129,6 +129,8 @@ class OffsetRanges:
         low, high = bisect_left(self._lasts, first), bisect_right(self._firsts, last)
         if low >= high:
             return OffsetRanges()
+        if first <= self._firsts[0] and last >= self._lasts[-1]:
+            return self
         firsts, lasts = self._firsts[low:high], self._lasts[low:high]
         firsts[0], lasts[-1] = max(firsts[0], first), min(lasts[-1], last)
         return OffsetRanges._of(firsts, lasts)
@@ -206,6 +208,11 @@ class RangesBuilder:
                 return
         self._firsts.append(first)
         self._lasts.append(last)
+
+    @property
+    def so_far(self) -> OffsetRanges:
+        """The collected ranges, without a copy of them: what is added later may or may not show in it."""
+        return OffsetRanges._of(self._firsts, self._lasts)
 
     def build(self) -> OffsetRanges:
         """Hand over the collected ranges; the builder is empty afterwards."""

@@ -65,7 +65,7 @@ class BulkSender:
         lengths = [size * (len(datagrams) - 1) + len(datagrams[-1]) for size, datagrams in runs]
         count = len(lengths)
         # The bytes object outlives the call, and the kernel only reads it.
-        address = ctypes.cast(payload, ctypes.c_void_p).value or 0
+        address = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value or 0
         self._parts[0 : 2 * count : 2] = array("L", accumulate(lengths[:-1], initial=address))
         self._parts[1 : 2 * count : 2] = array("L", lengths)
         step = _CONTROL_ROOM // 2

@@ -41,6 +41,11 @@ class Step:
     exceptions: dict[str, Pairs] = field(default_factory=dict)
     """Ranges (inclusive) that were not sent as they are, by kind, ascending."""
 
+    @property
+    def size(self) -> int:
+        """How many ranges of `exceptions` there are."""
+        return sum(map(len, self.exceptions.values()))
+
     def add(self, kind: str, first: int, last: int) -> None:
         """Note the offsets `first` to `last`, both inclusive, as `kind`."""
         pairs = self.exceptions.setdefault(kind, [])
@@ -88,11 +93,8 @@ class PartitionLedger:
                 self.counts[kind] += last - first + 1
 
     def ranges(self, kind: str) -> OffsetRanges:
-        """All offsets of `kind` so far."""
-        built = self._ranges[kind].build()
-        for first, last in built:
-            self._ranges[kind].add(first, last)
-        return built
+        """All offsets of `kind` so far, not copied: what the next `apply` adds may or may not show in it."""
+        return self._ranges[kind].so_far
 
     def as_step(self) -> Step:
         """The whole account as one step, to begin a new checkpoint with."""

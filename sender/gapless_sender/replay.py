@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MOST_BATCH_EVENTS = 16_000
 MOST_BATCH_BYTES = 8 * 1024 * 1024
+MOST_BATCH_EXCEPTIONS = 50_000
+"""Ranges that are not sent as they are; they cost memory like events."""
 BATCH_SECONDS = 0.05
 """A batch holds no more than the pace lets through in this time.
 
@@ -211,6 +213,7 @@ class PartitionReplay:
                 self._gathering_since = time.monotonic()
             self._take_in(chunk)
             full = len(self._offsets) >= self._transmitter.batch_events or self._bytes >= self._transmitter.batch_bytes
+            full |= self._step.size >= MOST_BATCH_EXCEPTIONS
             if full or time.monotonic() - self._gathering_since > GATHERING_SECONDS:
                 self._flush()
         self._flush()

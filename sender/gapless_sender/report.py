@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -13,11 +14,13 @@ from gapless_sender.plan import Reason
 from gapless_sender.sharding import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from gapless_api.offsets import OffsetRanges
     from gapless_sender.plan import PartitionPlan, Selection
 
+Ranges = Iterable[Sequence[int]]
+"""First and last offsets (inclusive), ascending; can be iterated again."""
 VERSION = 1
 _NAMED_RANGES = 3
 
@@ -36,16 +39,54 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SentRanges:
+    """The ranges that were sent, worked out whenever they are iterated: to keep them would double the memory."""
+
+    wanted: OffsetRanges
+    """Those that are dealt with."""
+    otherwise: tuple[OffsetRanges, ...]
+    """Of them, those of which something else became."""
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        left: Iterator[tuple[int, int]] = self.wanted.pairs(0, len(self.wanted))
+        for others in self.otherwise:
+            left = _without(left, others)
+        return left
+
+
+def _without(ranges: Iterator[tuple[int, int]], others: OffsetRanges) -> Iterator[tuple[int, int]]:
+    """Of `ranges`, ascending, what is not in `others`."""
+    gone = others.pairs(0, len(others))
+    first_gone, last_gone = next(gone, _NEVER)
+    for first, last in ranges:
+        start = first
+        while last_gone < start:
+            first_gone, last_gone = next(gone, _NEVER)
+        while first_gone <= last:
+            if start < first_gone:
+                yield start, first_gone - 1
+            start = last_gone + 1
+            if start > last:
+                break
+            first_gone, last_gone = next(gone, _NEVER)
+        if start <= last:
+            yield start, last
+
+
+_NEVER = (2**64, 2**64)
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionAccount:
-    """The account of one partition, ready for the report; small enough to hand over between processes."""
+    """The account of one partition, ready for the report and for the way from one process to another."""
 
     topic: str
     partition: int
     upstream_topic: str
     upstream_partition: int
     totals: Totals
-    ranges: dict[str, list[list[int]]]
-    """Ranges (inclusive) by what became of them."""
+    ranges: dict[str, Ranges]
+    """Ranges (inclusive) by what became of them. There may be ten million, so they become text one by one."""
 
     def as_json(self) -> dict[str, Any]:
         """The account as the report shows it."""
@@ -111,23 +152,18 @@ def account_of(plan: PartitionPlan, wanted_count: int, ledger: PartitionLedger) 
     """Sum up one partition."""
     place = plan.place
     kinds = {str(kind): ledger.ranges(kind) for kind in (FILTERED, FILLED, OUTSIDE, *Reason) if ledger.counts[kind]}
-    not_sent = ledger.ranges(NOT_ASKED_FOR)
-    for ranges in kinds.values():
-        not_sent |= ranges
-    dealt_with = plan.wanted.clip(0, ledger.cursor - 1) if ledger.cursor else not_sent
-    shown = {"sent": dealt_with - not_sent, **kinds}
+    otherwise = tuple(filter(len, (*kinds.values(), ledger.ranges(NOT_ASKED_FOR))))
+    shown: dict[str, Ranges] = {}
+    if ledger.sent:
+        shown["sent"] = SentRanges(plan.wanted.clip(0, ledger.cursor - 1), otherwise)
     return PartitionAccount(
         place.topic,
         place.partition,
         place.upstream_topic,
         place.upstream_partition,
         totals(plan.wanted, wanted_count, ledger),
-        {kind: _listed(ranges) for kind, ranges in shown.items() if len(ranges)},
+        shown | kinds,
     )
-
-
-def _listed(ranges: OffsetRanges) -> list[list[int]]:
-    return [[first, last] for first, last in ranges]
 
 
 def report(  # noqa: PLR0913 -- the parts of a report

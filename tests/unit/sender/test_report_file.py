@@ -1,0 +1,69 @@
+"""The report's file says what the account says, whatever its size; no range of it is lost between wanted and sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless_api.offsets import OffsetRanges
+from gapless_sender.ledger import FILTERED, PartitionLedger, Step
+from gapless_sender.plan import PartitionPlan, Place, Reason
+from gapless_sender.report import Account, Outcome, account_of, report
+from gapless_sender.report_file import report_text
+
+offsets = st.sets(st.integers(0, 400))
+PLACE = Place("te_st", 3, "up", 1)
+
+
+def read_back(*ledgers: tuple[OffsetRanges, PartitionLedger]) -> dict[str, Any]:
+    account = Account([account_of(PartitionPlan(PLACE, wanted), wanted.count, ledger) for wanted, ledger in ledgers])
+    made = report(
+        outcome=Outcome.DONE,
+        exit_code=0,
+        reason=None,
+        message='with "quotes" and ü',
+        selection=None,
+        bundle=None,
+        account=account,
+        started="2026-11-20T10:00:00+00:00",
+        seconds=2.0,
+    )
+    found: dict[str, Any] = json.loads("".join(report_text(made)))
+    assert list(found) == list(made)
+    assert found["message"] == made["message"]
+    return found
+
+
+@given(offsets, offsets, offsets, st.integers(0, 402))
+def test_what_was_sent_is_what_was_wanted_without_all_that_became_something_else(
+    wanted: set[int], filtered: set[int], expired: set[int], cursor: int
+) -> None:
+    done = {offset for offset in wanted if offset < cursor}
+    kinds = {FILTERED: done & filtered, str(Reason.EXPIRED): (done & expired) - filtered}
+    sent = done - filtered - expired
+    step = Step(cursor, len(sent))
+    for kind, those in kinds.items():
+        for offset in sorted(those):
+            step.add(kind, offset, offset)
+    ledger = PartitionLedger()
+    ledger.apply(step)
+    (partition,) = read_back((OffsetRanges.of_offsets(wanted), ledger))["partitions"]
+    expected = {"sent": sent, **kinds}
+    assert partition["ranges"] == {
+        kind: [list(pair) for pair in OffsetRanges.of_offsets(those)] for kind, those in expected.items() if those
+    }
+    assert partition["remaining"] == len(wanted) - len(done)
+    assert (partition["topic"], partition["upstreamTopic"], partition["upstreamPartition"]) == ("te_st", "up", 1)
+
+
+def test_more_ranges_than_are_written_at_once_and_several_partitions_are_still_one_text() -> None:
+    wanted = OffsetRanges((offset, offset) for offset in range(0, 60_000, 2))
+    ledger = PartitionLedger()
+    ledger.apply(Step(60_000, 30_000))
+    found = read_back((wanted, ledger), (OffsetRanges(), PartitionLedger()), (wanted, ledger))
+    pairs = [[offset, offset] for offset in range(0, 60_000, 2)]
+    assert [partition["ranges"] for partition in found["partitions"]] == [{"sent": pairs}, {}, {"sent": pairs}]
+    assert read_back()["partitions"] == []
