@@ -42,6 +42,11 @@ _MOST_MERGED_MEMBERS = 10_000
 class _StrictLoader(yaml.SafeLoader):
     """Refuses a key that stands twice, which a merge of two branches leaves and YAML readers pass over in silence."""
 
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(stream)
+        self._flattened: dict[int, yaml.MappingNode] = {}
+        self._merged_members = 0
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 -- as in PyYAML
         seen = set()
         for key, _ in node.value:
@@ -52,15 +57,20 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Merge (``<<``) as PyYAML does, within a bound: merges of merges in a small file can fill all memory."""
-        members = 0
+        """Merge (``<<``) as PyYAML does, but each mapping only once and all within a bound.
+
+        Merges of merges in a small file can fill all memory, and merges in a circle take all time.
+        """
+        if id(node) in self._flattened:
+            return
+        self._flattened[id(node)] = node
         for key, merged in node.value:
             if key.tag == _MERGE:
                 for mapping in merged.value if isinstance(merged, yaml.SequenceNode) else [merged]:
                     if isinstance(mapping, yaml.MappingNode):
                         self.flatten_mapping(mapping)
-                        members += len(mapping.value)
-        if members > _MOST_MERGED_MEMBERS:
+                        self._merged_members += len(mapping.value)
+        if self._merged_members > _MOST_MERGED_MEMBERS:
             raise yaml.constructor.ConstructorError(None, None, "too large by merges", node.start_mark)
         super().flatten_mapping(node)
 

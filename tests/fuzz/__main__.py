@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -114,9 +115,12 @@ def _run(target: Target, runs: int, seconds: int) -> Run:
 
 
 def _fuzzer(target: Target, options: list[str], output: int) -> int:
+    program = BUILD / f"{target.name}.sh"  # by which libFuzzer starts itself once more, to merge
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m fuzz.run_one "$0" {target.name} "$@"\n')
+    program.chmod(0o755)
     with tempfile.TemporaryDirectory(prefix="gapless-fuzz-", dir=_memory()) as scratch:
         return subprocess.run(
-            [sys.executable, "-m", "fuzz.run_one", target.name, *options],
+            [str(program), *options],
             env=os.environ | {SCRATCH_VARIABLE: scratch},
             stdout=output,
             stderr=output,

@@ -1,7 +1,8 @@
 """Owns one run of one target under atheris, as a process of its own. Must not know which runs there are.
 
-Started by ``make fuzz`` as ``python -m fuzz.run_one TARGET [libFuzzer's options and folders]``: libFuzzer ends the
-process itself, and its watchdogs (time and memory for each input) need nothing of Python.
+Started by ``make fuzz`` as ``python -m fuzz.run_one PROGRAM TARGET [libFuzzer's options and folders]``, where
+PROGRAM is a script that does just that, for libFuzzer starts itself again to merge. It ends the process itself, and its
+watchdogs (time and memory for each input) need nothing of Python.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ with atheris.instrument_imports(include=["gapless_api", "gapless_sender"]):
 
 def main() -> None:
     """Run until libFuzzer has had enough, or a defect is found."""
-    target = TARGETS[sys.argv[1]]
+    program, name, *options = sys.argv[1:]
+    target = TARGETS[name]
     logging.disable(logging.CRITICAL)
 
     def test_one_input(content: bytes) -> None:
         target.outcome(content)
 
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], test_one_input)
+    atheris.Setup([program, *options], test_one_input)
     atheris.Fuzz()
 
 
