@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless_api.ids import MAX_OFFSET
+from gapless_spark.report_page.shading import HEIGHTS, TRACK, shade
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -35,6 +36,24 @@ _GREY = """async (picture) => {
   const { data } = context.getImageData(0, 0, 64, 74), grey = [];
   for (let i = 0; i < data.length; i += 4) grey.push(0.299 * data[i] + 0.587 * data[i + 1] + 0.114 * data[i + 2]);
   return grey;
+}"""
+
+_SHARE_COVERED = """async (picture) => {
+  const image = new Image();
+  image.src = `data:image/png;base64,${picture}`;
+  await image.decode();
+  const { naturalWidth: width, naturalHeight: height } = image;
+  const canvas = document.createElement("canvas"), context = canvas.getContext("2d");
+  [canvas.width, canvas.height] = [width, height];
+  context.drawImage(image, 0, 0);
+  const { data } = context.getImageData(0, 0, width, height), found = new Map();
+  const colour = (i) => (data[i] << 16) | (data[i + 1] << 8) | data[i + 2];
+  for (let i = 0; i < data.length; i += 4) found.set(colour(i), (found.get(colour(i)) || 0) + 1);
+  const [ground] = [...found].sort(([, a], [, b]) => b - a)[0];
+  const apart = (i) => [16, 8, 0].reduce((sum, bits, k) => sum + Math.abs(data[i + k] - ((ground >> bits) & 255)), 0);
+  let covered = 0;
+  for (let i = 0; i < data.length; i += 4) if (apart(i) > 80) covered += 1;
+  return covered / (width * height);
 }"""
 
 _CONTRASTS = """() => {
@@ -112,6 +131,30 @@ def test_a_chart_of_the_last_runs_is_as_wide_as_the_page(open_page: OpenPage) ->
     assert chart is not None
     assert main is not None
     assert chart["width"] == pytest.approx(main["width"], abs=1)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_as_much_of_a_map_is_covered_as_is_missing(
+    browser: Browser, open_page: OpenPage, written: Written, theme: str
+) -> None:
+    drawn = written.report["gap_map"][0]
+    size = (drawn["last_offset"] - drawn["first_offset"] + 1) / len(drawn["bins"])
+    shades = [shade(missing, round(size)) for missing in drawn["bins"]]
+    bars = sum(HEIGHTS[index] for index in shades if index is not None) / (TRACK * len(shades))
+    strip = sum(bool(inferred) for inferred in drawn["inferred_bins"]) / len(shades)
+    page, reader = open_page(color_scheme=theme, device_scale_factor=3), browser.new_page()
+    figure = page.locator("figure.map").first
+    covered = {
+        name: reader.evaluate(_SHARE_COVERED, base64.b64encode(figure.locator(name).screenshot()).decode())
+        for name in ("svg.track", "svg.strip")
+    }
+    reader.close()
+    assert covered["svg.track"] == pytest.approx(bars, abs=0.02)
+    assert 0.4 * strip < covered["svg.strip"] <= strip + 0.02, "hatched: about half of it"
+    scales = figure.locator("svg.strip").evaluate("(svg) => [svg.getScreenCTM().a, svg.getScreenCTM().d]")
+    assert scales[0] == scales[1], "a hatch that is not stretched"
+    assert bars > 0.05
+    assert strip > 0.03
 
 
 def test_on_paper_there_are_no_buttons_and_no_dark_ground(open_page: OpenPage) -> None:
