@@ -48,7 +48,7 @@ chromium:
 
 SPARK_JARS := .venv/share/gapless/spark-jars
 .PHONY: spark-jars
-spark-jars: $(SPARK_JARS)/.ready
+spark-jars: $(SPARK_JARS)/.archived
 
 $(SPARK_JARS)/.ready: spark/connector/pom.xml | java .venv/.ready
 	@echo "==> Spark's Kafka connector (4 jars, 10 MB, by Maven) into $(SPARK_JARS)/"
@@ -56,7 +56,11 @@ $(SPARK_JARS)/.ready: spark/connector/pom.xml | java .venv/.ready
 	@said=$$(mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(SPARK_JARS) -DincludeScope=runtime \
 	  -DincludeArtifactIds=spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2 2>&1) \
 	  || { echo "$$said"; echo "Maven could not fetch the connector's jars: mend what it says above and run the same command again." >&2; exit 1; }
-	@echo "==> class archive for quick starts of Spark (once per checkout, 20 seconds)"
+	@touch $@
+
+# Java takes from the archive only what was loaded when it was made: it is made anew with the modules that say what is loaded.
+$(SPARK_JARS)/.archived: $(SPARK_JARS)/.ready requirements.lock $(addprefix spark/gapless_spark/,startup.py session.py latest_records.py received.py)
+	@echo "==> class archive for quick starts of Spark (20 seconds)"
 	@$(BIN)/python -m gapless_spark.startup || true
 	@touch $@
 
@@ -133,6 +137,10 @@ fuzz: build/fuzz/site/.ready ## fuzzing, a million inputs for each target (FUZZ_
 .PHONY: fuzz-keep
 fuzz-keep: build/fuzz/site/.ready ## take the best of what fuzzing found into tests/fuzz/corpus (FUZZ_TARGET=name)
 	@PYTHONPATH=build/fuzz/site:tests $(BIN)/python -m fuzz --keep $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET))
+
+.PHONY: bench-sender
+bench-sender: java .venv/.ready kafka ## seven resends beside a sender in C and a bare consumer, and a large bundle (build/bench/sender.json)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_sender.py
 
 .PHONY: clean
 clean: ## remove what was built in the checkout (the cache folder stays)

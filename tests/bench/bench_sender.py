@@ -1,0 +1,282 @@
+"""Measures resends from a real broker to a receiver in C, beside a sender in C and a bare consumer, in one run.
+
+`make bench-sender` writes build/bench/sender.json. Everything runs in a network namespace of its own, so that nothing
+but the datagrams of the resend reaches the receiver and every one of them has a receiver. A resend is the command
+`gapless resend` from its start to its end; seconds of the processors are those of all its processes, and on loopback
+they hold the kernel's work for the receiver too. Ratios compare seconds of the processors: 2 is twice as cheap as
+the reference, 0.5 half as cheap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from sender_workloads import PAYLOAD_SIZE, Topic, Workload, workloads
+
+from kit.kafka import KafkaBroker
+
+HERE = Path(__file__).parent
+GAPLESS = str(Path(sys.executable).parent / "gapless")
+PORT = 9900
+RECEIVER_BUFFER_MIB = 512
+DEADLINE_SECONDS = 300
+RANGES = 10_000_000
+GOAL_MIB = 200
+GOAL_ENCRYPTED = 1.5
+_OWN_NETWORK = "GAPLESS_BENCH_NETWORK"
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+
+
+def enter_own_network() -> None:
+    """Start this program again in a network namespace of its own, unless it is there already."""
+    if os.environ.get(_OWN_NETWORK) is None:
+        mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
+        command = ["unshare", "--net", *mapped, sys.executable, *sys.argv]
+        sys.exit(subprocess.run(command, env={**os.environ, _OWN_NETWORK: "1"}, check=False).returncode)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
+
+
+def compiled(name: str, folder: Path) -> str:
+    program = folder / name
+    subprocess.run(["gcc", "-O2", "-Wall", "-o", program, HERE / f"{name}.c"], check=True)
+    return str(program)
+
+
+class Receiver:
+    """The receiver in C, while the block runs; what it counted is in `counted` afterwards."""
+
+    def __init__(self, program: str, *, joined: bool) -> None:
+        self._command = [program, str(PORT), str(RECEIVER_BUFFER_MIB), str(int(joined))]
+        self.counted: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        said, _ = self._process.communicate(timeout=DEADLINE_SECONDS)
+        self.counted = json.loads(said)
+
+
+def measured(command: list[str]) -> dict[str, Any]:
+    """Run a program to its end: its seconds, those of the processors, its largest process, and what it printed."""
+    begun = time.monotonic()
+    with subprocess.Popen(["timeout", str(DEADLINE_SECONDS), *command], stdout=-1, stderr=-1, text=True) as process:
+        said, complaint = process.communicate() if process.stdout is None else (process.stdout.read(), "")
+        complaint = complaint or (process.stderr.read() if process.stderr is not None else "")
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in {0, 4}:
+        raise SystemExit(f"{command[:4]} ended with {process.returncode}: {complaint[-500:]}")
+    return {
+        "wall_s": round(time.monotonic() - begun, 3),
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 3),
+        "peak_mib": usage.ru_maxrss // 1024,
+        "said": said,
+    }
+
+
+class Bench:
+    """A broker with the records, and the programs that are measured."""
+
+    def __init__(self, kafka: KafkaBroker, folder: Path, tools: Path, *, turns: int, joined: bool) -> None:
+        self._kafka = kafka
+        self._folder = folder
+        self._turns = turns
+        self._joined = joined
+        self._receiver, self._reference = compiled("receiver", tools), compiled("reference", tools)
+        self._certificate = folder / "receiver.pem"
+
+    def fill(self, topic: Topic, described: Path) -> None:
+        """Write the topic's records, unless they are there."""
+        if topic.name in self._kafka.admin().list_topics(timeout=10).topics:
+            if all(high == topic.records for _, high in self._kafka.watermarks(topic.name).values()):
+                return
+            raise SystemExit(f"The topic {topic.name} was left half written; give --keep another folder.")
+        self._kafka.create_topic(topic.name, topic.partitions)
+        command = [sys.executable, str(HERE / "sender_workloads.py"), "produce", self._kafka.bootstrap, str(described)]
+        subprocess.run(command, check=True, timeout=4 * DEADLINE_SECONDS)
+
+    def measure(self, workload: Workload) -> dict[str, Any]:
+        """Measure the resend and what it is compared with, in turns; the cheapest turn of each counts."""
+        described = self._folder / "workload.json"
+        described.write_text(workload.as_json())
+        self.fill(workload.topic, described)
+        program = [sys.executable, str(HERE / "sender_workloads.py")]
+        ready = self._folder / "datagrams"
+        subprocess.run([*program, "pack", str(ready), str(described)], check=True, timeout=4 * DEADLINE_SECONDS)
+        command = self._command(workload)
+        resends, references, consumes = [], [], []
+        for _ in range(self._turns):
+            consumes.append(measured([*program, "consume", self._kafka.bootstrap, str(described)]))
+            references.append(self._through(self._receiver, [self._reference, str(PORT), str(ready)]))
+            resends.append(self._through(self._receiver, command))
+            self._check(workload, resends[-1])
+        ready.unlink()
+        resend = min(resends, key=lambda run: run["cpu_s"])
+        c_cpu = min(json.loads(run["said"])["cpu_seconds"] for run in references)
+        consume = min(consumes, key=lambda run: run["cpu_s"])
+        figures = {
+            "title": workload.title,
+            "events": workload.events,
+            "events_per_s": round(workload.events / resend["wall_s"]),
+            "cpu_s_per_million": round(resend["cpu_s"] / workload.events * 1e6, 3),
+            **{name: resend[name] for name in ("wall_s", "cpu_s", "peak_mib", "packets", "calls", "drops")},
+            "ratio_to_c": round(c_cpu / resend["cpu_s"], 3),
+            "ratio_to_consume": round(consume["cpu_s"] / resend["cpu_s"], 3),
+            "c": {"cpu_s": c_cpu, "drops": [run["drops"] for run in references]},
+            "consume": {"cpu_s": consume["cpu_s"], "wall_s": consume["wall_s"], "peak_mib": consume["peak_mib"]},
+            "turns": [{name: run[name] for name in ("wall_s", "cpu_s", "peak_mib", "drops")} for run in resends],
+        }
+        return figures | {"goals": judged(figures, {**workload.goals, "peak_mib": GOAL_MIB})}
+
+    def memory(self, topic: Topic, ranges: int) -> dict[str, Any]:
+        """Measure the memory of a resend of so many single offsets, of which most are not written yet."""
+        described = self._folder / "workload.json"
+        workload = Workload("", topic, ((0, 0),))
+        described.write_text(workload.as_json())
+        self.fill(topic, described)
+        command = self._command(workload)
+        bundle = self._folder / "bundle.json"
+        head = {"topic": topic.name, "partition": 0, "window_min": 0, "window_max": 0, "gaps": []}
+        before, after = json.dumps({"type": "all", "results": [head]}).split("[]")
+        with bundle.open("w") as out:
+            out.write(f"{before}[[0]")
+            out.writelines(f",[{offset}]" for offset in range(2, 2 * ranges, 2))
+            out.write(f"]{after}")
+        with Receiver(self._receiver, joined=self._joined):
+            run = measured(command)
+        bundle.unlink()
+        report = (self._folder / "report.json").read_text()[:4096]
+        assert f'"planned": {ranges},' in report, report
+        figures = {"ranges": ranges, **{name: run[name] for name in ("wall_s", "cpu_s", "peak_mib")}}
+        return figures | {"goals": judged(figures, {"peak_mib": GOAL_MIB})}
+
+    def _through(self, receiver: str, command: list[str]) -> dict[str, Any]:
+        """Run `command` while a receiver listens, and add what it counted."""
+        with Receiver(receiver, joined=self._joined) as listening:
+            run = measured(command)
+        return run | {"packets": int(listening.counted["datagrams"]), "drops": int(listening.counted["drops"])}
+
+    def _command(self, workload: Workload) -> list[str]:
+        topic = workload.topic
+        entries = [
+            {"topic": topic.name, "partition": number, "window_min": 0, "window_max": 0, "gaps": workload.gaps}
+            for number in range(topic.partitions)
+        ]
+        bundle = self._folder / "bundle.json"
+        bundle.write_text(json.dumps({"type": "all", "results": entries}))
+        settings = {
+            "bootstrapServers": self._kafka.bootstrap,
+            "targetIP": "127.0.0.1",
+            "targetPort": PORT,
+            "payloadSize": PAYLOAD_SIZE,
+            "resendFileName": bundle,
+            "report": self._folder / "report.json",
+            **workload.settings,
+        }
+        if workload.encrypted:
+            settings["publicKeyFile"] = self._receiver_certificate()
+        return [GAPLESS, "resend", *(f"--{name}={value}" for name, value in settings.items())]
+
+    def _receiver_certificate(self) -> Path:
+        if not self._certificate.exists():
+            subject = ["-subj", "/CN=receiver", "-keyout", str(self._folder / "private.pem")]
+            made = ["openssl", "req", "-x509", "-newkey", "rsa:3072", "-noenc", "-days", "30", *subject]
+            subprocess.run([*made, "-out", self._certificate], check=True, capture_output=True)
+        return self._certificate
+
+    def _check(self, workload: Workload, run: dict[str, Any]) -> None:
+        """Make sure that the resend sent what was wanted, and that each datagram is accounted for."""
+        report = json.loads((self._folder / "report.json").read_text())
+        assert report["ledger"]["sent"] == report["ledger"]["planned"] == workload.events, report["ledger"]
+        run["calls"] = report["link"]["systemCalls"]
+        assert report["link"]["refused"] == 0, report["link"]
+        # The farewell of several shards is said after their traffic was summed up.
+        uncounted = run["packets"] + run["drops"] - report["link"]["datagrams"]
+        assert 0 <= uncounted <= int("parallelism" in workload.settings), (run, report["link"])
+
+
+def judged(figures: dict[str, Any], goals: dict[str, float]) -> dict[str, Any]:
+    """Each goal, and whether it is met."""
+    return {
+        name: {
+            "goal": goal,
+            "met": figures[name] >= goal if name == "events_per_s" else figures[name] <= goal,
+        }
+        for name, goal in goals.items()
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    running = Path("/proc/loadavg").read_text().split()[3].partition("/")[0]
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "load_1_min": round(os.getloadavg()[0], 1),
+        "runnable": int(running) - 1,
+        "kernel": os.uname().release,
+        "python": sys.version.split()[0],
+    }
+
+
+def show(letter: str, found: dict[str, Any]) -> None:
+    missed = [name for name, goal in found["goals"].items() if not goal["met"]]
+    print(
+        f"{letter}  {found['title']:45s} {found['events_per_s']:8,}/s {found['wall_s']:6.2f} s "
+        f"{found['cpu_s']:6.2f} CPU-s {found['cpu_s_per_million']:7.2f}/M {found['peak_mib']:4} MiB "
+        f"{found['calls']:7,} calls {found['drops']:5} drops  C {found['ratio_to_c']:.2f}  "
+        f"consume {found['ratio_to_consume']:.2f}{'  misses ' + ', '.join(missed) if missed else ''}",
+        flush=True,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="times as many records; below 1 while developing")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--only", default="abcdefgm", help="letters of workloads; m for the memory of a large bundle")
+    parser.add_argument("--joined", action="store_true", help="let the receiver take joined datagrams (UDP GRO)")
+    parser.add_argument("--keep", type=Path, help="folder in which the broker's records stay for the next run")
+    parser.add_argument("--output", type=Path, default=Path("build/bench/sender.json"))
+    options = parser.parse_args()
+    enter_own_network()
+    tools = options.output.parent / "sender"
+    tools.mkdir(parents=True, exist_ok=True)
+    figures: dict[str, Any] = {"machine": {"before": machine()}, "scale": options.scale, "workloads": {}}
+    found = figures["workloads"]
+    with tempfile.TemporaryDirectory(prefix="gapless-bench-") as folder, KafkaBroker(options.keep) as kafka:
+        bench = Bench(kafka, Path(folder), tools, turns=options.turns, joined=options.joined)
+        for letter, workload in workloads(options.scale).items():
+            if letter in options.only:
+                found[letter] = bench.measure(workload)
+                show(letter, found[letter])
+        if "m" in options.only:
+            figures["memory"] = bench.memory(workloads(options.scale)["a"].topic, int(RANGES * options.scale))
+            print(f"m  {figures['memory']}", flush=True)
+    if "b" in found and "f" in found:
+        ratio = round(found["f"]["cpu_s"] / found["b"]["cpu_s"], 3)
+        found["f"]["ratio_to_b"] = ratio
+        found["f"]["goals"] |= judged(found["f"], {"ratio_to_b": GOAL_ENCRYPTED})
+    figures["machine"]["after"] = machine()
+    options.output.write_text(json.dumps(figures, indent=1) + "\n")
+    print(f"{options.output} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""Owns what the benchmark of the sender sends, and the programs that it is compared with; must not know how it is run.
+
+Each function of `PROGRAMS` is a program of its own, so that its processor seconds and its memory are its own and those
+of the benchmark stay small.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from gapless_sender.compression import gzip_body
+from gapless_sender.encryption import OVERHEAD_BYTES
+from gapless_sender.packets import GZIP_FLAG, EventPacketizer, PacketType
+from kit.kafka_records import enqueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAYLOAD_SIZE = 1400
+COMPRESS_ABOVE = 1024
+_CHUNK = 10_000
+_WORDS = ("accepted", "address", "backend", "cache", "closed", "denied", "error", "handler", "packet", "user")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Records that the broker holds."""
+
+    name: str
+    partitions: int
+    records: int
+    """In each partition."""
+    size: int | None
+    """Bytes of a value; ``None`` for those of real logs."""
+
+    def values(self, partition: int, first: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The values of the records `first` to `end` (exclusive), always the same; `first` is a multiple of 10,000."""
+        end = self.records if end is None else end
+        for begin in range(first, end, _CHUNK):
+            chance = random.Random(f"{partition} {begin}")
+            text = _log_text(chance)
+            for number in range(begin, min(begin + _CHUNK, end)):
+                size = self.size if self.size is not None else log_size(chance)
+                head = b'{"n":%d,"t":"2026-11-20T10:%02d:%02dZ","m":"' % (number, number // 60 % 60, number % 60)
+                start = chance.randrange(len(text) - 16_384)
+                yield (head + text[start : start + max(size - len(head) - 2, 0)] + b'"}')[:size]
+
+
+def log_size(chance: random.Random) -> int:
+    """A length like that of real logs: log-normal, median 350 bytes, tail to 16 KiB."""
+    return min(max(int(chance.lognormvariate(5.858, 0.72)), 1), 16_384)
+
+
+def _log_text(chance: random.Random) -> bytes:
+    """Words and numbers that compress about as well as log lines do."""
+    parts = [f"{chance.choice(_WORDS)} {chance.choice(_WORDS)}={chance.randrange(10**6)}" for _ in range(4000)]
+    return " ".join(parts).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One resend that is measured."""
+
+    title: str
+    topic: Topic
+    gaps: tuple[tuple[int, int], ...]
+    """Of every partition."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    encrypted: bool = False
+    goals: dict[str, float] = field(default_factory=dict)
+    """Figures (see `bench_sender`) and what they may be at most; at least for events a second."""
+
+    @property
+    def events(self) -> int:
+        """How many are wanted."""
+        return self.topic.partitions * sum(last - first + 1 for first, last in self.gaps)
+
+    def as_json(self) -> str:
+        """What the programs beside the sender need to know."""
+        topic = self.topic
+        return json.dumps([topic.name, topic.partitions, topic.records, topic.size, self.gaps, self.encrypted])
+
+
+def workloads(scale: float) -> dict[str, Workload]:
+    """The seven, with `scale` times as many records."""
+    million, part, large = int(1_000_000 * scale), int(200_000 * scale), int(300_000 * scale)
+    small, logs = Topic(f"small-{million}", 1, million, 200), Topic(f"logs-{million}", 1, million, None)
+    gzip = {"compressWhenLengthExceeds": COMPRESS_ABOVE}
+    whole = ((0, million - 1),)
+    return {
+        "a": Workload(
+            "200 B, one gap", small, whole, goals={"cpu_s_per_million": 3.5, "events_per_s": 250_000, "drops": 0}
+        ),
+        "b": Workload("sizes of real logs, one gap", logs, whole, goals={"cpu_s_per_million": 5.0}),
+        "c": Workload(
+            "10,000 single offsets spread over a million",
+            small,
+            tuple((offset, offset) for offset in range(0, million, 100)),
+            goals={"wall_s": 2.0, "cpu_s": 1.3},
+        ),
+        "d": Workload("the first 1,000 of a million", small, ((0, 999),), goals={"wall_s": 0.5}),
+        "e": Workload(
+            "1300 B, gzip above 1 KiB",
+            Topic(f"large-{large}", 1, large, 1300),
+            ((0, large - 1),),
+            gzip,
+            goals={"wall_s": 6.0},
+        ),
+        "f": Workload("sizes of real logs, encrypted", logs, whole, {"encryption": "true"}, encrypted=True),
+        "g": Workload(
+            "200 B, six partitions, two shards",
+            Topic(f"six-{part}", 6, part, 200),
+            ((0, part - 1),),
+            {"parallelism": 2},
+        ),
+    }
+
+
+def _read(described: str) -> tuple[Topic, list[list[int]], bool]:
+    name, partitions, records, size, gaps, encrypted = json.loads(described)
+    return Topic(name, partitions, records, size), gaps, encrypted
+
+
+def produce(bootstrap: str, described: str) -> None:
+    """Write the records of a topic."""
+    topic, _, _ = _read(described)
+    refused: list[Any] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.size": 1 << 20})
+    for partition in range(topic.partitions):
+        for value in topic.values(partition):
+            enqueue(
+                producer,
+                topic.name,
+                value,
+                partition=partition,
+                on_delivery=lambda error, _: refused.append(error) if error is not None else None,
+            )
+            producer.poll(0)
+    if producer.flush(120) or refused:
+        raise SystemExit(f"records were not taken: {refused[:1]}")
+
+
+def consume(bootstrap: str, described: str) -> None:
+    """Read the wanted records and nothing else, as a program would that does nothing with them."""
+    topic, gaps, _ = _read(described)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "queued.min.messages": 1_000_000,
+            "fetch.message.max.bytes": 10 << 20,
+        }
+    )
+    last = gaps[-1][1]
+    left = dict.fromkeys(range(topic.partitions), last)
+    consumer.assign([TopicPartition(topic.name, partition, gaps[0][0]) for partition in left])
+    wanted = {offset for first, end in gaps for offset in range(first, end + 1)} if len(gaps) > 1 else None
+    found = 0
+    while left:
+        for message in consumer.consume(1000, 1.0):
+            offset = message.offset()
+            if message.error() is None and (wanted is None or offset in wanted):
+                found += message.value() is not None
+            if offset >= last:
+                left.pop(message.partition(), None)
+    consumer.close()
+    print(json.dumps({"found": found}))
+
+
+def pack(path: str, described: str) -> None:
+    """Write the datagrams of a workload to a file, ready for ``reference``; what encryption makes is only as long."""
+    topic, gaps, encrypted = _read(described)
+    compressing = "large" in topic.name
+    with Path(path).open("wb", buffering=1 << 20) as out:
+        for partition in range(topic.partitions):
+            packetizer = EventPacketizer(topic.name, partition, PAYLOAD_SIZE)
+            wanted = iter([offset for first, last in gaps for offset in range(first, last + 1)])
+            following = next(wanted)
+            for offset, value in enumerate(topic.values(partition, 0, gaps[-1][1] + 1)):
+                if offset != following:
+                    continue
+                following = next(wanted, -1)
+                packed = compressing and len(value) > COMPRESS_ABOVE
+                body = gzip_body(value) if packed else value
+                made: list[bytes] = []
+                kind = PacketType.CLEAR | GZIP_FLAG if packed else int(PacketType.CLEAR)
+                packetizer.add(made, offset, kind, body + bytes(OVERHEAD_BYTES) if encrypted else body)
+                out.writelines(struct.pack("=I", len(datagram)) + datagram for datagram in made)
+
+
+PROGRAMS = {program.__name__: program for program in (produce, consume, pack)}
+
+if __name__ == "__main__":
+    PROGRAMS[sys.argv[1]](sys.argv[2], Path(sys.argv[3]).read_text())
