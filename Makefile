@@ -118,6 +118,10 @@ test-e2e: java .venv/.ready spark-jars kafka ## the end-to-end tests: real pods 
 bench-audit: java .venv/.ready spark-jars kafka ## 1, 5 and 20 million received keys: audit beside count(), memory, state (build/bench/audit.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_audit.py
 
+.PHONY: bench-pace
+bench-pace: java .venv/.ready kafka ## how exactly resends keep 1 to 50,000 events a second, alone and four together (build/bench/pace.json)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_pace.py
+
 .PHONY: bench-scan
 bench-scan: java .venv/.ready spark-jars kafka ## two million gap records to a bundle, a small topic, bundles of ten million ranges (build/bench/scan.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_scan.py

@@ -1,0 +1,218 @@
+"""Measures how exactly resends keep their pace, from a real broker to a receiver that notes when each datagram came.
+
+`make bench-pace` writes build/bench/pace.json. Everything runs in a network namespace of its own. The moments are the
+kernel's, so a receiver that is late for want of a processor changes nothing; a sender that is late does. For windows of
+1, 10 and 60 seconds the figure is how long as many events took as the rate allows in that time: each event begins a
+window. What matters most is that no window is faster than the rate; a slower one means that the sender did not run, and
+on a machine that does other work there are such.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from bench_sender import GAPLESS, compiled, enter_own_network, machine
+
+from kit.kafka import KafkaBroker
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PORT = 9901
+BUFFER_MIB = 4
+RATES = (1, 10, 500, 5_000, 50_000)
+WINDOWS_SECONDS = (1, 10, 60)
+TOLERANCE_PERCENT = 2.0
+BURST_SECONDS = 0.005
+SHARERS = 4
+TOPIC = "pace"
+VALUE_BYTES = 200
+DEADLINE_EXTRA_SECONDS = 60
+
+
+class Arrangement(NamedTuple):
+    """Who keeps the pace together."""
+
+    title: str
+    programs: int
+    processes: int
+    """Of each program."""
+
+    @property
+    def partitions(self) -> int:
+        return self.programs * self.processes
+
+
+ARRANGEMENTS = {
+    "alone": Arrangement("one process", 1, 1),
+    "shards": Arrangement("4 processes of one program, one budget", 1, SHARERS),
+    "programs": Arrangement("4 programs, one pace file", SHARERS, 1),
+}
+
+
+class Bench:
+    """A broker with records, and what is run over them."""
+
+    def __init__(self, kafka: KafkaBroker, folder: Path, receiver: str) -> None:
+        self._kafka, self._folder, self._receiver = kafka, folder, receiver
+
+    def fill(self, records: int) -> None:
+        """Put the records of the longest run into each partition, a quarter of them into all but the first."""
+        if TOPIC in self._kafka.admin().list_topics(timeout=10).topics:
+            return
+        self._kafka.create_topic(TOPIC, SHARERS)
+        value = b"x" * VALUE_BYTES
+        for partition in range(SHARERS):
+            count = records if partition == 0 else records // SHARERS + 1
+            self._kafka.produce(TOPIC, (value for _ in range(count)), partition=partition)
+
+    def measure(self, arrangement: Arrangement, rate: int, seconds: float) -> dict[str, Any]:
+        """Let `arrangement` send for about `seconds`, and see how well it kept to `rate`."""
+        events_each = max(round(rate * seconds) // arrangement.partitions, 1)
+        moments = self._folder / "moments"
+        receiver = subprocess.Popen(
+            [self._receiver, str(PORT), str(BUFFER_MIB), str(moments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert receiver.stdout is not None
+        assert receiver.stdout.readline() == "ready\n"
+        begun = time.monotonic()
+        senders = [
+            subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+            for command in self._commands(arrangement, rate, events_each)
+        ]
+        deadline = begun + seconds * 3 + DEADLINE_EXTRA_SECONDS
+        try:
+            for sender in senders:
+                _, complaint = sender.communicate(timeout=max(deadline - time.monotonic(), 1))
+                if sender.returncode:
+                    raise SystemExit(f"a resend ended with {sender.returncode}: {complaint[-500:]}")
+        finally:
+            for sender in senders:
+                sender.kill()
+            counted = json.loads(receiver.communicate(timeout=60)[0])
+        arrived = np.sort(np.fromfile(moments, dtype=np.uint64)) / 1e9
+        assert len(arrived) + counted["drops"] == events_each * arrangement.partitions, (len(arrived), counted)
+        return figures(arrived, rate) | {"drops": counted["drops"], "wall_s": round(time.monotonic() - begun, 2)}
+
+    def _commands(self, arrangement: Arrangement, rate: int, events_each: int) -> list[list[str]]:
+        entries = [
+            {"topic": TOPIC, "partition": number, "window_min": 0, "window_max": 0, "gaps": [[0, events_each - 1]]}
+            for number in range(arrangement.partitions)
+        ]
+        bundle, pace = self._folder / "bundle.json", self._folder / "pace"
+        bundle.write_text(json.dumps({"type": "all", "results": entries}))
+        pace.unlink(missing_ok=True)
+        settings: dict[str, Any] = {
+            "bootstrapServers": self._kafka.bootstrap,
+            "targetIP": "127.0.0.1",
+            "targetPort": PORT,
+            "resendFileName": bundle,
+            "statusPackets": "false",
+            "progressInterval": 0,
+            "eps": rate,
+            "parallelism": arrangement.processes,
+            "checkpoint": f"{self._folder}/{arrangement.programs}-{arrangement.processes}-{rate}-{time.time_ns()}/",
+        }
+        if arrangement.programs > 1:
+            settings |= {"shardCount": arrangement.programs, "paceFile": pace}
+        shared = [GAPLESS, "resend", *(f"--{name}={value}" for name, value in settings.items())]
+        return [
+            shared if arrangement.programs == 1 else [*shared, f"--shardIndex={index}"]
+            for index in range(arrangement.programs)
+        ]
+
+
+def figures(arrived: NDArray[np.float64], rate: int) -> dict[str, Any]:
+    """How the moments compare with `rate`."""
+    bursts = most_within(arrived, BURST_SECONDS / 5)
+    found: dict[str, Any] = {
+        "events": len(arrived),
+        "seconds": round(float(arrived[-1] - arrived[0]), 3),
+        "mean_percent": percent((len(arrived) - 1) / float(arrived[-1] - arrived[0]), rate)
+        if len(arrived) > 1
+        else None,
+        "most_within_1_ms": bursts,
+        "windows": {},
+    }
+    goals = {"burst": bursts <= max(2 * rate * BURST_SECONDS, 1)}
+    for seconds in WINDOWS_SECONDS:
+        count = round(rate * seconds)
+        if len(arrived) <= count:
+            continue
+        lasted = arrived[count:] - arrived[:-count]
+        off = (seconds / lasted - 1) * 100
+        found["windows"][str(seconds)] = {
+            "fastest_percent": round(float(off.max()), 3),
+            "slowest_percent": round(float(off.min()), 3),
+            "median_percent": round(float(np.median(off)), 3),
+            "share_within": round(float((np.abs(off) <= TOLERANCE_PERCENT).mean()), 4),
+        }
+        goals[f"{seconds}_s_never_faster"] = bool(off.max() <= TOLERANCE_PERCENT)
+        goals[f"{seconds}_s_never_slower"] = bool(off.min() >= -TOLERANCE_PERCENT)
+    return found | {"goals": goals}
+
+
+def percent(found: float, wanted: float) -> float:
+    return round((found / wanted - 1) * 100, 3)
+
+
+def most_within(moments: NDArray[np.float64], seconds: float) -> int:
+    """The most events in any time of that length."""
+    after = np.searchsorted(moments, moments + seconds, side="right")
+    return int((after - np.arange(len(moments))).max())
+
+
+def show(name: str, rate: int, found: dict[str, Any]) -> None:
+    windows = "  ".join(
+        f"{seconds:>2} s {one['slowest_percent']:+7.2f} … {one['fastest_percent']:+5.2f} % "
+        f"({one['share_within']:.1%} within)"
+        for seconds, one in found["windows"].items()
+    )
+    missed = [goal for goal, met in found["goals"].items() if not met]
+    print(
+        f"{name:9s} {rate:6,}/s  mean {found['mean_percent']:+.3f} %  {windows}  burst {found['most_within_1_ms']}  "
+        f"{found['drops']} drops{'  misses ' + ', '.join(missed) if missed else ''}",
+        flush=True,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=62.0, help="how long each run lasts; 62 has windows of 60 s")
+    parser.add_argument("--rates", default=",".join(map(str, RATES)), help="events per second")
+    parser.add_argument("--only", default=",".join(ARRANGEMENTS), help="who sends")
+    parser.add_argument("--keep", type=Path, help="folder in which the broker's records stay for the next run")
+    parser.add_argument("--output", type=Path, default=Path("build/bench/pace.json"))
+    options = parser.parse_args()
+    enter_own_network()
+    tools = options.output.parent / "pace"
+    tools.mkdir(parents=True, exist_ok=True)
+    rates = [int(rate) for rate in options.rates.split(",")]
+    found: dict[str, Any] = {"machine": {"before": machine()}, "seconds": options.seconds, "paces": {}}
+    with tempfile.TemporaryDirectory(prefix="gapless-bench-") as folder, KafkaBroker(options.keep) as kafka:
+        bench = Bench(kafka, Path(folder), compiled("clocked_receiver", tools))
+        bench.fill(round(max(rates) * options.seconds) + 1)
+        for name in options.only.split(","):
+            for rate in rates:
+                one = bench.measure(ARRANGEMENTS[name], rate, options.seconds)
+                found["paces"].setdefault(name, {})[str(rate)] = one
+                show(name, rate, one)
+    found["machine"]["after"] = machine()
+    options.output.write_text(json.dumps(found, indent=1) + "\n")
+    print(f"{options.output} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
