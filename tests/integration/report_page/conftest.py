@@ -28,6 +28,8 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+_PATIENCE_MS = 120_000
+"""On a machine that is busy with other things."""
 VIEWPORT = {"width": 960, "height": 1104}
 
 
@@ -64,6 +66,7 @@ def open_page(browser: Browser, written: Written) -> Iterator[OpenPage]:
 
     def opened(path: Path = written.page, **options: Any) -> Page:
         context = browser.new_context(**{"viewport": VIEWPORT, **options})
+        context.set_default_timeout(_PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))

@@ -131,7 +131,7 @@ def test_a_map_zooms_with_the_wheel_only_when_it_has_the_focus(open_page: OpenPa
     assert figure.get_attribute("data-zoomed") != "true"
     track.click()
     page.mouse.wheel(0, -100)
-    expect(figure).to_have_attribute("data-zoomed", "true")
+    expect(figure).to_have_attribute("data-zoomed", "true", timeout=120_000)
 
 
 def test_a_heading_sorts_by_number_down_and_then_up(open_page: OpenPage) -> None:
