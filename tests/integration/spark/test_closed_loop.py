@@ -59,7 +59,7 @@ class Sites:
     topics: dict[str, str]
     """Topic upstream to topic on the wire."""
     gaps: str
-    produced: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
+    produced: dict[tuple[str, int, int], bytes] = field(default_factory=dict, repr=False)
     """Every value that there ever was, by upstream topic, partition and offset."""
 
     def gapless(self, *arguments: str | Path, codes: tuple[int, ...] = (0,)) -> dict[str, Any]:
