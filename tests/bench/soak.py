@@ -41,6 +41,8 @@ _HEADERS = 14 + 20 + 8
 _ETHERTYPE_IPV4 = 0x0800
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 _NOT_NOW = ("in use by another sender", "There is no way to", "is down")
+_STOPPED = {-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM}
+"""How a stopped one may end; it cannot say anything when it had just been started."""
 _NEIGHBOUR = "ip neigh replace 10.9.0.2 lladdr 02:00:00:00:00:02 dev near"
 
 
@@ -173,7 +175,7 @@ class Rounds:
             # What a killed one had started notices after its batch that it is alone; until then it has the checkpoint.
             # A resend that begins while the link is down says so: there is no interface to be right about.
             waits = ended.exit_code == 2 and any(words in ended.stderr for words in _NOT_NOW)
-            if not waits and ended.exit_code not in {-signal.SIGKILL, 128 + signal.SIGTERM}:
+            if not waits and ended.exit_code not in _STOPPED:
                 break
             time.sleep(1)
         wanted = ROUND_PARTITIONS * ROUND_EVENTS
