@@ -68,8 +68,9 @@ def send(options: SendOptions) -> None:
         )
         run = Run(link, plan, number=secrets.randbits(64), payload_bytes=payload_bytes, clock=stopping)
         people = sys.stdout.isatty()
+        _agree(options, plan, people=people)
+        stopping.listen()  # not before: a question must be answered, and Ctrl-C is an answer
         _begin(options, plan, run.number, people=people)
-        stopping.listen()
         sent: list[SentStep] = []
         try:
             for step in run.go():
@@ -92,11 +93,10 @@ def _payload_bytes(options: SendOptions, link: UdpLink) -> int:
     return size
 
 
-def _begin(options: SendOptions, plan: Plan, run: int, *, people: bool) -> None:
+def _agree(options: SendOptions, plan: Plan, *, people: bool) -> None:
     """Say what will happen, and make sure that somebody agrees. Raises ConfigurationError."""
-    target = f"{options.target} port {options.port}"
     if people:
-        sys.stdout.write(f"{plan_text(plan, target)}\n")
+        sys.stdout.write(f"{plan_text(plan, _place(options))}\n")
     agreed = options.agreed or plan.is_harmless
     if not agreed and people and sys.stdin.isatty():
         agreed = click.confirm("Go on?", default=False)
@@ -108,8 +108,16 @@ def _begin(options: SendOptions, plan: Plan, run: int, *, people: bool) -> None:
             f"which may hurt the live stream; add --yes if that is all right, or stay within "
             f"{HARMLESS_DATAGRAMS_PER_SECOND:,.0f}/s and {HARMLESS_BITS_PER_SECOND / 1e6:.0f} Mbit/s."
         )
+
+
+def _place(options: SendOptions) -> str:
+    return f"{options.target} port {options.port}"
+
+
+def _begin(options: SendOptions, plan: Plan, run: int, *, people: bool) -> None:
+    """Say that it begins."""
     if people:
         sys.stdout.write(f"Run {run:016x}\n{sent_header()}\n")
     else:
-        sys.stdout.write(json.dumps(plan_json(plan, run, target)) + "\n")
+        sys.stdout.write(json.dumps(plan_json(plan, run, _place(options))) + "\n")
     sys.stdout.flush()

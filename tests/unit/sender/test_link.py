@@ -15,10 +15,14 @@ from hypothesis import strategies as st
 
 from gapless_api.errors import ConfigurationError, LinkError, verdict
 from gapless_api.exit_codes import ExitCode
+from gapless_api.settings import resolve
 from gapless_sender.bulk import MOST_RUNS
 from gapless_sender.link import UdpLink, UnsentError
 from gapless_sender.network import MOST_PAYLOAD_SIZE, resolve_target
+from gapless_sender.process import open_link
 from gapless_sender.runs import MOST_SEGMENT_BYTES, MOST_SEGMENTS, Order, Run, arranged
+from gapless_sender.settings import RESEND
+from gapless_sender.stopping import Stopping
 from kit.listener import Listener
 
 if TYPE_CHECKING:
@@ -345,3 +349,18 @@ def test_a_link_that_cannot_be_opened_says_why(keywords: dict[str, str], says: s
     with pytest.raises(ConfigurationError) as caught:
         UdpLink.open("127.0.0.1", 9, nic=keywords.get("nic", ""), source_address=keywords.get("source_address", ""))
     assert says in str(caught.value)
+
+
+def test_the_marks_of_the_settings_are_those_of_the_link_that_a_resend_opens(receiver: Receiver) -> None:
+    options: dict[str, str | None] = {
+        "targetIP": receiver.address, "targetPort": str(receiver.port), "bootstrapServers": "kafka:9092",
+        "sourceAddress": "127.0.0.7", "dscp": "AF21", "ttl": "9",
+    }  # fmt: skip
+    receiver.socket.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+    receiver.socket.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
+    values = resolve(RESEND, file=None, environment={}, options=options).values
+    with open_link(values, Stopping()) as link:
+        link.send([b"marked"])
+    _, control, _, sender = receiver.socket.recvmsg(100, 200)
+    assert sorted(content[0] for _, _, content in control) == [9, 18 << 2]
+    assert sender[0] == "127.0.0.7"
