@@ -1,8 +1,8 @@
 """Owns how a bundle is read and what is refused; must not know what is done with it.
 
-Read as a stream of JSON events, so that memory holds the ranges (16 bytes each) and nothing else; a bundle that is
-compressed with gzip is unpacked on the way. Everything that a program could misunderstand is refused with one sentence;
-keys that nobody knows are skipped.
+Read as a stream of JSON events, so that memory holds the ranges (8 bytes each, 16 beyond 2^32) and nothing else; a
+bundle that is compressed with gzip is unpacked on the way. Everything that a program could misunderstand is refused
+with one sentence; keys that nobody knows are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gapless_api.bundle_form import (
 )
 from gapless_api.errors import BundleError
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, is_topic
-from gapless_api.offsets import OffsetRanges, RangesBuilder
+from gapless_api.offsets import OffsetRanges, RangesBuilder, widened
 from gapless_api.strict_json import CARRY_AGAIN, StrictReading, moment_of, read_unpacked
 
 if TYPE_CHECKING:
@@ -77,16 +77,24 @@ class _Partition:
     __slots__ = ("firsts", "in_order", "lasts", "window_max", "window_min")
 
     def __init__(self) -> None:
-        self.firsts = array("q")
-        self.lasts = array("q")
+        self.firsts = array("I")
+        self.lasts = array("I")
         self.in_order = True
         """Whether every range begins beyond the end of the one before, with at least one offset between."""
         self.window_min: int | None = None
         self.window_max: int | None = None
 
+    def take(self, read: tuple[array[int], array[int], bool] | None) -> None:
+        if read is not None:
+            self.firsts, self.lasts, self.in_order = read
+
     def join(self, other: _Partition) -> None:
-        self.firsts += other.firsts
-        self.lasts += other.lasts
+        if self.firsts.typecode == other.firsts.typecode:
+            self.firsts += other.firsts
+            self.lasts += other.lasts
+        else:
+            self.firsts = widened(self.firsts) + widened(other.firsts)
+            self.lasts = widened(self.lasts) + widened(other.lasts)
         self.in_order = False
         if other.window_min is not None:
             self.window_min = min(other.window_min, other.window_min if self.window_min is None else self.window_min)
@@ -103,10 +111,10 @@ class _Partition:
             return OffsetRanges.of_canonical(self.firsts, self.lasts)
         # Disjoint ranges have the same order by their first and by their last offsets, so each column can be sorted
         # for itself; and ranges sorted so overlap somewhere if and only if two neighbours do.
-        firsts = array("q", sorted(self.firsts))
-        self.firsts = array("q")
-        lasts = array("q", sorted(self.lasts))
-        self.lasts = array("q")
+        firsts = array(self.firsts.typecode, sorted(self.firsts))
+        self.firsts = array("I")
+        lasts = array(self.lasts.typecode, sorted(self.lasts))
+        self.lasts = array("I")
         builder = RangesBuilder()
         previous = -1
         for first, last in zip(firsts, lasts, strict=True):
@@ -187,7 +195,7 @@ class _Reading(StrictReading):
         for name in self._members(known):
             found.add(name)
             if name == "gaps":
-                partition.in_order = self._ranges(partition.firsts, partition.lasts) is not False
+                partition.take(self._ranges())
             elif name == "topic":
                 topic = self._topic()
             elif name == "partition":
@@ -280,7 +288,7 @@ class _Reading(StrictReading):
         topic, number = None, None
         for name in self._members(frozenset({"partition", "ranges", "topic"})):
             if name == "ranges":
-                listed.in_order = self._ranges(listed.firsts, listed.lasts) is not False
+                listed.take(self._ranges())
             elif name == "topic":
                 topic = self._topic()
             else:

@@ -7,7 +7,6 @@ sentence. Keys that nobody knows are skipped, and a later `version` is refused.
 from __future__ import annotations
 
 import io
-from array import array
 from typing import TYPE_CHECKING
 
 from gapless_api.errors import ConfigurationError
@@ -154,10 +153,10 @@ class _Reading(StrictReading):
             self._refuse(f"cannot be: {error}", "have it made again")
 
     def _absent(self) -> OffsetRanges | None:
-        firsts, lasts = array("q"), array("q")
-        ascending = self._ranges(firsts, lasts)
-        if ascending is None:
+        read = self._ranges()
+        if read is None:
             return None
+        firsts, lasts, ascending = read
         if not ascending:
             self._refuse("lists ranges that do not ascend, or touch", "have it made again")
         return OffsetRanges.of_canonical(firsts, lasts)

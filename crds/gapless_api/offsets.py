@@ -1,7 +1,8 @@
 """Owns ranges of Kafka offsets and their algebra; must not know topics, bundles or Kafka.
 
-All ranges are inclusive on both sides. A set of ranges is kept as two flat arrays of 64-bit integers (16 bytes a
-range), because bundles can hold ten million of them; every operation is one linear pass over sorted input.
+All ranges are inclusive on both sides. A set of ranges is kept as two flat arrays, because bundles can hold ten million
+of them: of 32-bit integers (8 bytes a range) as long as no offset needs more, else of 64-bit integers. Every operation
+is one linear pass over sorted input.
 """
 
 from __future__ import annotations
@@ -14,6 +15,15 @@ from gapless_api.ids import MAX_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+
+MOST_NARROW = 2**32 - 1
+"""The highest offset that a narrow column (``array("I")``) holds; beyond it columns are wide (``array("q")``)."""
+
+
+def widened(column: array[int]) -> array[int]:
+    """`column` with room for every offset."""
+    return column if column.typecode == "q" else array("q", column)
 
 
 class OffsetRange(NamedTuple):
@@ -57,7 +67,7 @@ class OffsetRanges:
 
     @classmethod
     def of_canonical(cls, firsts: array[int], lasts: array[int]) -> OffsetRanges:
-        """Take over two arrays of 64-bit integers that are already what this class keeps; nothing is checked.
+        """Take over two arrays, narrow or wide, that are already what this class keeps; nothing is checked.
 
         Args:
             firsts: ascending first offsets.
@@ -185,8 +195,8 @@ class RangesBuilder:
     __slots__ = ("_firsts", "_lasts")
 
     def __init__(self) -> None:
-        self._firsts: array[int] = array("q")
-        self._lasts: array[int] = array("q")
+        self._firsts: array[int] = array("I")
+        self._lasts: array[int] = array("I")
 
     def __len__(self) -> int:
         """How many ranges there are so far."""
@@ -200,6 +210,8 @@ class RangesBuilder:
         """
         if first < 0 or last < first or last > MAX_OFFSET:
             raise ValueError(f"offsets {first} to {last} are no range within 0 to {MAX_OFFSET}")
+        if last > MOST_NARROW:
+            self._firsts, self._lasts = widened(self._firsts), widened(self._lasts)
         if self._lasts:
             if first < self._firsts[-1]:
                 raise ValueError(f"offset {first} comes after a range that begins at {self._firsts[-1]}")
@@ -217,5 +229,5 @@ class RangesBuilder:
     def build(self) -> OffsetRanges:
         """Hand over the collected ranges; the builder is empty afterwards."""
         built = OffsetRanges._of(self._firsts, self._lasts)
-        self._firsts, self._lasts = array("q"), array("q")
+        self._firsts, self._lasts = array("I"), array("I")
         return built

@@ -10,16 +10,17 @@ import codecs
 import gzip
 import re
 import zlib
+from array import array
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import ijson
 
 from gapless_api.ids import MAX_OFFSET
+from gapless_api.offsets import MOST_NARROW, widened
 
 if TYPE_CHECKING:
     import io
-    from array import array
     from collections.abc import Callable, Iterator
 
     from gapless_api.errors import ConfigurationError
@@ -86,12 +87,15 @@ class StrictReading:
         for _ in self._events:  # the parser finds what stands there
             pass
 
-    def _ranges(self, firsts: array[int], lasts: array[int]) -> bool | None:
-        """Add a list of ``[offset]`` and ``[first, last]``. The inner loop of reading, so it is written flat.
+    def _ranges(self) -> tuple[array[int], array[int], bool] | None:  # noqa: C901 -- the inner loop of reading
+        """Read a list of ``[offset]`` and ``[first, last]``. The inner loop of reading, so it is written flat.
 
         Returns:
-            Whether each begins beyond the end of the one before, with at least one offset between; ``None`` for null.
+            First and last offsets, and whether each range begins beyond the end of the one before, with at least one
+            offset between; ``None`` for null.
         """
+        firsts, lasts = array("I"), array("I")
+        most = MOST_NARROW
         take = self._events.__next__
         in_order = True
         event, _ = take()
@@ -103,7 +107,7 @@ class StrictReading:
         while True:
             event, _ = take()
             if event == "end_array":
-                return in_order
+                return firsts, lasts, in_order
             if event != "start_array":
                 self._refuse_range(len(firsts), "is not a list of one or two offsets")
             _, first = take()
@@ -117,6 +121,8 @@ class StrictReading:
             if first <= previous + 1:
                 in_order = False
             previous = last
+            if last > most:
+                firsts, lasts, most = widened(firsts), widened(lasts), MAX_OFFSET
             firsts.append(first)
             lasts.append(last)
 

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from gapless_api import strict_json
 from gapless_api.bundle import BundleKind, PartitionGaps, read_bundle, write_bundle
+from gapless_api.bundle_reader import read_bundle_text
 from gapless_api.errors import BundleError
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from random import Random
 
 MARK_MEMBERS = ("version", "id", "created", "source", "missing", "sha256")
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -303,3 +305,19 @@ def test_a_bundle_that_an_editor_of_windows_has_saved_is_the_same(path: Path) ->
     )
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
     assert read_bundle(path).mark == mark
+
+
+@given(st.lists(st.sets(st.integers(2**32 - 30, 2**32 + 30), min_size=1), min_size=1, max_size=3), st.randoms())
+def test_offsets_on_both_sides_of_what_32_bits_hold_are_read_from_any_number_of_entries(
+    entries: list[set[int]], chance: Random
+) -> None:
+    taken: set[int] = set()
+    listed = []
+    for offsets in entries:
+        mine = list(OffsetRanges.of_offsets(offsets - taken))
+        chance.shuffle(mine)
+        listed.append(entry(gaps=mine))
+        taken |= offsets
+    text = json.dumps({"type": "all", "results": listed}).encode()
+    (found,) = read_bundle_text(text, name="b").results
+    assert found.ranges == OffsetRanges.of_offsets(taken)

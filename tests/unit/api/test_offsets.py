@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRange, OffsetRanges, RangesBuilder
 
-# Near both ends of what Kafka can give, so that every test meets the largest offset.
-BASES = st.sampled_from([0, 2**53 - 30, MAX_OFFSET - 60])
+# Near both ends of what Kafka can give, so that every test meets the largest offset, and where columns become wide.
+BASES = st.sampled_from([0, 2**32 - 30, 2**53 - 30, MAX_OFFSET - 60])
 OFFSETS = st.sets(st.integers(0, 60), max_size=40)
 
 
@@ -103,3 +103,22 @@ def test_sets_compare_with_their_like_and_cannot_be_keys() -> None:
     assert OffsetRanges() != "nothing"
     with pytest.raises(TypeError):
         hash(OffsetRanges())
+
+
+@given(st.sets(st.integers(2**32 - 30, 2**32 + 30)))
+def test_ranges_collected_so_far_are_those_that_are_built(offsets: set[int]) -> None:
+    builder = RangesBuilder()
+    for offset in sorted(offsets):
+        builder.add(offset, offset)
+    shown = builder.so_far
+    assert expanded(shown) == offsets
+    assert shown == builder.build()
+    assert len(builder) == 0
+
+
+@given(two_sets())
+def test_a_clip_that_takes_nothing_away_is_no_copy(both: tuple[set[int], set[int]]) -> None:
+    ranges = OffsetRanges.of_offsets(both[0])
+    if len(ranges):
+        assert ranges.clip(0, MAX_OFFSET) is ranges
+        assert ranges.clip(ranges.first_offset, ranges.last_offset) is ranges
