@@ -61,8 +61,9 @@ ARRANGEMENTS = {
 class Bench:
     """A broker with records, and what is run over them."""
 
-    def __init__(self, kafka: KafkaBroker, folder: Path, receiver: str) -> None:
+    def __init__(self, kafka: KafkaBroker, folder: Path, receiver: str, *, realtime: bool) -> None:
         self._kafka, self._folder, self._receiver = kafka, folder, receiver
+        self._before = ["chrt", "--fifo", "1"] if realtime else []
 
     def fill(self, records: int) -> None:
         """Put the records of the longest run into each partition, a quarter of them into all but the first."""
@@ -79,7 +80,7 @@ class Bench:
         events_each = max(round(rate * seconds) // arrangement.partitions, 1)
         moments = self._folder / "moments"
         receiver = subprocess.Popen(
-            [self._receiver, str(PORT), str(BUFFER_MIB), str(moments)],
+            [*self._before, self._receiver, str(PORT), str(BUFFER_MIB), str(moments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -129,7 +130,7 @@ class Bench:
         }
         if arrangement.programs > 1:
             settings |= {"shardCount": arrangement.programs, "paceFile": pace}
-        shared = [GAPLESS, "resend", *(f"--{name}={value}" for name, value in settings.items())]
+        shared = [*self._before, GAPLESS, "resend", *(f"--{name}={value}" for name, value in settings.items())]
         return [
             shared if arrangement.programs == 1 else [*shared, f"--shardIndex={index}"]
             for index in range(arrangement.programs)
@@ -195,6 +196,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=62.0, help="how long each run lasts; 62 has windows of 60 s")
     parser.add_argument("--rates", default=",".join(map(str, RATES)), help="events per second")
     parser.add_argument("--only", default=",".join(ARRANGEMENTS), help="who sends")
+    parser.add_argument(
+        "--realtime",
+        action="store_true",
+        help="let the resend and the receiver go before all other programs, so that it is them that are measured and "
+        "not a busy machine",
+    )
     parser.add_argument("--keep", type=Path, help="folder in which the broker's records stay for the next run")
     parser.add_argument("--output", type=Path, default=Path("build/bench/pace.json"))
     options = parser.parse_args()
@@ -202,9 +209,14 @@ def main() -> int:
     tools = options.output.parent / "pace"
     tools.mkdir(parents=True, exist_ok=True)
     rates = [int(rate) for rate in options.rates.split(",")]
-    found: dict[str, Any] = {"machine": {"before": machine()}, "seconds": options.seconds, "paces": {}}
+    found: dict[str, Any] = {
+        "machine": {"before": machine()},
+        "seconds": options.seconds,
+        "realtime": options.realtime,
+        "paces": {},
+    }
     with tempfile.TemporaryDirectory(prefix="gapless-bench-") as folder, KafkaBroker(options.keep) as kafka:
-        bench = Bench(kafka, Path(folder), compiled("clocked_receiver", tools))
+        bench = Bench(kafka, Path(folder), compiled("clocked_receiver", tools), realtime=options.realtime)
         bench.fill(round(max(rates) * options.seconds) + 1)
         for name in options.only.split(","):
             for rate in rates:
