@@ -45,10 +45,14 @@ _COMPLETE = """
 """Header and bitmap of a window without gaps; hexadecimal text of equal length sorts like the numbers it stands for."""
 
 
-_IN_HASH_TABLE = "collect_list(CASE WHEN offset < 0 THEN offset END)"
-"""Collects nothing. Beside an aggregate of this kind Spark keeps the groups in a hash table, and sorts otherwise."""
-_MOST_GROUPS = 100_000
-"""So many groups a task keeps in its hash table, about 100 MiB; from there on it sorts."""
+_COUNTED_IN_HASH_TABLE = "count(*) + size(collect_list(CASE WHEN offset < 0 THEN offset END))"
+"""Collects nothing. Beside an aggregate of this kind Spark keeps the groups in a hash table, and sorts otherwise.
+
+It has to be part of a column that is used: the optimizer drops what nobody reads, and the hash table with it."""
+_MOST_GROUPS = 50_000
+"""So many groups all tasks together keep in hash tables; from there on they sort, which needs disk and no memory.
+
+At most 400 MiB for windows of up to 65,536 offsets, whose bitmaps have 8 KiB."""
 _NUMBER = "cast(conv(hex(substring(value, {}, 8)), 16, 10) AS bigint)"
 _LARGEST_WINDOW = 2**31
 """In offsets; the detector takes no larger one. A larger window is left to Python, and so is one at an odd place."""
@@ -58,8 +62,10 @@ _WINDOWS_A_ROW = 32768
 
 def find_windows(records: DataFrame, choices: Choices = AS_REPORTED) -> WindowFindings:
     """Find out what the records of a gaps topic say together."""
-    records.sparkSession.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", str(_MOST_GROUPS))
-    latest = _classified(_latest(records))
+    spark = records.sparkSession
+    most = max(1, _MOST_GROUPS // spark.sparkContext.defaultParallelism)
+    spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", str(most))
+    latest = _classified(latest_of(records))
     rows = _rows(_condensed(latest, with_tombstones=choices.infer))
     by_kind: dict[str, list[dict[str, Any]]] = {"complete": [], "tombstone": [], "foreign": [], "window": []}
     for row in rows:
@@ -76,7 +82,7 @@ def find_windows(records: DataFrame, choices: Choices = AS_REPORTED) -> WindowFi
     )
 
 
-def _latest(records: DataFrame) -> DataFrame:
+def latest_of(records: DataFrame) -> DataFrame:
     """The latest record of each window and of each foreign key; records without a key are counted and become one row.
 
     Keys are compared as they are first, which leaves few of them to be looked into. A value is only carried along under
@@ -92,8 +98,7 @@ def _latest(records: DataFrame) -> DataFrame:
             "AS record",
         )
         .groupBy("key", "partition")
-        .agg(_sql("max_by(record, offset) AS record"), _sql("count(*) AS n"), _sql(f"{_IN_HASH_TABLE} AS nothing"))
-        .drop("nothing")
+        .agg(_sql("max_by(record, offset) AS record"), _sql(f"{_COUNTED_IN_HASH_TABLE} AS n"))
     )
     return (
         by_key.selectExpr("*", "cast(key AS string) AS key_text")

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For work of seconds: no second compiler, whose work would not pay any more."""
+_HOTTEST_ONLY = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""For longer work: the second compiler waits ten times as long as it would, or it takes more than the work itself."""
+_FEW_CORES = 2
+"""So many have nothing to spare for a collector that works beside the tasks."""
 _SECRETS = r"(?i)secret|password|token|access[.]?key|jaas|ssl[.](key|trust)store"
 
 
@@ -164,6 +173,10 @@ def _java_options(engine: Engine, folder: Path) -> list[str]:
     options = ["-Xlog:disable", f"-Dlog4j2.configurationFile={quiet}", f"-Djava.io.tmpdir={folder}"]
     if engine.short:
         options += _QUICK_START
+    else:
+        options += _HOTTEST_ONLY
+        if (os.cpu_count() or _FEW_CORES) <= _FEW_CORES:
+            options.append("-XX:+UseSerialGC")
     if engine.archive_to is not None:
         options.append(f"-XX:ArchiveClassesAtExit={engine.archive_to}")
     elif startup_archive().is_file():

@@ -1,7 +1,8 @@
 """Owns the class archive that halves the start of Spark's Java; must not know where it is used: see `session`.
 
 ``python -m gapless_spark.startup`` makes it, once for an installation: ``make spark-jars`` and the image call it. It
-runs the plan of a scan over a few records without Kafka, so that Java sees the classes it will need.
+runs the plan of a scan over a few records without Kafka, so that Java sees the classes it will need. Those that read
+Kafka it does not meet on the way, as there is none: they are loaded by name.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import zipfile
 from datetime import UTC, datetime
 
 from gapless_api.errors import GaplessError
-from gapless_spark.jars import startup_archive
+from gapless_spark.jars import connector_jars, startup_archive
 from gapless_spark.latest_records import find_windows
 from gapless_spark.received import PARTIAL, partial_bitmaps
 from gapless_spark.session import Engine, session
@@ -23,6 +25,14 @@ _KAFKA_NOBODY_LISTENS_AT = {
     "kafka.request.timeout.ms": "900",
     "assign": '{"t": [0]}',
 }
+_READ_KAFKA = (
+    "org/apache/spark/sql/kafka010/",
+    "org/apache/kafka/clients/consumer/",
+    "org/apache/kafka/common/record/",
+)
+"""Where the connector's jars have the classes that do."""
+_NAMES_ALL_MESSAGES = "org.apache.kafka.common.protocol.ApiKeys"
+"""Java loads all classes of Kafka's messages as soon as it uses this one."""
 
 
 def make_archive() -> None:
@@ -52,9 +62,25 @@ def make_archive() -> None:
             records.select("key").mapInArrow(partial_bitmaps, PARTIAL).repartition("topic").toArrow()
             with contextlib.suppress(PySparkException, Py4JError):  # the point is how far it gets
                 spark.read.format("kafka").options(**_KAFKA_NOBODY_LISTENS_AT).load().count()
+            java = spark.sparkContext._jvm.java.lang  # noqa: SLF001
+            loader = java.ClassLoader.getSystemClassLoader()
+            for name in _classes_that_read_kafka():
+                with contextlib.suppress(Py4JError):  # some want libraries that are not there, and nobody uses them
+                    loader.loadClass(name)
+            with contextlib.suppress(Py4JError):
+                java.Class.forName(_NAMES_ALL_MESSAGES, True, loader)
         unfinished.replace(archive)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _classes_that_read_kafka() -> list[str]:
+    listed = [name for jar in connector_jars() for name in zipfile.ZipFile(jar).namelist()]
+    return [
+        name.removesuffix(".class").replace("/", ".")
+        for name in listed
+        if name.startswith(_READ_KAFKA) and name.endswith(".class")
+    ]
 
 
 if __name__ == "__main__":
