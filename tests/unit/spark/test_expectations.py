@@ -94,8 +94,8 @@ def test_a_manifest_expects_its_events_and_what_was_given_beside_it() -> None:
     found = with_manifests(parse_expectations(["t:0:7-7", "t:0:30-31", "other:2:0-0"]), of(manifest))
     assert found == {
         ("t", 0): Expectation(
-                OffsetRanges([(5, 7), (9, 19), (30, 31)]), Bounds.MANIFEST, OffsetRanges([(8, 8), (20, 20)])
-            ),
+            OffsetRanges([(5, 7), (9, 19), (30, 31)]), Bounds.MANIFEST, OffsetRanges([(8, 8), (20, 20)])
+        ),
         ("t", 1): Expectation(OffsetRanges(), Bounds.MANIFEST),
         ("other", 2): Expectation(OffsetRanges([(0, 0)]), Bounds.GIVEN),
     }
