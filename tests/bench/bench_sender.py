@@ -74,19 +74,22 @@ class Receiver:
 
 def measured(command: list[str]) -> dict[str, Any]:
     """Run a program to its end: its seconds, those of the processors, its largest process, and what it printed."""
-    begun = time.monotonic()
-    with subprocess.Popen(["timeout", str(DEADLINE_SECONDS), *command], stdout=-1, stderr=-1, text=True) as process:
-        said, complaint = process.communicate() if process.stdout is None else (process.stdout.read(), "")
-        complaint = complaint or (process.stderr.read() if process.stderr is not None else "")
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complaint:
+        begun = time.monotonic()
+        process = subprocess.Popen(["timeout", str(DEADLINE_SECONDS), *command], stdout=said, stderr=complaint)
         _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - begun
         process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in {0, 4}:
-        raise SystemExit(f"{command[:4]} ended with {process.returncode}: {complaint[-500:]}")
+        said.seek(0)
+        complaint.seek(0)
+        if process.returncode not in {0, 4}:
+            raise SystemExit(f"{command[:4]} ended with {process.returncode}: {complaint.read()[-500:]}")
+        printed = said.read()
     return {
-        "wall_s": round(time.monotonic() - begun, 3),
+        "wall_s": round(seconds, 3),
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 3),
         "peak_mib": usage.ru_maxrss // 1024,
-        "said": said,
+        "said": printed,
     }
 
 

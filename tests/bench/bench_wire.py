@@ -11,12 +11,14 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
+from gapless_sender.budget import Budget
 from gapless_sender.compression import gzip_body
 from gapless_sender.encryption import SessionKey
 from gapless_sender.input_filter import InputFilter
 from gapless_sender.link import UdpLink
-from gapless_sender.pacing import Budget, Pace, wire_bits
+from gapless_sender.pacing import Pace
 from gapless_sender.packets import EventPacketizer, PacketType
+from gapless_sender.replay import Transmitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,14 +45,6 @@ def log_sizes(seed: int) -> list[int]:
     """Sizes like those of real logs: log-normal, median 350 bytes, tail to 16 KiB."""
     generator = random.Random(seed)
     return [min(max(int(generator.lognormvariate(5.857, 0.72)), 1), 16_384) for _ in range(EVENTS)]
-
-
-def send_paced(link: UdpLink, pace: Pace, datagrams: list[bytes]) -> None:
-    """Ask the pace before each system call, as a replay does."""
-    for run in link.runs(datagrams):
-        count = len(run.datagrams)
-        pace.admit(count, wire_bits(run.size * count, count, link.header_bytes))
-        link.send_run(run)
 
 
 def main() -> None:
@@ -92,11 +86,11 @@ def main() -> None:
                     lambda b=batches, k=strict: [k.send(x) for x in b],
                 )
                 for kind, budget in (("own", None), ("shared", Budget.shared())):
-                    pace = Pace(1e9, 1e12, budget=budget)
+                    transmitter = Transmitter(link, Pace(1e9, 1e12, budget=budget), 1, under_way=lambda: None)
                     measure(
                         f"send {name} with a pace ({kind} budget), per datagram",
                         len(out),
-                        lambda b=batches, k=link, p=pace: [send_paced(k, p, x) for x in b],
+                        lambda b=batches, t=transmitter: [t.send(x, len(x)) for x in b],
                     )
             with UdpLink.open("127.0.0.1", port, gso=False) as plain:
                 some = out[:BATCH]
