@@ -13,7 +13,9 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["gapless_api", "gapless_sender"]):
+    from fuzz.sender_targets import CHEAP_ROUNDS
     from fuzz.targets import TARGETS
+    from gapless_api import key_derivation
 
 
 def main() -> None:
@@ -21,6 +23,7 @@ def main() -> None:
     program, name, *options = sys.argv[1:]
     target = TARGETS[name]
     logging.disable(logging.CRITICAL)
+    key_derivation.MOST_ROUNDS = CHEAP_ROUNDS
 
     def test_one_input(content: bytes) -> None:
         target.outcome(content)
