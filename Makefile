@@ -78,7 +78,7 @@ check: .venv/.ready ## lint, types and unit tests (the fast tier)
 	@mkdir -p build
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
 	@echo "==> unit tests"
-	@$(BIN)/python -m pytest -q tests/unit
+	@$(BIN)/python -m pytest -q tests/unit || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/unit --last-failed; }
 
 .PHONY: test
 test: java chromium .venv/.ready spark-jars kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)

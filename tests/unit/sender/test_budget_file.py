@@ -73,9 +73,7 @@ def started(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 def _note(sender: subprocess.Popen[bytes], events: int, moments: list[tuple[float, int]]) -> None:
     """Note when the sender was let send, until it is killed."""
     assert sender.stdout
-    for line in sender.stdout:
-        if line.endswith(b"\n"):
-            moments.append((float(line), events))
+    moments.extend((float(line), events) for line in sender.stdout if line.endswith(b"\n"))
 
 
 def test_programs_that_start_by_themselves_never_exceed_the_budget_together(tmp_path: Path) -> None:
