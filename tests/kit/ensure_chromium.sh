@@ -3,7 +3,7 @@
 set -euo pipefail
 
 have_both() {
-  command -v chromium >/dev/null && { ! command -v fc-list >/dev/null || fc-list | grep -q DejaVuSans; }
+  command -v chromium >/dev/null && { ! command -v fc-list >/dev/null || [ -n "$(fc-list 'DejaVu Sans')" ]; }
 }
 
 have_both && exit 0
