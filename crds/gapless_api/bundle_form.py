@@ -26,13 +26,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.ids import is_topic
+from gapless_api.marks import encodable, listed, mark_id, moment_text
 from gapless_api.offsets import OffsetRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MARK_VERSION = 1
-_RANGES_AT_ONCE = 8192
 
 
 class BundleKind(StrEnum):
@@ -86,7 +86,7 @@ class BundleMark:
         unsigned: dict[str, Any] = {
             "version": self.version,
             "id": self.id,
-            "created": self.created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "created": moment_text(self.created),
             "source": dict(sorted(self.source.items())),
             "missing": self.missing,
             "sha256": self.sha256,
@@ -156,7 +156,7 @@ def arranged_inferred(
 
 def canonical_line(entry: PartitionGaps) -> Iterator[bytes]:
     """Yield the line of `entry` in pieces of bounded size, without the line feed."""
-    yield from _listed('{"gaps":[', entry.ranges)
+    yield from listed('{"gaps":[', entry.ranges)
     rest = {
         "partition": entry.partition,
         "topic": entry.topic,
@@ -169,17 +169,8 @@ def canonical_line(entry: PartitionGaps) -> Iterator[bytes]:
 
 def inferred_line(entry: PartitionGaps) -> Iterator[bytes]:
     """Yield what the list of inferred ranges says of `entry`, which has some, in pieces of bounded size."""
-    yield from _listed(f'{{"partition":{entry.partition},"ranges":[', entry.ranges)
+    yield from listed(f'{{"partition":{entry.partition},"ranges":[', entry.ranges)
     yield f'],"topic":{json.dumps(entry.topic, ensure_ascii=False)}}}'.encode()
-
-
-def _listed(before: str, ranges: OffsetRanges) -> Iterator[bytes]:
-    """Yield `before` and the ranges, separated by commas; nothing at all when there are none."""
-    for low in range(0, len(ranges), _RANGES_AT_ONCE):
-        pairs = ranges.pairs(low, low + _RANGES_AT_ONCE)
-        texts = [f"[{first},{last}]" if first != last else f"[{first}]" for first, last in pairs]
-        yield (before + ",".join(texts)).encode("ascii")
-        before = ","
 
 
 class CanonicalDigest:
@@ -237,11 +228,5 @@ def new_mark(
     if created.tzinfo is None:
         raise ValueError("the time of a bundle needs a time zone")
     moment = created.astimezone(UTC).replace(microsecond=0)
-    encodable = {_encodable(name): _encodable(text) for name, text in source.items()}
-    name = f"{moment:%Y%m%d-%H%M%S}-{sha256[:8]}"
-    return BundleMark(MARK_VERSION, name, moment, encodable, missing, sha256, inferred=inferred)
-
-
-def _encodable(text: str) -> str:
-    """Replace what UTF-8 cannot hold: names of files and environment variables may bring it."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    name = mark_id(moment, sha256)
+    return BundleMark(MARK_VERSION, name, moment, encodable(source), missing, sha256, inferred=inferred)

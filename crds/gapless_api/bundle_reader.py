@@ -8,7 +8,6 @@ with one sentence; keys that nobody knows are skipped.
 from __future__ import annotations
 
 import io
-from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +22,9 @@ from gapless_api.bundle_form import (
 )
 from gapless_api.errors import BundleError
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, is_topic
-from gapless_api.offsets import OffsetRanges, RangesBuilder, widened
-from gapless_api.strict_json import CARRY_AGAIN, StrictReading, moment_of, read_unpacked
+from gapless_api.listed_ranges import ListedRanges
+from gapless_api.marks import moment_of
+from gapless_api.strict_json import CARRY_AGAIN, StrictReading, read_unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,55 +74,19 @@ def read_bundle_text(text: bytes, *, name: str) -> Bundle:
 class _Partition:
     """What the entries of one topic and partition have said so far."""
 
-    __slots__ = ("firsts", "in_order", "lasts", "window_max", "window_min")
+    __slots__ = ("listed", "window_max", "window_min")
 
     def __init__(self) -> None:
-        self.firsts = array("I")
-        self.lasts = array("I")
-        self.in_order = True
-        """Whether every range begins beyond the end of the one before, with at least one offset between."""
+        self.listed = ListedRanges()
         self.window_min: int | None = None
         self.window_max: int | None = None
 
-    def take(self, read: tuple[array[int], array[int], bool] | None) -> None:
-        if read is not None:
-            self.firsts, self.lasts, self.in_order = read
-
     def join(self, other: _Partition) -> None:
-        if self.firsts.typecode == other.firsts.typecode:
-            self.firsts += other.firsts
-            self.lasts += other.lasts
-        else:
-            self.firsts = widened(self.firsts) + widened(other.firsts)
-            self.lasts = widened(self.lasts) + widened(other.lasts)
-        self.in_order = False
+        self.listed.join(other.listed)
         if other.window_min is not None:
             self.window_min = min(other.window_min, other.window_min if self.window_min is None else self.window_min)
         if other.window_max is not None:
             self.window_max = max(other.window_max, other.window_max if self.window_max is None else self.window_max)
-
-    def ranges(self) -> OffsetRanges:
-        """All ranges in order.
-
-        Raises:
-            ValueError: two of them overlap; the argument is an offset that both hold.
-        """
-        if self.in_order:
-            return OffsetRanges.of_canonical(self.firsts, self.lasts)
-        # Disjoint ranges have the same order by their first and by their last offsets, so each column can be sorted
-        # for itself; and ranges sorted so overlap somewhere if and only if two neighbours do.
-        firsts = array(self.firsts.typecode, sorted(self.firsts))
-        self.firsts = array("I")
-        lasts = array(self.lasts.typecode, sorted(self.lasts))
-        self.lasts = array("I")
-        builder = RangesBuilder()
-        previous = -1
-        for first, last in zip(firsts, lasts, strict=True):
-            if first <= previous:
-                raise ValueError(first)
-            builder.add(first, last)
-            previous = last
-        return builder.build()
 
 
 class _Reading(StrictReading):
@@ -195,7 +159,7 @@ class _Reading(StrictReading):
         for name in self._members(known):
             found.add(name)
             if name == "gaps":
-                partition.take(self._ranges())
+                partition.listed = self._ranges() or ListedRanges()
             elif name == "topic":
                 topic = self._topic()
             elif name == "partition":
@@ -223,7 +187,7 @@ class _Reading(StrictReading):
     def _gaps_of(self, place: tuple[str, int], partition: _Partition) -> PartitionGaps:
         topic, number = place
         try:
-            ranges = partition.ranges()
+            ranges = partition.listed.in_order()
         except ValueError as error:
             self._refuse(f"lists offset {error} of topic {topic}, partition {number}, twice", "have it made again")
         highest = ranges.last_offset if len(ranges) else 0
@@ -284,19 +248,19 @@ class _Reading(StrictReading):
 
     def _inferred_entry(self) -> None:
         where = self._where
-        listed = _Partition()
+        partition = _Partition()
         topic, number = None, None
         for name in self._members(frozenset({"partition", "ranges", "topic"})):
             if name == "ranges":
-                listed.take(self._ranges())
+                partition.listed = self._ranges() or ListedRanges()
             elif name == "topic":
                 topic = self._topic()
             else:
                 number = self._whole(MAX_PARTITION)
         self._where = where
-        if topic is None or number is None or not listed.firsts:
+        if topic is None or number is None or not len(partition.listed):
             self._refuse(f"has no {'topic' if topic is None else 'partition' if number is None else 'ranges'}")
-        if self._inferred.setdefault((topic, number), listed) is not listed:
+        if self._inferred.setdefault((topic, number), partition) is not partition:
             self._refuse(f"is about topic {topic}, partition {number}, as another one is")
 
     def _inferred_of(self, results: tuple[PartitionGaps, ...]) -> tuple[PartitionGaps, ...]:

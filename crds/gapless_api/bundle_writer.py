@@ -6,9 +6,7 @@ gives the same bytes, but for the time of making and what follows from it.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sys
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
@@ -21,11 +19,10 @@ from gapless_api.bundle_form import (
     inferred_line,
     new_mark,
 )
-from gapless_api.errors import LocalStorageError
-from gapless_api.files import written_whole
+from gapless_api.files import written_whole_or_shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from datetime import datetime
     from pathlib import Path
 
@@ -68,7 +65,7 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
     def finish(sha256: str, missing: int) -> BundleMark:
         return sign(new_mark(created=created, source=source, missing=missing, sha256=sha256, inferred=marked))
 
-    with _opened(path) as stream:
+    with written_whole_or_shown(path, what="bundle") as stream:
         return _write(stream, kind, ordered, finish)
 
 
@@ -87,7 +84,7 @@ def write_signed(path: Path | None, bundle: Bundle, *, created: datetime, signin
             return sign(replace(old, missing=missing, sha256=sha256, signature=None))
         return sign(new_mark(created=created, source={}, missing=missing, sha256=sha256))
 
-    with _opened(path) as stream:
+    with written_whole_or_shown(path, what="bundle") as stream:
         return _write(stream, bundle.kind, bundle.results, finish)
 
 
@@ -124,20 +121,3 @@ def _signer(key_file: Path | None) -> Callable[[BundleMark], BundleMark]:
     from gapless_api.bundle_signature import load_signer  # noqa: PLC0415 -- cryptography is slow to import
 
     return load_signer(key_file)
-
-
-@contextlib.contextmanager
-def _opened(path: Path | None) -> Iterator[IO[bytes]]:
-    if path is not None:
-        with written_whole(path, what="bundle") as stream:
-            yield stream
-        return
-    try:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise LocalStorageError(
-            f"The bundle cannot be written to standard output ({error.strerror}); give a file instead."
-        ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -52,6 +53,31 @@ def written_whole(path: Path, *, what: str) -> Iterator[IO[bytes]]:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()
+
+
+@contextlib.contextmanager
+def written_whole_or_shown(path: Path | None, *, what: str) -> Iterator[IO[bytes]]:
+    """Like `written_whole`, but for ``None`` open standard output. Raises LocalStorageError, and BrokenPipeError."""
+    if path is not None:
+        with written_whole(path, what=what) as stream:
+            yield stream
+        return
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise LocalStorageError(
+            f"The {what} cannot be written to standard output ({error.strerror}); give a file instead."
+        ) from error
+
+
+def check_output(what: str, path: Path | None) -> None:
+    """Find out, before the work, whether the file `path` can be written. Raises LocalStorageError."""
+    if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
+        problem = "it is a folder" if path.is_dir() else f"{path.parent} is no folder that this user may write to"
+        raise LocalStorageError(f"The {what} {path} cannot be written ({problem}); give another place for it.")
 
 
 def write_whole(path: Path, content: bytes, *, what: str) -> None:

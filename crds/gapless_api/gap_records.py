@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, is_topic, unpadded_decimal
 from gapless_api.offsets import OffsetRanges, RangesBuilder
-from gapless_api.roaring import MalformedBitmapError, bitmap_ranges
+from gapless_api.roaring import EMPTY_BITMAP, MalformedBitmapError, bitmap_ranges
 
 _HEADER = struct.Struct(">Bqq")
 _VERSION = 1
@@ -94,9 +94,10 @@ def _decode_binary(key: GapKey, value: bytes) -> GapRecord:
         raise UndecodableRecordError(f"the value has {len(value)} bytes, fewer than its header of {_HEADER.size}")
     _, window_min, window_max = _HEADER.unpack_from(value)
     _check_window(key, window_min, window_max)
+    bitmap = value[_HEADER.size :]
     missing = RangesBuilder()
     try:
-        for first, last in bitmap_ranges(value[_HEADER.size :]):
+        for first, last in bitmap_ranges(bitmap) if bitmap != EMPTY_BITMAP else ():
             _check_inside(first, last, window_min, window_max)
             missing.add(window_min + first, window_min + last)
     except MalformedBitmapError as error:

@@ -24,6 +24,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, is_topic
+from gapless_api.marks import encodable, listed, mark_id, moment_text
 from gapless_api.offsets import OffsetRanges
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 MANIFEST_VERSION = 1
 FIRST_LINE = b"manifest\n"
-_RANGES_AT_ONCE = 8192
 
 
 class Isolation(StrEnum):
@@ -115,7 +115,7 @@ class ManifestMark:
         unsigned = {
             "version": self.version,
             "id": self.id,
-            "created": self.created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "created": moment_text(self.created),
             "cluster": self.cluster,
             "isolation": str(self.isolation),
             "source": dict(sorted(self.source.items())),
@@ -153,10 +153,7 @@ def extent_line(extent: PartitionExtent) -> Iterator[bytes]:
         yield b'{"absent":null,'
     else:
         yield b'{"absent":['
-        for low in range(0, len(extent.absent), _RANGES_AT_ONCE):
-            pairs = extent.absent.pairs(low, low + _RANGES_AT_ONCE)
-            texts = [f"[{first},{last}]" if first != last else f"[{first}]" for first, last in pairs]
-            yield (("," if low else "") + ",".join(texts)).encode("ascii")
+        yield from listed("", extent.absent)
         yield b"],"
     rest = {"first": extent.first, "last": extent.last, "partition": extent.partition, "topic": extent.topic}
     yield json.dumps(rest, ensure_ascii=False, separators=(",", ":"))[1:].encode("utf-8")
@@ -192,17 +189,12 @@ def new_manifest(
     sha256 = manifest_sha256(ordered)
     mark = ManifestMark(
         MANIFEST_VERSION,
-        f"{moment:%Y%m%d-%H%M%S}-{sha256[:8]}",
+        mark_id(moment, sha256),
         moment,
         cluster,
         isolation,
-        {_encodable(name): _encodable(text) for name, text in source.items()},
+        encodable(source),
         sum(extent.event_count for extent in ordered),
         sha256,
     )
     return Manifest(ordered, mark)
-
-
-def _encodable(text: str) -> str:
-    """Replace what UTF-8 cannot hold: environment variables may bring it."""
-    return text.encode("utf-8", "replace").decode("utf-8")

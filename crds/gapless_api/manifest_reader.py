@@ -21,11 +21,13 @@ from gapless_api.manifest_form import (
     manifest_sha256,
 )
 from gapless_api.manifest_writer import manifest_signed_bytes
-from gapless_api.offsets import OffsetRanges
-from gapless_api.strict_json import CARRY_AGAIN, StrictReading, moment_of, read_unpacked
+from gapless_api.marks import moment_of
+from gapless_api.strict_json import CARRY_AGAIN, StrictReading, read_unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from gapless_api.offsets import OffsetRanges
 
 _MAKER = "give the file that gapless manifest wrote"
 _ENTRY = frozenset({"absent", "first", "last", "partition", "topic"})
@@ -156,10 +158,9 @@ class _Reading(StrictReading):
         read = self._ranges()
         if read is None:
             return None
-        firsts, lasts, ascending = read
-        if not ascending:
+        if not read.ascending:
             self._refuse("lists ranges that do not ascend, or touch", "have it made again")
-        return OffsetRanges.of_canonical(firsts, lasts)
+        return read.in_order()
 
     def _last(self) -> int | None:
         event, number = self._scalar()

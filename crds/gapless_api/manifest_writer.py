@@ -6,12 +6,10 @@ The same input gives the same bytes, but for the time of making and what follows
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gapless_api.errors import LocalStorageError
-from gapless_api.files import written_whole
+from gapless_api.files import written_whole_or_shown
 from gapless_api.manifest_form import extent_line
 
 if TYPE_CHECKING:
@@ -57,16 +55,5 @@ def write_manifest(path: Path | None, manifest: Manifest) -> None:
     Raises:
         LocalStorageError: it cannot be written.
     """
-    if path is not None:
-        with written_whole(path, what="manifest") as stream:
-            stream.writelines(manifest_pieces(manifest))
-        return
-    try:
-        sys.stdout.buffer.writelines(manifest_pieces(manifest))
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise LocalStorageError(
-            f"The manifest cannot be written to standard output ({error.strerror}); give a file instead."
-        ) from error
+    with written_whole_or_shown(path, what="manifest") as stream:
+        stream.writelines(manifest_pieces(manifest))

@@ -93,13 +93,14 @@ class PartitionReconciliation:
     def as_json(self) -> dict[str, Any]:
         """The partition as reports show it."""
         return {
-            **{name: getattr(self, name) for name in ("topic", "partition", *_COUNTS)},
+            **{name: getattr(self, name) for name in ("topic", "partition", *COUNTS)},
             "first_open": [list(found) for found in self.first_open],
             "first_unknown": [list(found) for found in self.first_unknown],
         }
 
 
-_COUNTS = ("listed", "closed", "filled", "unavailable", "open", "unknown", "new")
+COUNTS = ("listed", "closed", "filled", "unavailable", "open", "unknown", "new")
+"""What became of the ranges of an older bundle, as reports name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Reconciliation:
         return {
             "with": {"id": self.bundle_id, "sha256": self.bundle_sha256},
             "settled": self.settled,
-            **{count: self.total(count) for count in _COUNTS},
+            **{count: self.total(count) for count in COUNTS},
             "sentence": self.sentence(),
             "partitions": [partition.as_json() for partition in urgent[:most_partitions]],
             "partitions_omitted": max(len(urgent) - most_partitions, 0),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _COOKIE_WITHOUT_RUNS = 12346
 _COOKIE_WITH_RUNS = 12347
+EMPTY_BITMAP = struct.pack("<II", _COOKIE_WITHOUT_RUNS, 0)
+"""What most windows have in the end."""
 _FEWEST_CONTAINERS_FOR_OFFSETS = 4
 """Bitmaps with run containers carry the table of container positions only from this number of containers on."""
 _LARGEST_ARRAY = 4096

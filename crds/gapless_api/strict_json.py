@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import re
 import zlib
-from array import array
-from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import ijson
 
 from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import MOST_NARROW, widened
+from gapless_api.listed_ranges import ListedRanges
 
 if TYPE_CHECKING:
     import io
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
 
 CARRY_AGAIN = "carry it again or have it made again"
 _MOST_SOURCE_MEMBERS = 1000
+_RANGES_AT_ONCE = 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 
 Plain: TypeAlias = "IO[bytes] | gzip.GzipFile"
@@ -87,17 +85,13 @@ class StrictReading:
         for _ in self._events:  # the parser finds what stands there
             pass
 
-    def _ranges(self) -> tuple[array[int], array[int], bool] | None:  # noqa: C901 -- the inner loop of reading
-        """Read a list of ``[offset]`` and ``[first, last]``. The inner loop of reading, so it is written flat.
-
-        Returns:
-            First and last offsets, and whether each range begins beyond the end of the one before, with at least one
-            offset between; ``None`` for null.
-        """
-        firsts, lasts = array("I"), array("I")
-        most = MOST_NARROW
+    def _ranges(self) -> ListedRanges | None:  # noqa: C901 -- the inner loop of reading
+        """Read a list of ``[offset]`` and ``[first, last]``; ``None`` for null. The inner loop of reading, so flat."""
+        listed = ListedRanges()
+        firsts: list[int] = []
+        lasts: list[int] = []
         take = self._events.__next__
-        in_order = True
+        ascending = True
         event, _ = take()
         if event == "null":
             return None
@@ -107,24 +101,26 @@ class StrictReading:
         while True:
             event, _ = take()
             if event == "end_array":
-                return firsts, lasts, in_order
+                listed.extend(firsts, lasts, ascending=ascending)
+                return listed
             if event != "start_array":
-                self._refuse_range(len(firsts), "is not a list of one or two offsets")
+                self._refuse_range(len(listed) + len(firsts), "is not a list of one or two offsets")
             _, first = take()
             event, last = take()
             if event == "end_array":
                 last = first
             elif take()[0] != "end_array":
-                self._refuse_range(len(firsts), "is not a list of one or two offsets")
+                self._refuse_range(len(listed) + len(firsts), "is not a list of one or two offsets")
             if type(first) is not int or type(last) is not int or not 0 <= first <= last <= MAX_OFFSET:
-                self._refuse_range(len(firsts), _why_no_range(first, last))
+                self._refuse_range(len(listed) + len(firsts), _why_no_range(first, last))
             if first <= previous + 1:
-                in_order = False
+                ascending = False
             previous = last
-            if last > most:
-                firsts, lasts, most = widened(firsts), widened(lasts), MAX_OFFSET
             firsts.append(first)
             lasts.append(last)
+            if len(firsts) == _RANGES_AT_ONCE:
+                listed.extend(firsts, lasts, ascending=ascending)
+                firsts, lasts = [], []
 
     def _source(self) -> dict[str, str]:
         self._expect("start_map", "is not an object")
@@ -212,16 +208,6 @@ def _why_no_range(first: Any, last: Any) -> str:
     if last < first:
         return f"is reversed: it goes from {first} to {last}"
     return f"has an offset that is not within 0 to {MAX_OFFSET}"
-
-
-def moment_of(text: str) -> datetime | None:
-    """Read a moment like 2026-11-20T10:00:00Z; ``None`` when it is written in another way."""
-    if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", text, re.ASCII):
-        return None
-    try:
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        return None
 
 
 class _Counted:

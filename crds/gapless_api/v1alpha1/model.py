@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
@@ -29,6 +29,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails
 
 from gapless_api.errors import ConfigurationError
+from gapless_api.marks import moment_text
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 LONGEST_MESSAGE = 4096
@@ -104,6 +105,12 @@ class StatusModel(ApiModel):
 
     model_config = ConfigDict(extra="ignore")
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Like pydantic's, but `update` is checked as if the model was made of it: a long message is cut here, too."""
+        if not update:
+            return super().model_copy(deep=deep)
+        return type(self).model_validate({name: getattr(self, name) for name in type(self).model_fields} | dict(update))
+
     def to_status(self) -> dict[str, Any]:
         """The status to write. Fields without a value are left out, so write it in whole, not as a merge patch."""
         return self.to_dict()
@@ -136,17 +143,17 @@ EachOnce = AfterValidator(_each_once)
 """For a list whose entries must differ; goes with ``LIST_SET``."""
 LIST_SET = {"x-kubernetes-list-type": "set"}
 
-Moment = Annotated[
-    AwareDatetime,
-    PlainSerializer(
-        lambda moment: moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), return_type=str, when_used="json"
-    ),
-]
+Moment = Annotated[AwareDatetime, PlainSerializer(moment_text, return_type=str, when_used="json")]
 """A point in time; in a status with whole seconds in UTC."""
+
+
+def _cut(text: Any) -> Any:
+    return text[: LONGEST_MESSAGE - 1] + "…" if isinstance(text, str) and len(text) > LONGEST_MESSAGE else text
+
 
 Message = Annotated[
     str,
-    BeforeValidator(lambda text: text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"),
+    BeforeValidator(_cut),
     Field(max_length=LONGEST_MESSAGE),
 ]
 """A sentence in a status; cut when it is too long."""

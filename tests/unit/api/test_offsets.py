@@ -2,15 +2,29 @@ from __future__ import annotations
 
 from array import array
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless_api import offsets as offsets_module
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRange, OffsetRanges, RangesBuilder
 
-# Near both ends of what Kafka can give, so that every test meets the largest offset, and where columns become wide.
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True, params=[2, 1024], ids=["small blocks", "blocks"], scope="module")
+def block_ranges(request: pytest.FixtureRequest) -> Iterator[int]:
+    """How many ranges are in a block: in small ones the tests' sets go over many borders."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(offsets_module, "_BLOCK_RANGES", request.param)
+        yield request.param
+
+
+# Near both ends of what Kafka can give, so that every test meets the largest offset.
 BASES = st.sampled_from([0, 2**32 - 30, 2**53 - 30, MAX_OFFSET - 60])
 OFFSETS = st.sets(st.integers(0, 60), max_size=40)
 
@@ -87,11 +101,53 @@ def test_a_builder_refuses_what_does_not_ascend_and_is_empty_after_building() ->
     assert not list(builder.build())
 
 
-def test_canonical_arrays_are_taken_over_and_handed_out_in_slices() -> None:
+def test_canonical_columns_are_taken_and_handed_out_in_slices() -> None:
     ranges = OffsetRanges.of_canonical(array("q", [1, 5, 9]), array("q", [2, 5, MAX_OFFSET]))
     assert ranges == OffsetRanges([(1, 2), (5, 5), (9, MAX_OFFSET)])
     assert list(ranges.pairs(1, 3)) == [(5, 5), (9, MAX_OFFSET)]
     assert ranges.head(1) == [OffsetRange(1, 2)]
+
+
+@given(st.lists(st.sampled_from([0, 1, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**60]), max_size=12))
+def test_distances_of_every_width_come_back(steps: list[int]) -> None:
+    """Ranges and the holes between them may be of any length."""
+    pairs, offset = [], 0
+    for index, step in enumerate(steps):
+        if index % 2:
+            pairs.append((offset, offset + step))
+        offset += step + 2
+    ranges = OffsetRanges(pairs)
+    assert list(ranges) == pairs == [ranges[index] for index in range(len(pairs))]
+    assert [ranges[index] for index in range(-len(pairs), 0)] == pairs
+    assert ranges.count == sum(last - first + 1 for first, last in pairs)
+    for low in range(len(pairs) + 1):
+        assert list(ranges.pairs(low, low + 3)) == pairs[low : low + 3]
+    for outside in (len(pairs), -len(pairs) - 1):
+        with pytest.raises(IndexError):
+            ranges[outside]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=30))
+def test_what_is_added_one_by_one_and_in_columns_is_the_same(parts: list[tuple[int, bool]]) -> None:
+    builder, offset, expected = RangesBuilder(), 0, []
+    for ranges, in_columns in parts:
+        pairs = [(offset + 3 * number, offset + 3 * number + 1) for number in range(ranges)]
+        offset += 3 * ranges
+        expected += pairs
+        if in_columns:
+            builder.extend([first for first, _ in pairs], [last for _, last in pairs])
+        else:
+            for pair in pairs:
+                builder.add(*pair)
+        assert len(builder) == len(expected)
+    assert list(builder.build()) == expected
+
+
+def test_ten_thousand_small_ranges_take_two_bytes_each(block_ranges: int) -> None:
+    ranges = OffsetRanges.of_canonical(*[range(2**62, 2**62 + 50_000, 5)] * 2)
+    taken = sum(block.steps.itemsize * len(block.steps) for block in ranges._blocks)
+    assert taken < 2 * len(ranges) == 20_000
+    assert len(ranges._blocks) == -(-10_000 // block_ranges)
 
 
 def test_a_long_set_has_a_short_text() -> None:

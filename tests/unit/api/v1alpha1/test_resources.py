@@ -156,6 +156,10 @@ def test_a_message_that_is_too_long_is_cut_so_that_the_status_can_be_written() -
     assert diode.preflight.message is not None
     assert len(diode.preflight.message) == LONGEST_MESSAGE
     assert diode.preflight.message.endswith("…")
+    again = diode.preflight.model_copy(update={"message": "y" * 100_000})
+    assert again.message == "y" * (LONGEST_MESSAGE - 1) + "…"
+    with pytest.raises(ValidationError, match="message"):
+        again.model_copy(update={"message": 1})
 
 
 def test_resources_cannot_be_changed_once_read() -> None:

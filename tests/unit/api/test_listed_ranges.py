@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless_api.listed_ranges import ListedRanges
+from gapless_api.offsets import OffsetRanges
+
+PIECES = st.lists(
+    st.lists(st.tuples(st.integers(0, 80), st.integers(0, 2)).map(lambda pair: (pair[0], sum(pair))), max_size=5),
+    max_size=6,
+)
+
+
+def listed(pieces: list[list[tuple[int, int]]]) -> ListedRanges:
+    """What a reader makes of the pieces of one list."""
+    found, previous, ascending = ListedRanges(), -2, True
+    for piece in pieces:
+        for first, last in piece:
+            ascending, previous = ascending and first > previous + 1, last
+        found.extend([first for first, _ in piece], [last for _, last in piece], ascending=ascending)
+    return found
+
+
+@given(PIECES, PIECES, st.booleans())
+def test_ranges_in_any_order_become_one_set_unless_two_overlap(
+    one: list[list[tuple[int, int]]],
+    other: list[list[tuple[int, int]]],
+    joins: bool,  # noqa: FBT001
+) -> None:
+    found, pairs = listed(one), [pair for piece in one for pair in piece]
+    if joins:
+        found.join(listed(other))
+        pairs += [pair for piece in other for pair in piece]
+    assert len(found) == len(pairs)
+    if not joins:
+        assert found.ascending == all(before[1] + 1 < after[0] for before, after in pairwise(pairs))
+    if any(before[1] >= after[0] for before, after in pairwise(sorted(pairs))):
+        with pytest.raises(ValueError, match=r"^\d+$"):
+            found.in_order()
+    else:
+        assert found.in_order() == OffsetRanges(pairs)
