@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from gapless_api.object_store import access_from
 from gapless_spark.audit_memory import AuditMemory
 from gapless_spark.completeness import compare
 from gapless_spark.event_keys import FOREIGN, Block
 from gapless_spark.expected_by import ExpectedBy
-from gapless_spark.few_records import keys_of_few
+from gapless_spark.few_records import few_records
 from gapless_spark.jobs import Job
 from gapless_spark.jobs import run as run_job
 from gapless_spark.outcome import Conclusion, conclude_audit
@@ -30,7 +32,7 @@ from gapless_spark.received import (
 from gapless_spark.state_place import open_place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 FEW_RECORDS = 1_000_000
 """So many new offsets are read in this process, which is over before Spark would have started."""
+_KEYS_IN_A_BATCH = 65_536
 
 
 def run(settings: Resolved) -> int:
@@ -73,6 +76,22 @@ def job_of(settings: Resolved) -> Job:
         return conclusion(collected(partial_bitmaps(keys_of_few(connection, cut))), cut)
 
     return Job("audit", topics, ("key",), find, earlier=memory, find_few=find_few)
+
+
+def keys_of_few(connection: KafkaConnection, cut: Cut) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of `cut` as Spark would hand them over. Raises like `few_records`."""
+    held: list[bytes | None] = []
+    for messages in few_records(connection, cut):
+        held += [message.key() for message in messages]
+        if len(held) >= _KEYS_IN_A_BATCH:
+            yield _batch(held)
+            held = []
+    if held:
+        yield _batch(held)
+
+
+def _batch(keys: list[bytes | None]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(keys, pa.binary())], names=["key"])
 
 
 def received_blocks(records: DataFrame) -> dict[Block, Received]:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
+from gapless_api.marks import moment_text
 from gapless_spark.audit_state import BlocksWriter, StateHead, merged, read_blocks, read_topics
 from gapless_spark.state_place import blocks_name
 
@@ -85,7 +86,7 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             yield from writer.write_all(merged(before, new))
         following = StateHead(
             generation=generation,
-            written=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            written=moment_text(datetime.now(UTC)),
             cluster_id=cut.cluster_id,
             topics=topics,
             records=writer.records,

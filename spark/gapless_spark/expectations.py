@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, is_topic, unpadded_decimal
+from gapless_api.marks import moment_text
 from gapless_api.offsets import OffsetRanges
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class NewestExtents:
         return [
             {
                 "id": mark.id,
-                "created": mark.created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "created": moment_text(mark.created),
                 "cluster": mark.cluster,
                 "from": where,
                 "signed": mark.signature is not None,

@@ -1,6 +1,6 @@
-"""Owns how the keys of few records are read with Kafka's client, in Arrow batches, without Spark.
+"""Owns how few records are read with Kafka's client, a batch at a time, without Spark.
 
-Must not know what the keys mean. It reads the same cut as Spark would, committed records only, and a batch at a time.
+Must not know what they mean. It reads the same cut as Spark would, committed records only.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from gapless_api.errors import GaplessError, SourceStalledError, SourceUnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from confluent_kafka import Message
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 _STALLED_AFTER_SECONDS = 60.0
 _AT_ONCE = 1000
-_KEYS_IN_A_BATCH = 65_536
 _MEANINGS = {
     "_AUTO_OFFSET_RESET": "has deleted records before they were read; run again, or keep them longer",
     "TOPIC_AUTHORIZATION_FAILED": "denies access to a topic; have the right to read it granted, or log in as another",
@@ -33,8 +31,8 @@ _MEANINGS = {
 }
 
 
-def keys_of_few(connection: KafkaConnection, cut: Cut) -> Iterator[pa.RecordBatch]:
-    """Yield the keys of `cut` in batches with one column ``key``.
+def few_records(connection: KafkaConnection, cut: Cut) -> Iterator[list[Message]]:
+    """Yield the records of `cut`, those of a partition in their order.
 
     Raises:
         SourceUnreachableError: Kafka denies access, or has deleted what was to be read.
@@ -45,7 +43,9 @@ def keys_of_few(connection: KafkaConnection, cut: Cut) -> Iterator[pa.RecordBatc
     for topic in cut.topics:
         for partition, (first, end) in enumerate(zip(topic.first_offsets, topic.end_offsets, strict=True)):
             if first < end:
-                begins.append(TopicPartition(topic.topic, partition, first))
+                # What expires after the look at Kafka is no loss when nobody has promised to read it.
+                begin = OFFSET_BEGINNING if topic.from_the_beginning else first
+                begins.append(TopicPartition(topic.topic, partition, begin))
                 ends[topic.topic, partition] = end
     consumer = Consumer(
         {
@@ -56,13 +56,18 @@ def keys_of_few(connection: KafkaConnection, cut: Cut) -> Iterator[pa.RecordBatc
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
+            "queued.min.messages": 200_000,
             "queued.max.messages.kbytes": 32_768,
+            "fetch.message.max.bytes": 4 * 1024 * 1024,
+            "fetch.queue.backoff.ms": 5,
             "log_level": 0,
         }
     )
     try:
         consumer.assign(begins)
-        yield from _batches(_Reading(consumer, connection, ends))
+        yield from _Reading(consumer, connection, ends).pieces()
+    except KafkaException as error:
+        raise SourceUnreachableError(f"Kafka's client failed ({error.args[0]}); run again.") from error
     finally:
         consumer.close()
 
@@ -74,8 +79,10 @@ class _Reading:
         self._consumer = consumer
         self._connection = connection
         self._ends = ends
+        self._nearest_end = min(ends.values()) - 1 if ends else None
+        """The lowest offset that is last in its partition; nothing once a partition has ended."""
 
-    def pieces(self) -> Iterator[list[bytes | None]]:
+    def pieces(self) -> Iterator[list[Message]]:
         heard = time.monotonic()
         while self._ends:
             messages = self._consumer.consume(_AT_ONCE, 0.2)
@@ -86,7 +93,16 @@ class _Reading:
                     f"Kafka at {self._connection.bootstrap_servers} stopped answering while it was read; check the "
                     f"brokers and run again."
                 )
-            yield [message.key() for message in messages if self._is_wanted(message)]
+            if not self._are_all_wanted(messages):
+                messages = [message for message in messages if self._is_wanted(message)]
+            yield messages
+
+    def _are_all_wanted(self, messages: Sequence[Any]) -> bool:
+        """Whether all are records before the nearest end of a partition, which is quick to see and mostly so."""
+        if self._nearest_end is None or any(message.error() is not None for message in messages):
+            return False
+        highest: int = max([message.offset() for message in messages], default=0)
+        return highest < self._nearest_end
 
     def _is_wanted(self, message: Message) -> bool:
         """Whether this is a record before the end of its partition; a partition that has ended is read no further.
@@ -106,27 +122,10 @@ class _Reading:
             return False
         if offset + (error is None) >= end:
             del self._ends[place]
+            self._nearest_end = None
             self._consumer.pause([TopicPartition(*place)])
         return error is None and offset < end
 
     def _meaning(self, error: Any) -> GaplessError:
         meaning = _MEANINGS.get(error.name(), f"answers with an error ({error.str()}); look into the brokers' logs")
         return SourceUnreachableError(f"Kafka at {self._connection.bootstrap_servers} {meaning}.")
-
-
-def _batches(reading: _Reading) -> Iterator[pa.RecordBatch]:
-    held: list[bytes | None] = []
-    try:
-        for keys in reading.pieces():
-            held += keys
-            if len(held) >= _KEYS_IN_A_BATCH:
-                yield _batch(held)
-                held = []
-    except KafkaException as error:
-        raise SourceUnreachableError(f"Kafka's client failed ({error.args[0]}); run again.") from error
-    if held:
-        yield _batch(held)
-
-
-def _batch(keys: list[bytes | None]) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(keys, pa.binary())], names=["key"])

@@ -11,7 +11,6 @@ from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from gapless_spark.completeness import ReceivedBlock
@@ -149,10 +148,4 @@ def _serialized(positions: BitMap) -> bytes:
 
 
 def _offsets(positions: BitMap, base: int) -> array[int]:
-    packed = positions.to_array()
-    narrow = pa.Array.from_buffers(pa.uint32(), len(packed), [None, pa.py_buffer(packed)])
-    offsets = array("q")
-    if len(packed):
-        wide = pc.add(narrow.cast(pa.int64()), base)
-        offsets.frombytes(memoryview(wide.buffers()[1])[: 8 * len(packed)])
-    return offsets
+    return array("q", [base + position for position in positions])

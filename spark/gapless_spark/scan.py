@@ -8,16 +8,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gapless_spark.few_records import few_records
+from gapless_spark.few_windows import MOST_BYTES, latest_of_few
 from gapless_spark.gap_windows import Choices, read_windows
 from gapless_spark.jobs import Job
 from gapless_spark.jobs import run as run_job
 from gapless_spark.latest_records import COLUMNS, find_windows
 from gapless_spark.outcome import Conclusion, conclude_scan
+from gapless_spark.session import is_local
 from gapless_spark.settings import SCAN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from gapless_api.kafka_connection import KafkaConnection
     from gapless_api.settings import Resolved
     from gapless_spark.kafka_source import Cut
 
@@ -40,7 +44,17 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
         found = read_windows((), choices=choices) if records is None else find_windows(records, choices)
         return conclude_scan(topic, found)
 
-    return Job(command, (topic,), COLUMNS, find), settings
+    def find_few(connection: KafkaConnection, cut: Cut) -> Conclusion | None:
+        if cut.offsets > values["sparkAbove"] or not is_local(values["master"]):
+            return None
+        few = latest_of_few(few_records(connection, cut), MOST_BYTES)
+        if few is None:
+            return None
+        return conclude_scan(
+            topic, read_windows(few.latest, further_unreadable=few.further_without_key, choices=choices)
+        )
+
+    return Job(command, (topic,), COLUMNS, find, find_few=find_few), settings
 
 
 if __name__ == "__main__":

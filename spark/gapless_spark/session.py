@@ -36,6 +36,8 @@ _HOTTEST_ONLY = (
 """For longer work: the second compiler waits ten times as long as it would, or it takes more than the work itself."""
 _FEW_CORES = 2
 """So many have nothing to spare for a collector that works beside the tasks."""
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set where spark-submit has started us."""
 _SECRETS = r"(?i)secret|password|token|access[.]?key|jaas|ssl[.](key|trust)store"
 
 
@@ -52,6 +54,11 @@ class Engine:
     """Where to write the class archive that makes later starts quicker."""
 
 
+def is_local(master: str) -> bool:
+    """Whether Spark would run on this machine alone; spark-submit may have given us more."""
+    return master.startswith("local") and _SUBMITTED not in os.environ
+
+
 @contextlib.contextmanager
 def session(engine: Engine) -> Iterator[SparkSession]:
     """Begin a session, and end it, its Java and its files with the block; one that runs already is used and kept.
@@ -66,7 +73,7 @@ def session(engine: Engine) -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if _SUBMITTED in os.environ:
         submitted = _tuned(SparkSession.builder.appName(engine.name), engine).getOrCreate()
         submitted.sparkContext.setLogLevel("ERROR")
         try:
@@ -107,7 +114,7 @@ def _own_java(engine: Engine, jars: list[Path], folder: Path) -> Iterator[SparkS
     conf.set("spark.driver.memory", engine.driver_memory)
     conf.set("spark.local.dir", str(folder)).set("spark.sql.warehouse.dir", str(folder / "warehouse"))
     conf.set("spark.driver.extraJavaOptions", " ".join(_java_options(engine, folder)))
-    if engine.master.startswith("local"):
+    if is_local(engine.master):
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
         conf.set("spark.driver.extraClassPath", os.pathsep.join(map(str, jars)))
     else:

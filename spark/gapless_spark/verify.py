@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError, GaplessError, UndeliveredError
+from gapless_api.files import check_output
 from gapless_api.log import configure_logging
-from gapless_api.reconciliation import NewerFinding, reconcile
+from gapless_api.marks import moment_text
+from gapless_api.reconciliation import COUNTS, NewerFinding, reconcile
 from gapless_api.resend_reports import read_resend_reports
 from gapless_spark.comparison import finding_of, older_bundle
 from gapless_spark.outcome import exit_code_of, outcome_of
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from gapless_api.settings import Resolved
 
 _ROWS = 60
-_COLUMNS = ("listed", "closed", "filled", "unavailable", "open", "unknown", "new")
 
 
 def run(old: Path | ObjectAddress, settings: Resolved) -> int:
@@ -40,7 +41,6 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
         GaplessError: the comparison could not be made; the report, if asked for, says so too.
     """
     from gapless_spark.jobs import (  # noqa: PLC0415 -- slow to import
-        check_output,
         say_what_is_ignored,
         spoiled,
         write_report,
@@ -52,7 +52,7 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     started = time.monotonic()
     report: dict[str, Any] = {
         "command": "verify",
-        "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "created": moment_text(datetime.now(UTC)),
         "older": str(old),
         "against": str(values["against"]),
     }
@@ -137,12 +137,12 @@ def _show(found: Reconciliation, stream: IO[str]) -> None:
     console = Console(file=stream, highlight=False, soft_wrap=True, width=None if stream.isatty() else 160)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("partition", no_wrap=True)
-    for heading in (*_COLUMNS, "first open or unknown"):
+    for heading in (*COUNTS, "first open or unknown"):
         table.add_column(heading, justify="right", no_wrap=True)
     for partition in sorted(found.partitions, key=lambda each: not (each.open or each.unknown))[:_ROWS]:
         left = (*partition.first_open, *partition.first_unknown)
         first = "-" if not left else f"{left[0].first}" if left[0].size == 1 else f"{left[0].first} to {left[0].last}"
-        numbers = [f"{getattr(partition, name):,}" for name in _COLUMNS]
+        numbers = [f"{getattr(partition, name):,}" for name in COUNTS]
         style = "" if partition.open or partition.unknown else "dim"
         table.add_row(Text(f"{partition.topic}/{partition.partition}"), *numbers, first, style=style)
     if found.partitions:

@@ -167,7 +167,7 @@ def _story(demo: Demo, arguments: argparse.Namespace, work: Path) -> dict[str, A
         by = "audit" if rounds else "scan"
         bundle = work / f"round-{len(rounds) + 1}.bundle.json"
         if by == "scan":
-            console.print("\n[bold]Scan:[/bold] Spark reads the gaps topic and writes the bundle.")
+            console.print("\n[bold]Scan:[/bold] the gaps topic is read and becomes a bundle.")
             demo.scan(bundle)
         else:
             console.print("\n[bold]Audit:[/bold] Spark looks at the received events themselves.")

@@ -12,12 +12,12 @@ from gapless_api.log_settings import LOG_SETTINGS
 from gapless_api.peer_settings import foreign_settings
 from gapless_api.settings import SettingsTable
 from gapless_spark.settings.engine import ENGINE
-from gapless_spark.settings.gap_topic import BEYOND_THE_RECORDS, TOPIC
+from gapless_spark.settings.gap_topic import BEYOND_THE_RECORDS, SPARK_ABOVE, TOPIC
 from gapless_spark.settings.output import BUNDLE, LIMIT, OWN_OUTPUT
 from gapless_spark.settings.received import RECEIVED
 
 _common = (LIMIT, BUNDLE, *OWN_OUTPUT, *KAFKA_SETTINGS, CONNECT_TIMEOUT, *LOG_SETTINGS, *ENGINE)
-_scan = (TOPIC, *BEYOND_THE_RECORDS, *_common)
+_scan = (TOPIC, *BEYOND_THE_RECORDS, *_common, SPARK_ABOVE)
 _create = tuple(setting for setting in _scan if not setting.own)
 _audit = (*RECEIVED, *_common)
 

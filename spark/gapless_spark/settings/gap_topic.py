@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gapless_api.ids import MAX_OFFSET
 from gapless_api.settings import Setting, boolean, choice, integer
 
 TOPIC = Setting("topic", "The gaps topic, which the gap detector writes.", required=True, group="What to read")
@@ -51,4 +52,15 @@ BEYOND_THE_RECORDS = (
         own=True,
         group="Beyond the records",
     ),
+)
+SPARK_ABOVE = Setting(
+    "sparkAbove",
+    "Topics with more offsets than this are Spark's work; others are read in this process, which is over before Spark "
+    "would have started. Given to spark-submit or another master, all work is Spark's.",
+    parse=integer(0, MAX_OFFSET),
+    default=3_000_000,
+    shown_default="3000000",
+    metavar="OFFSETS",
+    own=True,
+    group="Engine",
 )

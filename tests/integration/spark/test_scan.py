@@ -82,6 +82,19 @@ def test_the_vector_topic_gives_the_peers_bundle_in_a_fixed_order(
     assert "916 events are missing, in 7 ranges of 3 partitions; 1 of 4 partitions is complete." in ended.out
 
 
+def test_more_windows_than_one_process_shall_hold_are_left_to_spark(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    write(kafka, name, [gap("t", 0, first, first + 999, [first]) for first in range(0, 3_000_000, 1000)])
+    alone = scan(gapless, kafka, name)
+    assert "reading" not in alone.err
+    monkeypatch.setattr("gapless_spark.scan.MOST_BYTES", 1_000_000)
+    with_spark = scan(gapless, kafka, name, f"--spark-above={MAX_OFFSET}")
+    assert "reading" in with_spark.err
+    assert with_spark.gaps == alone.gaps == {("t", 0): [[first] for first in range(0, 3_000_000, 1000)]}
+
+
 def test_the_limit_first_keeps_the_first_range_of_each_partition(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless
 ) -> None:
@@ -300,7 +313,7 @@ def test_a_missing_topic_is_2_and_is_not_created(kafka: KafkaBroker, gapless: Ga
 
 def test_an_unreachable_kafka_is_3_within_15_seconds(gapless: Gapless) -> None:
     started = time.monotonic()
-    ended = gapless("scan", "--bootstrap-servers=127.0.0.1:9", "--topic=gaps")
+    ended = gapless("scan", "--bootstrap-servers=127.0.0.1:9", "--topic=gaps", "--spark-above=1")
     assert time.monotonic() - started < 15
     assert (ended.code, ended.bundle) == (3, None)
     assert ended.report is not None
@@ -430,7 +443,7 @@ def test_sigterm_ends_a_scan_with_143_and_nothing_written(
     write(kafka, name, vector_records())
     arguments = [f"--bootstrapServers={kafka.bootstrap}", f"--topic={name}", f"--resendFileName={tmp_path / 'bundle'}"]
     running = subprocess.Popen(
-        [Path(sys.executable).with_name("gapless"), "scan", *arguments],
+        [Path(sys.executable).with_name("gapless"), "scan", "--spark-above=0", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
