@@ -1,9 +1,9 @@
 """Owns how far a resend has come, on disk; must not know what is resent or how.
 
-The file is JSON Lines. The first line is a whole state, written in one step (temporary file, sync, rename); each
-further line is what one batch added, appended and synced, so that a batch costs one small write however much has
-happened before. A last line that a crash has cut is ignored: its batch is sent again, the one repetition that is
-promised.
+The file is JSON Lines. What it begins with is a whole state, written in one step (temporary file, sync, rename); each
+further line is what some batches added, appended and synced beside the work, so that saving costs one small write
+however much has happened before. A last line that a crash has cut is ignored: its batches are sent again, the one
+repetition that is promised.
 
 Beside the file stands a lock file, so that two senders cannot share one checkpoint, and while several processes work,
 one file for each of them (``.shard-0`` …), which the next start takes in.
@@ -15,16 +15,17 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError, LocalStorageError
-from gapless_api.files import write_whole
+from gapless_api.files import written_whole
 from gapless_api.ids import MAX_PARTITION, is_topic
 from gapless_sender.ledger import PartitionLedger, Step, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 VERSION = 2
@@ -32,9 +33,15 @@ READABLE_VERSIONS = frozenset({1, VERSION})
 """Version 1 had no topic ids; the first start that goes on from such a file adds them."""
 SAVE_SECONDS = 0.5
 SAVE_EVENTS = 16_000
-"""So much, or what was sent in that time, may be sent twice after a crash."""
+"""So much, or what was sent in that time, may be sent twice after a crash of the program.
+
+After one of the machine it may be twice that: while the disk takes one part, the next is sent.
+"""
 _REWRITE_BYTES = 16 * 1024 * 1024
 """A file that grew by so much is begun anew, so that a resend of days does not fill the disk."""
+
+_MOST_RANGES = 50_000
+"""Of a line that begins a file anew."""
 
 _MOST_SETTINGS = 20
 """A resend is told from others by half as many."""
@@ -89,24 +96,69 @@ class Progress:
             if ledger.reopen():
                 self.complete = False
 
-    def as_entry(self, identity: Mapping[str, Any]) -> dict[str, Any]:
-        """The whole state as the first line of a file."""
-        keys = sorted({*self.ledgers, *self.bounds})
-        return {
+    def as_entries(self, identity: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The whole state as the lines of a file, of which none is long: there may be ten million ranges."""
+        yield {
             "gaplessCheckpoint": VERSION,
             "resend": dict(identity),
             "complete": self.complete,
             "topicIds": self.topic_ids,
-            "partitions": [self._partition_entry(key) for key in keys],
+            "partitions": [
+                {"topic": topic, "partition": partition, "bounds": list(bounds)}
+                for (topic, partition), bounds in sorted(self.bounds.items())
+            ],
         }
+        for key, ledger in sorted(self.ledgers.items()):
+            for step in ledger.as_steps(_MOST_RANGES):
+                yield {"partitions": [_step_entry(key, step)]}
 
-    def _partition_entry(self, key: Key) -> dict[str, Any]:
-        entry: dict[str, Any] = {"topic": key[0], "partition": key[1]}
-        if key in self.bounds:
-            entry["bounds"] = list(self.bounds[key])
-        if key in self.ledgers:
-            entry |= self.ledgers[key].as_step().as_json()
-        return entry
+
+class _Saving:
+    """Lines that are added to a file and brought to the disk by a thread of their own, one after the other."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._content = b""
+        self._error: OSError | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the disk has not yet taken what it was given last."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def refused(self) -> bool:
+        """Whether, after `settle`, something is left that was not taken."""
+        return bool(self._content)
+
+    def begin(self, handle: int, content: bytes, size: int) -> None:
+        """Begin to add `content` to a file of `size` bytes, after `settle`; with it goes what was refused before."""
+        self._content += content
+        self._thread = threading.Thread(target=self._write, args=(handle, size), name="checkpoint")
+        self._thread.start()
+
+    def _write(self, handle: int, size: int) -> None:
+        try:
+            written = os.write(handle, self._content)
+            if written < len(self._content):  # The disk is full now: writing on makes the kernel say so.
+                os.write(handle, self._content[written:])
+            os.fdatasync(handle)
+        except OSError as error:
+            self._error = error
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, size)
+
+    def settle(self) -> int:
+        """Wait for the disk; return how many bytes the file has grown. Raises OSError, and it has not grown then."""
+        if self._thread is None:
+            return 0
+        self._thread.join()
+        self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        grown, self._content = len(self._content), b""
+        return grown
 
 
 class Checkpoint:
@@ -123,43 +175,38 @@ class Checkpoint:
         self._noted: list[dict[str, Any]] = []
         self._noted_events = 0
         self._saved_at = 0.0
+        self._saving = _Saving()
         self.rewrite()
 
     def rewrite(self) -> None:
         """Replace the file by one with the present state alone. Raises LocalStorageError."""
-        content = _line(self.progress.as_entry(self._identity))
-        write_whole(self.path, content, what="checkpoint")
+        size = 0
+        with written_whole(self.path, what="checkpoint") as stream:
+            for entry in self.progress.as_entries(self._identity):
+                size += stream.write(_line(entry))
         self.close()
+        self._saving = _Saving()
         with self._storage_errors():
             self._handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        self._size = len(content)
-        self._limit = len(content) * 2 + _REWRITE_BYTES
+        self._size = size
+        self._limit = size * 2 + _REWRITE_BYTES
         self._all_saved()
-
-    def append(self, steps: Iterable[tuple[Key, Step]]) -> None:
-        """Add what batches did; on return it survives a crash. Raises LocalStorageError."""
-        for key, step in steps:
-            self._note(key, step)
-        self.save()
 
     def note(self, key: Key, step: Step) -> None:
         """Add what a batch did, which `progress` has already. Raises LocalStorageError.
 
-        It survives a crash after the next `save`, which is done here once `SAVE_SECONDS` or `SAVE_EVENTS` are over:
-        a disk may take its time, and a pace that is to be even has none to spare after each small batch.
+        It is saved once `SAVE_SECONDS` or `SAVE_EVENTS` are over, beside the work that goes on: a disk may take its
+        time, and a pace that is to be even has none to spare. What an earlier save met is raised here.
         """
-        self._note(key, step)
-        if self._noted_events >= SAVE_EVENTS or time.monotonic() - self._saved_at >= SAVE_SECONDS:
-            self.save()
+        self._noted.append(_step_entry(key, step))
+        self._noted_events += step.sent
+        many = self._noted_events >= SAVE_EVENTS
+        if many or (time.monotonic() - self._saved_at >= SAVE_SECONDS and not self._saving.under_way):
+            self._append({"partitions": []}, wait=False)
 
     def save(self) -> None:
         """Make what was noted survive a crash. Raises LocalStorageError."""
-        if self._noted:
-            self._append({"partitions": []})
-
-    def _note(self, key: Key, step: Step) -> None:
-        self._noted.append({"topic": key[0], "partition": key[1], **step.as_json()})
-        self._noted_events += step.sent
+        self._append({"partitions": []})
 
     def _all_saved(self) -> None:
         self._noted.clear()
@@ -176,25 +223,27 @@ class Checkpoint:
         self.progress.topic_ids[topic] = found
         self._append({"topicIds": {topic: found}, "partitions": []})
 
-    def _append(self, entry: Mapping[str, Any]) -> None:
-        content = _line({**entry, "partitions": [*self._noted, *entry["partitions"]]})
-        with self._storage_errors():
-            try:
-                written = os.write(self._handle, content)
-                if written < len(content):  # The disk is full now: writing on makes the kernel say so.
-                    os.write(self._handle, content[written:])
-                os.fdatasync(self._handle)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(self._handle, self._size)
-                raise
-        self._size += len(content)
+    def _append(self, entry: Mapping[str, Any], *, wait: bool = True) -> None:
+        """Add a line with `entry` and what was noted, behind the one that is being written."""
+        self._settle()
+        partitions = [*self._noted, *entry["partitions"]]
+        if partitions or len(entry) > 1 or self._saving.refused:
+            self._saving.begin(self._handle, _line({**entry, "partitions": partitions}), self._size)
         self._all_saved()
+        if wait:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Wait until all that was begun to be written is on the disk."""
+        with self._storage_errors():
+            self._size += self._saving.settle()
         if self._size > self._limit:
             self.rewrite()
 
     def close(self) -> None:
         """Close the file; it can be opened anew by `rewrite`."""
+        with contextlib.suppress(OSError):  # Whoever closes has saved before, or goes on from what the file has.
+            self._saving.settle()
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -278,16 +327,20 @@ def _escaped(name: str) -> str:
 
 def _read(file: Path, identity: Mapping[str, Any]) -> Progress | None:
     try:
-        lines = file.read_bytes().split(b"\n")
+        with file.open("rb") as lines:
+            return _read_lines(file, lines, identity)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise LocalStorageError(
             f"The checkpoint {file} cannot be read ({error.strerror}); make it readable or give another one."
         ) from error
+
+
+def _read_lines(file: Path, lines: IO[bytes], identity: Mapping[str, Any]) -> Progress:
     progress = Progress()
     try:
-        header = json.loads(lines[0])
+        header = json.loads(next(lines, b""))
         version = whole(header["gaplessCheckpoint"])
         if version not in READABLE_VERSIONS:
             raise ConfigurationError(
@@ -296,9 +349,9 @@ def _read(file: Path, identity: Mapping[str, Any]) -> Progress | None:
             )
         theirs = _identity_of(header["resend"])
         progress.take(header)
-        # What follows the last line feed is empty, or a line that a crash has cut.
-        for line in lines[1:-1]:
-            progress.take(json.loads(line))
+        for line in lines:
+            if line.endswith(b"\n"):  # Else a crash has cut it.
+                progress.take(json.loads(line))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigurationError(
             f"The file {file} is no checkpoint of gapless resend; give another path, or delete the file to begin anew."
@@ -337,6 +390,10 @@ def _short(value: Any) -> str:
 
 def _printable(text: str) -> str:
     return text[:60].encode("unicode_escape").decode("ascii") if not text.isprintable() else text[:60]
+
+
+def _step_entry(key: Key, step: Step) -> dict[str, Any]:
+    return {"topic": key[0], "partition": key[1], **step.as_json()}
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:

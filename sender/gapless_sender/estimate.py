@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.files import write_whole
 from gapless_api.kafka_connection import connection_from
 from gapless_sender.checkpoint import Progress, load
+from gapless_sender.link_opening import open_link
 from gapless_sender.packets import HEADER_BYTES
 from gapless_sender.plan import Reason
-from gapless_sender.process import open_link
 from gapless_sender.report_line import short_plan, write_report_line
 from gapless_sender.share import Job, all_wishes, planned_jobs
 from gapless_sender.source import KafkaSource

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gapless_api.settings import Resolved
+
 _level = "INFO"
 _file: Path | None = None
 _ready = False
@@ -25,6 +27,15 @@ def choose_log(level: str, file: Path | None) -> None:
     _level, _file, _ready = level, file, False
     if file is not None:
         _set_up()
+
+
+def begin_log(found: Resolved) -> None:
+    """Say where log lines go, and which settings were given and do not matter. Raises ConfigurationError."""
+    choose_log(found.values["logLevel"], found.values["logFileName"])
+    if found.ignored:
+        log("info", "settings of other programs in the file have no effect here", **found.ignored)
+    if found.unknown_variables:
+        log("warning", "unknown environment variables have no effect", variables=", ".join(found.unknown_variables))
 
 
 def log(level: str, event: str, **fields: Any) -> None:

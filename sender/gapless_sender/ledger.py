@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges, RangesBuilder
 from gapless_sender.plan import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Pairs = list[tuple[int, int]]
 
@@ -93,17 +96,21 @@ class PartitionLedger:
                 self.counts[kind] += last - first + 1
 
     def ranges(self, kind: str) -> OffsetRanges:
-        """All offsets of `kind` so far, not copied: what the next `apply` adds may or may not show in it."""
+        """All offsets of `kind` so far."""
         return self._ranges[kind].so_far
 
-    def as_step(self) -> Step:
-        """The whole account as one step, to begin a new checkpoint with."""
+    def as_steps(self, most_ranges: int) -> Iterator[Step]:
+        """The whole account as steps of up to so many ranges each, to begin a new checkpoint with."""
         step = Step(self.cursor, self.sent)
         for kind in self._ranges:
-            pairs = [(first, last) for first, last in self.ranges(kind)]
-            if pairs:
+            ranges = self.ranges(kind)
+            for low in range(0, len(ranges), most_ranges):
+                pairs = list(ranges.pairs(low, low + most_ranges))
+                if step.size + len(pairs) > most_ranges:
+                    yield step
+                    step = Step(self.cursor)
                 step.exceptions[kind] = pairs
-        return step
+        yield step
 
     def reopen(self) -> bool:
         """Want again what was not yet written, always the last of what was wanted; say whether there was any."""

@@ -6,7 +6,6 @@ Must not know how Kafka is read, nor what a manifest looks like.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from contextlib import ExitStack
@@ -14,15 +13,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.errors import ConfigurationError, LocalStorageError
+from gapless_api.errors import ConfigurationError
 from gapless_api.exit_codes import ExitCode
+from gapless_api.files import check_output
 from gapless_api.kafka_connection import connection_from
 from gapless_api.manifest_form import Isolation, new_manifest
 from gapless_api.manifest_reader import read_manifest
 from gapless_api.manifest_writer import signed, write_manifest
 from gapless_api.windows import PartitionWindow
 from gapless_sender.extents import Absences, extents_of
-from gapless_sender.lazy_log import choose_log, log
+from gapless_sender.lazy_log import begin_log
 from gapless_sender.manifest_link import ManifestLink
 from gapless_sender.plan import Names
 from gapless_sender.source import KafkaSource
@@ -43,7 +43,7 @@ def run(found: Resolved) -> int:
         GaplessError: with the sentence for the user; a manifest that is in its place then is whole.
     """
     values = found.values
-    _say_oddities(found)
+    begin_log(found)
     stopping = Stopping(way_on="run it again to have a manifest")
     stopping.listen()
     with ExitStack() as stack:
@@ -156,21 +156,10 @@ def _sentence(manifest: Manifest) -> str:
 
 def _check_files(values: dict[str, Any]) -> None:
     """Find out before the work what would spoil its result."""
-    path: Path | None = values["manifest"]
-    if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
-        problem = "it is a folder" if path.is_dir() else f"{path.parent} is no folder that this user may write to"
-        raise LocalStorageError(f"The manifest {path} cannot be written ({problem}); give another place for it.")
+    check_output("manifest", values["manifest"])
     if values["signingKey"] is not None:
         from gapless_api.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
 
         load_signing(values["signingKey"])
     if values["previous"] is not None and not values["absent"]:
         raise ConfigurationError("previous is given without absent, for which alone it is read; give absent, too.")
-
-
-def _say_oddities(found: Resolved) -> None:
-    choose_log(found.values["logLevel"], found.values["logFileName"])
-    if found.ignored:
-        log("info", "settings of other programs in the file have no effect here", **found.ignored)
-    if found.unknown_variables:
-        log("warning", "unknown environment variables have no effect", variables=", ".join(found.unknown_variables))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.errors import ConfigurationError
 from gapless_api.manifest_parts import part_texts
 from gapless_api.manifest_writer import manifest_pieces
-from gapless_sender.link import UdpLink
+from gapless_sender.link_opening import open_link
 from gapless_sender.pacing import Pace
 from gapless_sender.packets import HEADER_BYTES, STATUS_ID, rfc3339, status_packet
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from gapless_api.manifest_form import Manifest
+    from gapless_sender.link import UdpLink
     from gapless_sender.pacing import Clock
 
 
@@ -45,16 +46,7 @@ class ManifestLink:
         for name in ("targetIP", "targetPort"):
             if values[name] is None:
                 raise ConfigurationError(f"To send the manifest, {name} is missing; give targetIP and targetPort.")
-        link = UdpLink.open(
-            values["targetIP"],
-            values["targetPort"],
-            nic=values["nic"] or "",
-            source_address=values["sourceAddress"] or "",
-            ttl=values["ttl"],
-            dscp=values["dscp"],
-            order="strict",
-            clock=clock,
-        )
+        link = open_link({**values, "order": "strict"}, clock)
         try:
             return cls(link, values, clock)
         except BaseException:

@@ -14,7 +14,7 @@ from gapless_api.errors import ConfigurationError, StoppedError
 from gapless_sender.input_filter import InputFilter
 from gapless_sender.lazy_log import log
 from gapless_sender.ledger import Totals
-from gapless_sender.link import UdpLink
+from gapless_sender.link_opening import open_link
 from gapless_sender.packets import finished_text, starting_text, status_packet, stopping_text
 from gapless_sender.plan import Reason
 from gapless_sender.replay import DISORDER_OFFSETS, MOST_BATCH_EVENTS, Transmitter, Treatment
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gapless_sender.checkpoint import Checkpoint, Progress
     from gapless_sender.encryption import KeyExchange, SessionKey
     from gapless_sender.keys import AnnouncedKeys
+    from gapless_sender.link import UdpLink
     from gapless_sender.plan import Selection
     from gapless_sender.progress import ProgressView
     from gapless_sender.report import Account
@@ -179,20 +180,6 @@ def _check_announcement(packets: Sequence[bytes], payload_size: int) -> None:
             f"The receiver's certificate has so long a key that its announcement needs {len(packets)} datagrams at "
             f"payloadSize {payload_size}, which several shards would mix up; raise payloadSize, or use one shard."
         )
-
-
-def open_link(values: dict[str, Any], stopping: Stopping) -> UdpLink:
-    """Open the link that the settings describe. Raises ConfigurationError."""
-    return UdpLink.open(
-        values["targetIP"],
-        values["targetPort"],
-        nic=values["nic"] or "",
-        source_address=values["sourceAddress"] or "",
-        ttl=values["ttl"],
-        dscp=values["dscp"],
-        order="strict" if values["order"] == "strict" else "free",
-        clock=stopping,
-    )
 
 
 def fillable(values: dict[str, Any]) -> frozenset[Reason]:

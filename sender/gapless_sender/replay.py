@@ -11,7 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gapless_sender.compression import gzip_body
+from gapless_sender.compression import gzip_bodies
 from gapless_sender.ledger import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Step
 from gapless_sender.pacing import wire_bits
 from gapless_sender.packets import GZIP_FLAG, EventPacketizer, PacketError, PacketType
@@ -281,7 +281,8 @@ class PartitionReplay:
         above = treatment.compress_above_bytes
         if above and max(map(len, values)) > above:
             packed = [len(value) > above for value in values]
-            values = [gzip_body(value) if big else value for value, big in zip(values, packed, strict=True)]
+            compressed = iter(gzip_bodies([value for value, big in zip(values, packed, strict=True) if big]))
+            values = [next(compressed) if big else value for value, big in zip(values, packed, strict=True)]
         if max(map(len, values)) > self._surely_fits:
             self._leave_out_too_large(offsets, values, packed, step)
         kind = PacketType.CLEAR

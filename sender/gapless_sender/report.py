@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.exit_codes import ExitCode
+from gapless_api.offsets import left_of
 from gapless_sender.ledger import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, Totals, totals
 from gapless_sender.plan import Reason
 from gapless_sender.sharding import WHOLE
@@ -50,30 +51,8 @@ class SentRanges:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         left: Iterator[tuple[int, int]] = self.wanted.pairs(0, len(self.wanted))
         for others in self.otherwise:
-            left = _without(left, others)
+            left = left_of(left, others)
         return left
-
-
-def _without(ranges: Iterator[tuple[int, int]], others: OffsetRanges) -> Iterator[tuple[int, int]]:
-    """Of `ranges`, ascending, what is not in `others`."""
-    gone = others.pairs(0, len(others))
-    first_gone, last_gone = next(gone, _NEVER)
-    for first, last in ranges:
-        start = first
-        while last_gone < start:
-            first_gone, last_gone = next(gone, _NEVER)
-        while first_gone <= last:
-            if start < first_gone:
-                yield start, first_gone - 1
-            start = last_gone + 1
-            if start > last:
-                break
-            first_gone, last_gone = next(gone, _NEVER)
-        if start <= last:
-            yield start, last
-
-
-_NEVER = (2**64, 2**64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from gapless_api.errors import (
 from gapless_api.exit_codes import ExitCode
 from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files
 from gapless_sender.core_dumps import forbid_core_dumps
-from gapless_sender.lazy_log import choose_log, log
+from gapless_sender.lazy_log import begin_log, log
 from gapless_sender.plan import select
 from gapless_sender.progress import ProgressView
 from gapless_sender.rate_file import with_rates
@@ -195,11 +195,7 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, dict[st
 
 def _log_oddities(found: Resolved) -> None:
     """Name, once, what was given and does not matter."""
-    choose_log(found.values["logLevel"], found.values["logFileName"])
-    if found.ignored:
-        log("info", "settings of other programs in the file have no effect here", **found.ignored)
-    if found.unknown_variables:
-        log("warning", "unknown environment variables have no effect", variables=", ".join(found.unknown_variables))
+    begin_log(found)
     without_effect = [name for name in ("limit", "inputFilterTimeout") if name in found.sources]
     if without_effect:
         log("info", "settings are accepted and have no effect", settings=", ".join(without_effect))

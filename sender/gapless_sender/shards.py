@@ -19,8 +19,9 @@ from gapless_api.errors import GaplessError, StoppedError, verdict
 from gapless_api.exit_codes import ExitCode
 from gapless_sender.checkpoint import Checkpoint, Progress, shard_path
 from gapless_sender.ledger import Totals
+from gapless_sender.link_opening import open_link
 from gapless_sender.plan import share_out
-from gapless_sender.process import Equipment, Whole, open_link, sum_of
+from gapless_sender.process import Equipment, Whole, sum_of
 from gapless_sender.report import PartitionAccount, Traffic
 from gapless_sender.share import Job, all_wishes, planned_jobs, watch_topics, work_through
 

@@ -80,22 +80,20 @@ class Walk:
 
     def pass_over(self, last: int | None, reason: Reason) -> Iterator[Chunk]:
         """Everything still wanted up to `last` (inclusive; ``None`` for all) is not there."""
-        holes: list[tuple[int, int, Reason]] = []
+        limit = 2**63 if last is None else last
         most = self._most_hole_offsets.get(reason, 2**63)
-        room = most
-        while not self.done:
-            first = self.target
-            if last is not None and first > last:
-                break
-            whole = self._wanted[self._index].last
-            upto = min(whole if last is None else min(whole, last), first + room - 1)
-            holes.append((first, upto, reason))
-            room -= upto - first + 1
-            self._advance(upto, whole)
-            if len(holes) >= _HOLES_AT_ONCE or not room:
-                yield Chunk([], [], holes, [], self._cursor)
-                holes, room = [], most
-        if holes:
+        while not self.done and self.target <= limit:
+            holes: list[tuple[int, int, Reason]] = []
+            room = most
+            # There may be ten million ranges, so they are not looked up one by one.
+            for begin, whole in self._wanted.pairs(self._index, self._index + _HOLES_AT_ONCE):
+                first = max(begin, self._cursor)
+                upto = min(whole, limit, first + room - 1)
+                if upto < first:
+                    break
+                holes.append((first, upto, reason))
+                room -= upto - first + 1
+                self._advance(upto, whole)
             yield Chunk([], [], holes, [], self._cursor)
 
     def take(self, records: list[Message]) -> Iterator[Chunk]:

@@ -139,9 +139,9 @@ def _checkpoints(content: bytes) -> None:
     """What was read and is written again is read as the same."""
     path = as_file(content, "resend.checkpoint")
     progress = checkpoint.load(path, _IDENTITY)
-    entry = progress.as_entry(_IDENTITY)
-    path.write_bytes(checkpoint._line(entry))
-    assert checkpoint.load(path, _IDENTITY).as_entry(_IDENTITY) == entry
+    entries = list(progress.as_entries(_IDENTITY))
+    path.write_bytes(b"".join(map(checkpoint._line, entries)))
+    assert list(checkpoint.load(path, _IDENTITY).as_entries(_IDENTITY)) == entries
 
 
 _NAMES = tuple(spelling.encode() + b"=" for setting in RESEND.settings for spelling in (setting.name,))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,7 +37,8 @@ def written(path: Path, *steps: Step) -> Checkpoint:
     checkpoint = Checkpoint(path, IDENTITY, progress)
     for one in steps:
         progress.ledger(KEY).apply(one)
-        checkpoint.append([(KEY, one)])
+        checkpoint.note(KEY, one)
+        checkpoint.save()
     return checkpoint
 
 
@@ -66,16 +70,33 @@ def test_a_last_line_that_was_cut_anywhere_loses_only_its_batch(tmp_path: Path) 
     assert load(path, IDENTITY).ledgers[KEY].cursor == 20
 
 
-def test_a_rewritten_checkpoint_says_the_same_in_one_line(tmp_path: Path) -> None:
+def test_a_rewritten_checkpoint_says_the_same_in_a_line_for_each_partition(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     checkpoint = written(path, *STEPS)
-    before = load(path, IDENTITY).ledgers[KEY].as_step()
+    before = list(load(path, IDENTITY).as_entries(IDENTITY))
     checkpoint.rewrite()
-    assert path.read_bytes().count(b"\n") == 1
-    assert load(path, IDENTITY).ledgers[KEY].as_step() == before
-    checkpoint.append([(KEY, step(2**63 - 1, 1))])
+    assert path.read_bytes().count(b"\n") == 2
+    assert list(load(path, IDENTITY).as_entries(IDENTITY)) == before
+    checkpoint.note(KEY, step(2**63 - 1, 1))
+    checkpoint.save()
     checkpoint.close()
     assert load(path, IDENTITY).ledgers[KEY].sent == 23
+
+
+def test_no_line_is_long_however_many_ranges_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    many = step(400_000, 7)
+    many.exceptions = {
+        str(reason): [(offset, offset) for offset in range(start, 400_000, 4)]
+        for start, reason in enumerate((Reason.EXPIRED, Reason.NON_EXISTENT))
+    }
+    written(path, many).rewrite()
+    lines = path.read_bytes().splitlines()
+    assert len(lines) > 4
+    assert max(map(len, lines)) < 1_000_000
+    found = load(path, IDENTITY).ledgers[KEY]
+    assert (found.sent, found.cursor, found.unavailable) == (7, 400_000, 200_000)
+    assert list(found.ranges(str(Reason.EXPIRED))) == many.exceptions[str(Reason.EXPIRED)]
 
 
 def test_bounds_and_completion_are_kept(tmp_path: Path) -> None:
@@ -152,7 +173,8 @@ def test_what_was_not_yet_written_is_wanted_again_and_nothing_else(tmp_path: Pat
     again = Checkpoint(path, IDENTITY, progress)
     more = step(40, 10)
     ledger.apply(more)
-    again.append([(KEY, more)])
+    again.note(KEY, more)
+    again.save()
     again.close()
     found = load(path, IDENTITY).ledgers[KEY]
     assert (found.cursor, found.sent, found.unavailable) == (40, 35, 1)
@@ -172,6 +194,51 @@ def test_the_files_of_processes_are_taken_in(tmp_path: Path) -> None:
     assert load(path, IDENTITY).ledgers[KEY].cursor == 20
     remove_shard_files(path)
     assert load(path, IDENTITY).ledgers[KEY].cursor == 10
+
+
+def test_a_slow_disk_delays_nobody_and_what_was_saved_meanwhile_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "checkpoint"
+    checkpoint = written(path)
+    begun, ready = threading.Event(), threading.Event()
+    to_disk = os.fdatasync
+
+    def slow(handle: int) -> None:
+        begun.set()
+        assert ready.wait(20)
+        to_disk(handle)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    monkeypatch.setattr("gapless_sender.checkpoint.SAVE_SECONDS", 0.0)
+    for number in range(1, 6):
+        checkpoint.note(KEY, step(10 * number, 10))
+    assert begun.wait(20)
+    assert load(path, IDENTITY).ledgers[KEY].cursor == 10
+    ready.set()
+    checkpoint.save()
+    assert load(path, IDENTITY).ledgers[KEY].sent == 50
+    checkpoint.close()
+
+
+def test_what_a_full_disk_refused_is_saved_as_soon_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "checkpoint"
+    checkpoint = written(path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", full)
+        checkpoint.note(KEY, step(10, 10))
+        with pytest.raises(LocalStorageError, match="No space left on device"):
+            checkpoint.save()
+        assert KEY not in load(path, IDENTITY).ledgers
+    checkpoint.save()
+    checkpoint.close()
+    assert load(path, IDENTITY).ledgers[KEY].sent == 10
 
 
 def test_a_lock_keeps_others_out_until_it_is_released(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from gapless_api.exit_codes import ExitCode
 from gapless_api.settings import resolve
 from gapless_sender.bulk import MOST_RUNS
 from gapless_sender.link import UdpLink, UnsentError
+from gapless_sender.link_opening import open_link
 from gapless_sender.network import MOST_PAYLOAD_SIZE, resolve_target
-from gapless_sender.process import open_link
 from gapless_sender.runs import MOST_SEGMENT_BYTES, MOST_SEGMENTS, Order, Run, arranged
 from gapless_sender.settings import RESEND
 from gapless_sender.stopping import Stopping
