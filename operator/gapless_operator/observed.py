@@ -43,11 +43,6 @@ def moment(text: Any) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def written(at: datetime) -> str:
-    """Write a time as Kubernetes does: UTC, whole seconds."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
     """What a child is called and which one it is."""

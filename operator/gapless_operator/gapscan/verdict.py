@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from textwrap import shorten
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.exit_codes import ExitCode
@@ -19,6 +20,7 @@ TROUBLE_GRACE = timedelta(seconds=30)
 """For how long what keeps a driver from starting may go away by itself, such as a registry that stumbles."""
 LOG_GRACE = timedelta(seconds=30)
 """For how long the pod of an attempt that has ended may still be unknown or running for us."""
+_LONGEST_COMPLAINT = 500
 _HOPELESS = frozenset({Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
 """Why a driver does not start and, after the grace, will not. Without a pod or a node it may still: there Kubernetes
 tries again by itself, and says the same while its own controllers are only late."""
@@ -160,7 +162,9 @@ def _without_a_log(attempt: Attempt) -> Ending:
             Reason.RESULT_UNREADABLE,
             f"The {attempt.engine} {attempt.name} ended well, and its pod was gone before its log could be read.",
         )
-    said = f": {attempt.complaint}" if attempt.complaint else " and left no pod behind"
+    # spark-submit complains in pages.
+    complaint = shorten(attempt.complaint, _LONGEST_COMPLAINT, placeholder=" …")
+    said = f": {complaint}" if complaint else " and left no pod behind"
     return Ending(Reason.SCAN_FAILED, f"The {attempt.engine} {attempt.name} failed{said}.")
 
 

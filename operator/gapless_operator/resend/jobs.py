@@ -9,12 +9,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition, is_true
 from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.children import digest_of
 from gapless_operator.diode.queue import lane_mates
-from gapless_operator.observed import written
 from gapless_operator.plan import Ref
 from gapless_operator.pod_trouble import trouble_of
 from gapless_operator.resend import standing
@@ -137,7 +137,7 @@ def _begun(situation: Situation, role: str) -> Step:
     resend, status, now = situation.resend, situation.status, situation.now
     if status.retry_at is not None and now < status.retry_at:
         before = condition(status.conditions, ConditionType.RECONCILING)
-        reason, message = Reason.RETRYING, f"The next attempt begins at {written(status.retry_at)}."
+        reason, message = Reason.RETRYING, f"The next attempt begins at {moment_text(status.retry_at)}."
         if before is not None and before.status == "True" and before.message.endswith(message):
             reason, message = Reason(before.reason), before.message
         return Step(said=standing.working(reason, message), again_after=status.retry_at - now)
@@ -318,7 +318,7 @@ def _of_bundle(situation: Situation, pods: Sequence[ObservedPod]) -> dict[str, A
 
 
 def _and_again(message: str, at: Any) -> str:
-    return f"{message} The next attempt begins at {written(at)}."
+    return f"{message} The next attempt begins at {moment_text(at)}."
 
 
 def _ref(job: ObservedJob) -> Ref:

@@ -417,6 +417,23 @@ def test_a_driver_that_ended_well_counts_although_the_spark_operator_says_failed
     assert night.condition("Ready") == ("True", "GapsFound")
 
 
+def test_what_spark_submit_complains_of_in_pages_is_cut(cluster: Make) -> None:
+    night = cluster(spark_operator=True)
+    night.step()
+    night.attempt()["status"] = {
+        "applicationState": {
+            "state": "FAILED",
+            "errorMessage": "failed to run spark-submit: " + "at org.apache " * 1000,
+        }
+    }
+    night.later(minutes=10)
+    night.settle()
+    message = night.status["lastAttempt"]["message"]
+    assert message.startswith("The SparkApplication night-g1-1 failed: failed to run spark-submit: at org.apache at")
+    assert len(message) < 600
+    assert night.condition("Ready") == ("False", "ScanFailed")
+
+
 def test_without_the_spark_operator_its_engine_stalls_until_it_comes(cluster: Make) -> None:
     night = cluster(engine={"type": "SparkApplication"})
     night.settle()

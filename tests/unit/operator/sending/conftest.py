@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.conditions import condition
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
@@ -22,7 +23,6 @@ from gapless_operator.observed import (
     ObservedJob,
     ObservedPod,
     ResendObserved,
-    written,
 )
 from gapless_operator.pod_output import read_output
 from gapless_operator.resend.bundle import entry_needed
@@ -109,7 +109,7 @@ class World:
                     "namespace": NAMESPACE,
                     "uid": next(self._uids),
                     "generation": 0,
-                    "creationTimestamp": written(self.now),
+                    "creationTimestamp": moment_text(self.now),
                 },
             }
         )
@@ -211,7 +211,7 @@ class World:
             body["metadata"] = {**before["metadata"], **body["metadata"]}
             body["status"] = before.get("status", {})
         else:
-            body["metadata"] |= {"uid": next(self._uids), "creationTimestamp": written(self.now)}
+            body["metadata"] |= {"uid": next(self._uids), "creationTimestamp": moment_text(self.now)}
             if key[0] == "Job":
                 self.jobs_made.append(key[1])
         self.bodies[key] = body
@@ -261,7 +261,7 @@ class World:
                 "name": f"{name}-{index}-{number}",
                 "namespace": NAMESPACE,
                 "uid": next(self._uids),
-                "creationTimestamp": written(self.now),
+                "creationTimestamp": moment_text(self.now),
                 "labels": {**template["metadata"]["labels"], "batch.kubernetes.io/job-name": name},
                 "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
                 "ownerReferences": [{"uid": job["metadata"]["uid"], "controller": True, "kind": "Job", "name": name}],
@@ -272,7 +272,7 @@ class World:
 
     def run(self, pod: str, *lines: Mapping[str, Any] | str) -> None:
         """Let a pod run and say something more."""
-        self._set_pod(pod, "Running", {"running": {"startedAt": written(self.now)}})
+        self._set_pod(pod, "Running", {"running": {"startedAt": moment_text(self.now)}})
         self._say(pod, lines)
 
     def wait_for(self, pod: str, reason: str, message: str = "") -> None:
@@ -282,7 +282,7 @@ class World:
     def end(self, pod: str, code: int, *lines: Mapping[str, Any] | str) -> None:
         """Let a pod say something more and end."""
         self._say(pod, lines)
-        ended = {"terminated": {"exitCode": code, "finishedAt": written(self.now), "reason": "Error"}}
+        ended = {"terminated": {"exitCode": code, "finishedAt": moment_text(self.now), "reason": "Error"}}
         self._set_pod(pod, "Failed" if code else "Succeeded", ended)
         self._judge_job(self.bodies["Pod", pod]["metadata"]["labels"]["batch.kubernetes.io/job-name"])
 
@@ -315,7 +315,7 @@ class World:
         if verdict is not None:
             kind, reason = verdict
             said = {"type": kind, "status": "True", "reason": reason, "message": reason}
-            body["status"] = {"conditions": [{**said, "lastTransitionTime": written(self.now)}]}
+            body["status"] = {"conditions": [{**said, "lastTransitionTime": moment_text(self.now)}]}
             self.bodies["Job", name] = body
 
     def _is_index_over(self, job: dict[str, Any], pod: dict[str, Any]) -> bool:
@@ -338,7 +338,7 @@ class World:
         """Fail a Job for a reason of Kubernetes, which takes its pods away."""
         body = copy.deepcopy(self.bodies["Job", name])
         said = {"type": "Failed", "status": "True", "reason": reason, "message": message}
-        body["status"] = {"conditions": [{**said, "lastTransitionTime": written(self.now)}]}
+        body["status"] = {"conditions": [{**said, "lastTransitionTime": moment_text(self.now)}]}
         self.bodies["Job", name] = body
         for pod in self.pods_of(name):
             self.delete("Pod", pod["metadata"]["name"])
