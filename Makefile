@@ -27,6 +27,9 @@ $(UV):
 	@test -x $(BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e crds -e sender -e spark -e operator
+	@# Where PYTHONDONTWRITEBYTECODE is set, each start would compile everything anew: two thirds of a short command's time.
+	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/' $(BIN)/../lib/python*/site-packages || true
+	@$(BIN)/python -m compileall -q crds sender spark operator
 	@touch $@
 
 .PHONY: lock
@@ -78,7 +81,7 @@ check: .venv/.ready ## lint, types and unit tests (the fast tier)
 	@mkdir -p build
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
 	@echo "==> unit tests"
-	@$(BIN)/python -m pytest -q tests/unit || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/unit --last-failed; }
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal tests/unit || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/unit --last-failed; }
 
 .PHONY: test
 test: java chromium .venv/.ready spark-jars kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)
