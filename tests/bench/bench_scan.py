@@ -1,9 +1,10 @@
 """Measures scans of two million uncompacted gap records and of a small compacted topic; bundles of ten million gaps.
 
 `make bench-scan` writes build/bench/scan.json. Each measured program is a process of its own, from its start to its
-end, so the start of Java counts. Beside the scan of the large topic a bare Spark count() of it runs: on a machine that
-has other work, seconds mean little, and the ratio and the seconds of the processors (which are comparable with other
-programs on the same machine) mean more. Memory is the largest of any process of a program.
+end. Topics of these sizes are scanned without Spark, and once more with it (``--spark-above=0``), where the start of
+Java counts. Beside the scan of the large topic a bare Spark count() of it runs: on a machine that has other work,
+seconds mean little, and the ratio and the seconds of the processors (which are comparable with other programs on the
+same machine) mean more. Memory is the largest of any process of a program.
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ def scans(records: int, turns: int, folder: Path) -> dict[str, Any]:
         report = json.loads((folder / "report.json").read_text())
         assert report["windows"] == WINDOWS, report["windows"]
         inferring = best(scan_command(kafka, large, folder, "--infer", "--skip-stale"), turns)
-        measured(scan_command(kafka, small, folder))
+        with_spark = best(scan_command(kafka, large, folder, "--spark-above=0"), turns)
+        measured(scan_command(kafka, small, folder, "--spark-above=0"))
+        warm_with_spark = best(scan_command(kafka, small, folder, "--spark-above=0"), turns)
         warm = best(scan_command(kafka, small, folder), turns)
     return {
         "records": records,
@@ -107,6 +110,8 @@ def scans(records: int, turns: int, folder: Path) -> dict[str, Any]:
         "count": counted,
         "scan": scanned,
         "ratio_to_count": round(counted["cpu_seconds"] / scanned["cpu_seconds"], 3),
+        "scan_with_spark": with_spark,
+        "small_with_spark": warm_with_spark,
         "scan_with_infer": inferring,
         "small": warm,
         "goals": {"scan_seconds": GOAL_SECONDS, "small_seconds": GOAL_SMALL_SECONDS},
