@@ -127,6 +127,11 @@ class _Saving:
         return self._thread is not None and self._thread.is_alive()
 
     @property
+    def failed(self) -> bool:
+        """Whether the disk has said no, which `settle` will raise."""
+        return self._error is not None and not self.under_way
+
+    @property
     def refused(self) -> bool:
         """Whether, after `settle`, something is left that was not taken."""
         return bool(self._content)
@@ -196,12 +201,12 @@ class Checkpoint:
         """Add what a batch did, which `progress` has already. Raises LocalStorageError.
 
         It is saved once `SAVE_SECONDS` or `SAVE_EVENTS` are over, beside the work that goes on: a disk may take its
-        time, and a pace that is to be even has none to spare. What an earlier save met is raised here.
+        time, and a pace that is to be even has none to spare. What an earlier save met is raised by the next batch.
         """
         self._noted.append(_step_entry(key, step))
         self._noted_events += step.sent
-        many = self._noted_events >= SAVE_EVENTS
-        if many or (time.monotonic() - self._saved_at >= SAVE_SECONDS and not self._saving.under_way):
+        now = self._noted_events >= SAVE_EVENTS or self._saving.failed
+        if now or (time.monotonic() - self._saved_at >= SAVE_SECONDS and not self._saving.under_way):
             self._append({"partitions": []}, wait=False)
 
     def save(self) -> None:

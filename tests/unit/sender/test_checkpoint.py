@@ -241,6 +241,26 @@ def test_what_a_full_disk_refused_is_saved_as_soon_as_there_is_room(
     assert load(path, IDENTITY).ledgers[KEY].sent == 10
 
 
+def test_a_full_disk_is_said_at_the_next_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = written(tmp_path / "checkpoint")
+    refused = threading.Event()
+
+    def full(*_: object) -> None:
+        refused.set()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fdatasync", full)
+    with monkeypatch.context() as patch:
+        patch.setattr("gapless_sender.checkpoint.SAVE_SECONDS", 0.0)
+        checkpoint.note(KEY, step(10, 10))
+    assert refused.wait(20)
+    for thread in threading.enumerate():
+        if thread.name == "checkpoint":
+            thread.join(20)
+    with pytest.raises(LocalStorageError, match="No space left on device"):
+        checkpoint.note(KEY, step(20, 10))
+
+
 def test_a_lock_keeps_others_out_until_it_is_released(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     with locked(path), pytest.raises(ConfigurationError, match="in use by another sender"), locked(path):
