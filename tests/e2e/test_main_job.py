@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, Installation, as_yaml
+from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, Installation, as_yaml, has_answered, said
 from kit.walkthrough import Walkthrough
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
 
     person.stage(
         "The receiving side asks what is missing",
-        "The gap detector behind the receiver writes what it misses into its topic; a GapScan reads it with Spark.",
+        "The gap detector behind the receiver writes what it misses into its topic; a GapScan reads it.",
     )
     hall.detector.drain()
     scan(person, cluster, hall, "missing", {"gapTopic": {"topic": hall.gap_topic}})
@@ -180,19 +180,6 @@ def scan(
     person.kubectl("wait", "--for=condition=Ready", f"gapscan/{name}", f"-n={SCAN_NAMESPACE}", "--timeout=60s")
     person.kubectl("get", "gapscan", name, f"-n={SCAN_NAMESPACE}")
     return status_of(cluster, "gapscan", name, SCAN_NAMESPACE)
-
-
-def has_answered(found: dict[str, Any]) -> bool:
-    """Whether a scan for the spec as it is now has ended well."""
-    last = found.get("status", {}).get("lastAttempt", {})
-    is_new = last.get("generation") == found["metadata"]["generation"]
-    return is_new and last.get("outcome") in {"GapsFound", "NothingMissing"}
-
-
-def said(status: dict[str, Any], kind: str) -> tuple[str, str]:
-    """Status and reason of a condition."""
-    (found,) = (condition for condition in status["conditions"] if condition["type"] == kind)
-    return found["status"], found["reason"]
 
 
 def close(person: Walkthrough, cluster: Cluster, site: Site, name: str) -> dict[str, Any]:

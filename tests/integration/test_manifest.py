@@ -14,6 +14,7 @@ from gapless_api.manifest_reader import read_manifest, read_manifest_text
 from kit.processes import wait_until
 from kit.receiver import Receiver
 from kit.resending import PROGRAM
+from kit.signing import key_pair
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,14 +163,13 @@ def test_the_same_content_gives_the_same_bytes_and_a_signature_is_checked(
 ) -> None:
     name = topic(2)
     kafka.produce(name, [b"x"] * 5)
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", tmp_path / "k"], check=True)
-    subprocess.run(["openssl", "pkey", "-in", tmp_path / "k", "-pubout", "-out", tmp_path / "p"], check=True)
-    one, _ = made(topics=name, signingKey=tmp_path / "k", sourceName="north")
+    keys = key_pair(tmp_path)
+    one, _ = made(topics=name, signingKey=keys.private, sourceName="north")
     other, _ = made(topics=name)
     assert one.mark.sha256 == other.mark.sha256
     assert one.mark.source == {"command": "gapless manifest", "name": "north"}
-    made(topics=name, signingKey=tmp_path / "k")
-    assert read_manifest(tmp_path / "m.json", verification_key=tmp_path / "p").mark.signature
+    made(topics=name, signingKey=keys.private)
+    assert read_manifest(tmp_path / "m.json", verification_key=keys.public).mark.signature
 
 
 @pytest.mark.parametrize(

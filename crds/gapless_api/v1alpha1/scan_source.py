@@ -67,11 +67,41 @@ class ManifestMap(ApiModel):
     """Entries of the ConfigMap, each a manifest; of each partition the newest manifest counts."""
 
 
+class PublicKeyMap(ApiModel):
+    """A ConfigMap with a public key."""
+
+    name: Name
+    """Name of the ConfigMap, in the same namespace."""
+    key: SecretEntry = "public.pem"
+    """Entry of the ConfigMap: an Ed25519 public key (PEM)."""
+
+
+class VerifyKey(ApiModel):
+    """Whose signature a manifest must have."""
+
+    config_map: PublicKeyMap
+    """The ConfigMap; kubectl create configmap NAME --from-file=public.pem makes one."""
+
+
 class ExpectedManifest(ApiModel):
     """Manifests of the sending side (gapless manifest), which say what exists there."""
 
-    config_map: ManifestMap
+    RULES: ClassVar = (
+        Rule(
+            "has(self.configMap) || has(self.topic)",
+            "say where the manifests are: in a configMap, in a topic (sent over the link), or in both",
+            lambda manifest: manifest.config_map is not None or manifest.topic is not None,
+        ),
+    )
+
+    config_map: ManifestMap | None = None
     """The ConfigMap; kubectl create configmap NAME --from-file=manifest.json makes one."""
+    topic: KafkaTopic | None = None
+    """Topic in which the receiver leaves status texts (its internalTopic), with manifests that came over the link."""
+    expect_topics: Annotated[tuple[KafkaTopic, ...], Field(max_length=1000, json_schema_extra=LIST_SET), EachOnce] = ()
+    """Topics of the manifests that count, as ids name them; without it all of them."""
+    verify_key: VerifyKey | None = None
+    """Whose signature a manifest must have; without it every manifest is believed."""
 
 
 class Events(ApiModel):

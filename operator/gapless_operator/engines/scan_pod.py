@@ -22,7 +22,7 @@ SETTINGS_FILE = "scan.properties"
 SECRETS_FOLDER = f"{CONFIGURATION_FOLDER}/secrets"
 OLDER_FILE = "older.bundle.json.gz"
 """The bundle to compare with, where it comes out of a ConfigMap."""
-MANIFESTS_FOLDER = "manifests"
+MANIFESTS_FOLDER, VERIFY_KEY_FILE = "manifests", "verify.pem"
 OUTPUT_FOLDER, STATE_FOLDER = "/output", "/state"
 
 CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
@@ -67,10 +67,14 @@ def _read_only(scan: GapScan, run: Run) -> list[dict[str, Any]]:
         items = [{"key": entry, "path": OLDER_FILE}]
         sources.append({"configMap": {"name": name, "items": items, "optional": True}})
     events = scan.spec.source.events
-    if events is not None and events.manifest is not None:
-        given = events.manifest.config_map
+    manifest = events.manifest if events is not None else None
+    if manifest is not None and (given := manifest.config_map) is not None:
         items = [{"key": key, "path": f"{MANIFESTS_FOLDER}/{key}"} for key in given.keys]
         sources.append({"configMap": {"name": given.name, "items": items}})
+    if manifest is not None and manifest.verify_key is not None:
+        named = manifest.verify_key.config_map
+        items = [{"key": named.key, "path": VERIFY_KEY_FILE}]
+        sources.append({"configMap": {"name": named.name, "items": items}})
     return sources
 
 

@@ -15,6 +15,7 @@ from gapless_operator.gapscan.resend_manifest import LONGEST_INLINE_BYTES
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_api.v1alpha1.scan_source import ExpectedManifest
     from gapless_operator.plan import Manifest
 
 SETTINGS_ROLE, BUNDLE_ROLE = "scan-settings", "bundle"
@@ -103,12 +104,26 @@ def _source(scan: GapScan) -> dict[str, str]:
         if events.expect:
             lines["expect"] = ",".join(events.expect)
         if events.manifest is not None:
-            folder = f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.MANIFESTS_FOLDER}"
-            lines["expectManifest"] = ",".join(f"{folder}/{key}" for key in events.manifest.config_map.keys)
+            lines |= _manifest(events.manifest)
         if events.state is not None:
             s3 = events.state.s3
             place = f"s3://{s3.bucket}/{s3.prefix.rstrip('/')}" if s3 is not None else scan_pod.STATE_FOLDER
             lines["state"] = place
+    return lines
+
+
+def _manifest(manifest: ExpectedManifest) -> dict[str, str]:
+    """What should be there, as the sending side says."""
+    lines: dict[str, str] = {}
+    if manifest.config_map is not None:
+        folder = f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.MANIFESTS_FOLDER}"
+        lines["expectManifest"] = ",".join(f"{folder}/{key}" for key in manifest.config_map.keys)
+    if manifest.topic is not None:
+        lines["expectManifestTopic"] = manifest.topic
+    if manifest.expect_topics:
+        lines["expectTopics"] = ",".join(manifest.expect_topics)
+    if manifest.verify_key is not None:
+        lines["verifyKey"] = f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.VERIFY_KEY_FILE}"
     return lines
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from kit.processes import wait_until
 from kit.receiver import Receiver
 from kit.resending import PROGRAM
+from kit.signing import key_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -141,17 +142,16 @@ def test_a_manifest_that_came_over_the_link_is_found_where_the_receiver_left_it(
     upstream, received, internal = topic(60), topic(), topic()
     for number in range(60):
         kafka.produce(upstream, [b"x"] * (3 + number * 7 % 11), partition=number)
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", tmp_path / "key"], check=True)
-    subprocess.run(["openssl", "pkey", "-in", tmp_path / "key", "-pubout", "-out", tmp_path / "pub"], check=True)
+    keys = key_pair(tmp_path)
     kafka.produce(internal, [b"2026-11-20T10:00:00Z Upstream up starting up...", b"\xff\x00", None])
-    look = (f"--expect-manifest-topic={internal}", f"--verify-key={tmp_path / 'pub'}")
+    look = (f"--expect-manifest-topic={internal}", f"--verify-key={keys.public}")
     deliver(kafka, upstream, received, lost={(59, 2)})
     none = audit(gapless, kafka, received, *look)
     assert none.code == 2
     assert "holds no whole manifest" in none.err
     with Receiver(kafka.bootstrap, internal_topic=internal) as receiver:
         way = {"topics": upstream, "targetIP": "127.0.0.1", "targetPort": receiver.port, "payloadSize": 500}
-        manifest("signed", signingKey=tmp_path / "key", **way)
+        manifest("signed", signingKey=keys.private, **way)
         manifest("foreign", topicTranslations=f'{{"{upstream}":"forged"}}', **way)
         stats = receiver.wait_idle()
     assert (stats["refused"], stats["unreadable"], stats["lost_in_kafka"]) == ({}, {}, 0)
@@ -170,11 +170,10 @@ def test_a_manifest_that_cannot_be_believed_ends_with_one_sentence(
     upstream = topic()
     kafka.produce(upstream, [b"x"] * 5)
     file = manifest("m", topics=upstream)
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", tmp_path / "key"], check=True)
-    subprocess.run(["openssl", "pkey", "-in", tmp_path / "key", "-pubout", "-out", tmp_path / "pub"], check=True)
+    keys = key_pair(tmp_path)
     for more, why in (
-        ((f"--expect-manifest={file}", f"--verify-key={tmp_path / 'pub'}"), "is not signed"),
-        ((f"--verify-key={tmp_path / 'pub'}",), "verifyKey is given without a manifest"),
+        ((f"--expect-manifest={file}", f"--verify-key={keys.public}"), "is not signed"),
+        ((f"--verify-key={keys.public}",), "verifyKey is given without a manifest"),
         (("--expect-topics=x",), "expectTopics is given without a manifest"),
         ((f"--expect-manifest={file}", "--expect-topics=other"), "No manifest speaks of the topic other"),
         (("--expect-manifest=/none",), "/none cannot be read"),

@@ -233,6 +233,19 @@ def _clear(made: Site) -> None:
             cluster.delete("gapscan", scan["metadata"]["name"], SCAN_NAMESPACE, wait=False)
 
 
+def has_answered(found: dict[str, Any]) -> bool:
+    """Whether a scan for the spec as it is now has ended well."""
+    last = found.get("status", {}).get("lastAttempt", {})
+    is_new = last.get("generation") == found["metadata"]["generation"]
+    return is_new and last.get("outcome") in {"GapsFound", "NothingMissing"}
+
+
+def said(status: dict[str, Any], kind: str) -> tuple[str, str]:
+    """Status and reason of a condition."""
+    (found,) = (condition for condition in status["conditions"] if condition["type"] == kind)
+    return found["status"], found["reason"]
+
+
 def as_yaml(document: Mapping[str, Any]) -> str:
     """Write an object as a person would."""
     return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)

@@ -75,6 +75,18 @@ STORED = {
         }
     }
 }
+OVER_THE_LINK = {
+    "source": {
+        "events": {
+            "topics": ["transfer"],
+            "manifest": {
+                "topic": "internal",
+                "expectTopics": ["transfer", "alarm"],
+                "verifyKey": {"configMap": {"name": "upstream", "key": "signer.pem"}},
+            },
+        }
+    }
+}
 INFER = {"source": {"gapTopic": {"topic": "gaps", "infer": True, "skipStale": True}}}
 CASES: dict[str, dict[str, Any]] = {
     "job": {},
@@ -82,6 +94,7 @@ CASES: dict[str, dict[str, Any]] = {
     "application": {"spark_operator": True},
     "job-infer": INFER,
     "job-events-manifest-state-beside-output": {**KEPT, **VOLUME},
+    "job-events-manifest-over-the-link": OVER_THE_LINK,
     "application-events-state-in-a-bucket": {"spark_operator": True, **STORED},
     "application-secure-bucket": {"spark_operator": True, **SECURE, **BUCKET, **LARGE},
 }

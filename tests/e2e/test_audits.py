@@ -1,0 +1,128 @@
+"""Audits of a GapScan on the test cluster: what a manifest says should be there, and what a state remembers."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_api.result_lines import find_result
+from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, said
+from kit.resending import PROGRAM
+from kit.signing import key_pair
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import SiteFactory
+    from kit.cluster.access import Cluster
+    from kit.cluster.product import Site
+    from kit.cluster.scene import TwoSides
+
+pytestmark = pytest.mark.timeout(600)
+SILENT = 3
+"""The partition of which nothing arrives at first."""
+
+
+def test_a_signed_manifest_shows_a_silent_partition_and_a_state_has_the_next_audit_read_only_what_is_new(
+    cluster: Cluster, make_site: SiteFactory, cluster_kafka: TwoSides, tmp_path: Path
+) -> None:
+    internal = cluster_kafka.downstream.create_topic("internal-of-audits")
+    site = make_site(internal_topic=internal)
+    site.fill(6000)
+    cluster.apply(site.diode())
+    cluster.wait_for("diode", site.name, "Ready", namespace=SENDER_NAMESPACE)
+    site.link.change(drop=0.05)
+    sent(cluster, site.everything(f"{site.name}-live", partitionWindow={"from": 0, "to": SILENT - 1}))
+    site.link.change(drop=0.0)
+    keys = key_pair(tmp_path)
+    announce(site, keys.private)
+    claim(cluster, "audits")
+    for name in ("upstream-key", "foreign-key"):
+        # Whose key it is makes the difference: the foreign one has signed nothing.
+        folder = tmp_path / name
+        folder.mkdir()
+        public = keys.public if name == "upstream-key" else key_pair(folder).public
+        cluster.kubectl("create", "configmap", name, f"--from-file=public.pem={public}", f"-n={SCAN_NAMESPACE}")
+
+    lost = site.compare().missing
+    assert lost > site.counts[SILENT] > 0
+    scan = f"{site.name}-audit"
+    found = audited(cluster, scan, site, wanted(site, internal, "upstream-key"))
+    assert found["lastAttempt"]["outcome"] == "GapsFound", found
+    assert found["missingEvents"] == lost
+    silent = next(each for each in found["partitions"] if each["partition"] == SILENT)
+    assert silent["missing"] == site.counts[SILENT]
+    assert read_by(cluster, found) == 6000 - lost
+
+    sent(cluster, found["resendManifest"])
+    assert site.compare().complete
+    found = audited(cluster, scan, site, wanted(site, internal, "upstream-key"), copies=3)
+    assert (found["lastAttempt"]["outcome"], found["missingEvents"]) == ("NothingMissing", 0)
+    assert said(found, "GapsClosed") == ("True", "AllClosed")
+    assert read_by(cluster, found) == lost, "the state has the others"
+
+    refused = audited(cluster, scan, site, wanted(site, internal, "foreign-key"))
+    assert refused["lastAttempt"]["outcome"] == "BadConfiguration"
+    assert "manifest" in refused["lastAttempt"]["message"]
+    assert refused["missingEvents"] == 0, "the last answer stays"
+
+
+def announce(site: Site, signing_key: Path) -> None:
+    """Send a signed manifest of what is upstream over the link."""
+    settings = {
+        "bootstrap-servers": site.kafka.upstream.bootstrap,
+        "topics": site.topic,
+        "signing-key": signing_key,
+        "target-ip": site.cluster.diode.target,
+        "target-port": site.link.port,
+    }
+    command = [PROGRAM, "manifest", *(f"--{name}={value}" for name, value in settings.items())]
+    subprocess.run(command, check=True, timeout=60)
+    site.settle()
+
+
+def claim(cluster: Cluster, name: str) -> None:
+    """A volume for states."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+    cluster.apply(body, namespace=SCAN_NAMESPACE)
+
+
+def wanted(site: Site, internal: str, key: str) -> dict[str, Any]:
+    """The source of the GapScan."""
+    manifest = {"topic": internal, "expectTopics": [site.topic], "verifyKey": {"configMap": {"name": key}}}
+    state = {"persistentVolumeClaim": {"claimName": "audits", "folder": site.topic}}
+    return {"events": {"topics": [site.topic], "manifest": manifest, "state": state}}
+
+
+def sent(cluster: Cluster, resend: Any) -> None:
+    """Apply a Resend, an object or its YAML, and wait until it has succeeded."""
+    there = {each["metadata"]["name"] for each in cluster.list("resend", SENDER_NAMESPACE)}
+    cluster.apply(resend, server_side=isinstance(resend, str))
+    (name,) = {each["metadata"]["name"] for each in cluster.list("resend", SENDER_NAMESPACE)} - there
+    cluster.wait_for("resend", name, "Succeeded", namespace=SENDER_NAMESPACE, timeout_seconds=120)
+
+
+def audited(cluster: Cluster, name: str, site: Site, source: dict[str, Any], *, copies: int = 2) -> dict[str, Any]:
+    """Apply the GapScan, or change it, and wait until a scan of it has ended; return its status."""
+    body = site.gap_scan(name, source=source)
+    body["spec"]["resend"]["copies"] = copies
+    cluster.apply(body)
+    ended = cluster.wait_for("gapscan", name, has_ended, namespace=SCAN_NAMESPACE, timeout_seconds=180)
+    status: dict[str, Any] = ended["status"]
+    return status
+
+
+def has_ended(found: dict[str, Any]) -> bool:
+    """Whether a scan for the spec as it is now has ended, well or not."""
+    last = found.get("status", {}).get("lastAttempt", {})
+    return last.get("generation") == found["metadata"]["generation"] and bool(last.get("outcome"))
+
+
+def read_by(cluster: Cluster, status: dict[str, Any]) -> int:
+    """How many records the last scan read, as its log says."""
+    log = cluster.logs(f"job/{status['lastAttempt']['name']}", SCAN_NAMESPACE)
+    read: int = find_result(log.splitlines()).report["state"]["records_new"]
+    return read
