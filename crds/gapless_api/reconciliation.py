@@ -26,6 +26,8 @@ TOOLS = "gapless bundle "
 """How the source of a bundle begins that is a part of others or put together of them, and so no look at everything."""
 _BY_RECORDS = frozenset({"gapless scan", "gapless create"})
 """The sources of bundles that are made of a detector's records; the peer's bundles, without a mark, are too."""
+MADE_OF_RECORDS = {"of_records": "true"}
+"""What the source of a bundle has, too, that a tool made of such bundles alone."""
 _NAMED_RANGES = 5
 _NOTHING = OffsetRanges()
 
@@ -50,8 +52,7 @@ class NewerFinding:
         """What a newer bundle says: of one that a tool made of others, only what it lists is known."""
         made_of_others = bundle.mark is not None and bundle.mark.source.get("command", "").startswith(TOOLS)
         nothing = {(entry.topic, entry.partition): _NOTHING for entry in bundle.results} if made_of_others else None
-        by_records = bundle.mark is None or bundle.mark.source.get("command") in _BY_RECORDS
-        return cls(bundle.kind, bundle.results, nothing, by_records=by_records)
+        return cls(bundle.kind, bundle.results, nothing, by_records=is_made_of_records(bundle))
 
     @classmethod
     def of_job(
@@ -160,27 +161,38 @@ class Reconciliation:
         return f"Of {listed} offsets of the older bundle {', '.join(waiting)}{done}.{more}"
 
 
+def is_made_of_records(bundle: Bundle) -> bool:
+    """Whether all that `bundle` lists is what a detector has recorded, or was inferred from that."""
+    if bundle.mark is None:
+        return True
+    source = bundle.mark.source
+    return source.get("command") in _BY_RECORDS or MADE_OF_RECORDS.items() <= source.items()
+
+
 def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None = None) -> Reconciliation:
     """Compare the bundle `old` with what is missing now and with what resends have reported.
 
     An offset that is missing now is open unless a resend has reported it unavailable; one that was looked at and is not
     missing has closed, or was filled if a resend says so; one that was not looked at is unknown unless it was reported
-    unavailable. What was only inferred closes by no record, for no record would tell if it were missing.
+    unavailable. What was only inferred, and what an audit found, closes by no record: the detector may never have known
+    that it is missing.
 
     One linear pass for each partition; no list of ranges is kept.
     """
     said = resends or ResendFindings()
     now = {(entry.topic, entry.partition): entry for entry in newer.results}
     before = {(entry.topic, entry.partition): entry.ranges for entry in old.results}
-    inferred = {}
-    if newer.by_records and old.mark is not None:
-        inferred = {(entry.topic, entry.partition): entry.ranges for entry in old.mark.inferred}
+    unrecorded: dict[Place, OffsetRanges] = {}
+    if newer.by_records and not is_made_of_records(old):
+        unrecorded = before
+    elif newer.by_records and old.mark is not None:
+        unrecorded = {(entry.topic, entry.partition): entry.ranges for entry in old.mark.inferred}
     partitions = []
     for place in sorted({*now, *before}):
         entry = now.get(place)
         looked = _NOTHING if entry is None else _looked_at(entry, newer)
-        if place in inferred:
-            looked -= inferred[place]
+        if place in unrecorded:
+            looked -= unrecorded[place]
         missing = _NOTHING if entry is None else entry.ranges
         gone = said.unavailable.get(place, _NOTHING) | (newer.absent or {}).get(place, _NOTHING)
         empty = said.filled.get(place, _NOTHING)

@@ -35,7 +35,9 @@ def write_portion(
         LocalStorageError: the file cannot be written.
     """
     from gapless_api.bundle import write_bundle  # noqa: PLC0415
+    from gapless_api.reconciliation import MADE_OF_RECORDS, is_made_of_records  # noqa: PLC0415
 
+    recorded = MADE_OF_RECORDS if all(map(is_made_of_records, made_of.values())) else {}
     marks = [bundle.mark for bundle in made_of.values() if bundle.mark is not None]
     ids = [mark.id for mark in marks[:_MOST_IDS]] + (
         [f"and {len(marks) - _MOST_IDS} more"] if len(marks) > _MOST_IDS else []
@@ -45,7 +47,7 @@ def write_portion(
         portion.kind,
         portion.results,
         created=max((mark.created for mark in marks), default=datetime.now(UTC)),
-        source={**source, **({"of": ", ".join(ids)} if ids else {})},
+        source={**source, **recorded, **({"of": ", ".join(ids)} if ids else {})},
         inferred=portion.inferred,
     )
 

@@ -12,10 +12,20 @@ from hypothesis import strategies as st
 
 from gapless_api import resend_reports
 from gapless_api.bundle import Bundle, BundleKind, PartitionGaps, read_bundle, write_bundle
+from gapless_api.bundle_algebra import Portion
+from gapless_api.cli_bundle.parts import write_portion
 from gapless_api.errors import ConfigurationError
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges
-from gapless_api.reconciliation import MOST_PARTITIONS, TOOLS, NewerFinding, failed_comparison, reconcile
+from gapless_api.reconciliation import (
+    MADE_OF_RECORDS,
+    MOST_PARTITIONS,
+    TOOLS,
+    NewerFinding,
+    failed_comparison,
+    is_made_of_records,
+    reconcile,
+)
 from gapless_api.resend_reports import ResendFindings, read_resend_reports
 from gapless_sender.ledger import FILLED, Totals
 from gapless_sender.plan import Reason
@@ -239,6 +249,38 @@ def test_what_was_only_inferred_closes_by_an_audit_and_by_no_record(
     assert counts(old, NewerFinding.of_bundle(read_bundle(tmp_path / "new"))) == found
     by_records = command != "gapless audit"
     assert counts(old, NewerFinding.of_job((entry((60, 61)),), {}, by_records=by_records)) == found
+
+
+@pytest.mark.parametrize(
+    ("source", "by_records", "found"),
+    [
+        ({"command": "gapless audit"}, True, {"open": 2, "unknown": 49}),
+        ({"command": "gapless audit"}, False, {"open": 2, "closed": 49}),
+        ({"command": f"{TOOLS}merge"}, True, {"open": 2, "unknown": 49}),
+        ({"command": f"{TOOLS}merge", **MADE_OF_RECORDS}, True, {"open": 2, "closed": 49}),
+        ({"command": "gapless scan"}, True, {"open": 2, "closed": 49}),
+        (None, True, {"open": 2, "closed": 49}),
+    ],
+)
+def test_what_an_audit_found_closes_by_an_audit_and_by_no_record(
+    tmp_path: Path, source: dict[str, str] | None, *, by_records: bool, found: dict[str, int]
+) -> None:
+    old = bundle(entry((5, 5), (50, 99)))
+    if source is not None:
+        moment = datetime(2026, 11, 20, tzinfo=UTC)
+        write_bundle(tmp_path / "old", BundleKind.ALL, [entry((5, 5), (50, 99))], created=moment, source=source)
+        old = read_bundle(tmp_path / "old")
+    assert counts(old, NewerFinding.of_job((entry((60, 61)),), {}, by_records=by_records)) == found
+
+
+def test_a_tool_says_that_it_made_a_bundle_of_records_alone(tmp_path: Path) -> None:
+    moment = datetime(2026, 11, 20, tzinfo=UTC)
+    for name, command in (("scan", "gapless scan"), ("audit", "gapless audit")):
+        write_bundle(tmp_path / name, BundleKind.ALL, [entry((5, 5))], created=moment, source={"command": command})
+    for names, alone in ((["scan"], True), (["scan", "audit"], False)):
+        bundles = {name: read_bundle(tmp_path / name) for name in names}
+        write_portion(tmp_path / "all", Portion(BundleKind.ALL, (entry((5, 5)),), ()), bundles, {"command": "x"})
+        assert is_made_of_records(read_bundle(tmp_path / "all")) == alone
 
 
 def test_the_bundle_is_named_as_it_names_itself(tmp_path: Path) -> None:
