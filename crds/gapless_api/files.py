@@ -1,8 +1,9 @@
-"""Owns how a file appears on disk: whole or not at all; must not know what is in it."""
+"""Owns how a file appears on disk, whole or not at all, and how a small one is read; must not know what is in it."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import tempfile
@@ -13,6 +14,19 @@ from gapless_api.errors import LocalStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+MOST_READ = 64 * 1024 * 1024
+"""Bytes of a file that is read into memory as a whole: settings, rules, keys, lists."""
+
+
+def read_small(path: Path) -> bytes:
+    """Read a file that is small by its nature. Raises OSError, also when it has more than `MOST_READ` bytes."""
+    with path.open("rb") as stream:
+        content = stream.read(MOST_READ + 1)
+    if len(content) > MOST_READ:  # Such as /dev/zero, which never ends.
+        raise OSError(errno.EFBIG, f"it has more than {MOST_READ // 1024 // 1024} MiB", str(path))
+    return content
 
 
 @contextlib.contextmanager

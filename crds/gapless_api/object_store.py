@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol
 
 from gapless_api.errors import ConfigurationError, LocalStorageError, StoreUnreachableError
+from gapless_api.files import read_small
 from gapless_api.settings import Setting
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _credential(path: Path, what: str) -> str:
 
 def _content(path: Path, what: str) -> bytes:
     try:
-        content = path.read_bytes()
+        content = read_small(path)
     except OSError as error:
         raise ConfigurationError(
             f"The file {path} with the {what} cannot be read ({error.strerror}); give the path of a readable file."

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError
+from gapless_api.files import read_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -200,7 +201,7 @@ def read_properties(file: Path) -> list[tuple[int, str, str]]:
         ConfigurationError: the file is missing, not text, or has a line without ``=``.
     """
     try:
-        content = file.read_bytes()
+        content = read_small(file)
     except OSError as error:
         raise ConfigurationError(
             f"The properties file {file} cannot be read ({error.strerror}); give the path of an existing file."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from gapless_api.errors import ConfigurationError
+from gapless_api.files import read_small
 from gapless_api.windows import PartitionWindow
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _read_file(path: Path) -> WindowFile:
 def _documents(path: Path) -> list[Any]:
     """Read JSON as the YAML that it is."""
     try:
-        return list(yaml.load_all(path.read_bytes(), Loader=_StrictLoader))
+        return list(yaml.load_all(read_small(path), Loader=_StrictLoader))
     except OSError as error:
         raise ConfigurationError(
             f"The file {path} cannot be read ({error.strerror}); give the path of an existing file."

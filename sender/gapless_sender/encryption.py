@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gapless_api.errors import ConfigurationError
+from gapless_api.files import read_small
 from gapless_sender.packets import KEY_ID, PacketType, packetize
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class SessionKey:
             ConfigurationError: the file cannot be read or holds something else.
         """
         try:
-            content = path.read_bytes()
+            content = read_small(path)
         except OSError as error:
             raise ConfigurationError(
                 f"The sessionKeyFile {path} cannot be read ({error.strerror}); give the path of a readable file."
@@ -246,7 +247,7 @@ _PEM_LABEL = re.compile(rb"^-----BEGIN ([A-Z0-9 ]+)-----", re.MULTILINE)
 
 def _first_certificate(path: Path) -> x509.Certificate:
     try:
-        content = path.read_bytes()
+        content = read_small(path)
     except OSError as error:
         raise ConfigurationError(
             f"The certificate publicKeyFile {path} cannot be read ({error.strerror}); give the path of the receiver's "

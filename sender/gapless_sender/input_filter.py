@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError
+from gapless_api.files import read_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,7 +125,7 @@ def _readable(value: bytes) -> bytes:
 
 def _lines_of(file: Path) -> list[str]:
     try:
-        return re.split(r"\r?\n", file.read_text(encoding="utf-8-sig"))
+        return re.split(r"\r?\n", read_small(file).decode("utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(
             f"The filter rules {file} cannot be read ({error.strerror}); give the path of a readable file in "

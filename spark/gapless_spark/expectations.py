@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError
+from gapless_api.files import read_small
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, is_topic, unpadded_decimal
 from gapless_api.marks import moment_text
 from gapless_api.offsets import OffsetRanges
@@ -182,7 +183,7 @@ def _parsed(text: str, place: str) -> tuple[tuple[str, int], OffsetRanges]:
 
 def _lines(file: Path) -> list[tuple[str, str]]:
     try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_small(file).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigurationError(

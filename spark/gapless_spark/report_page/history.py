@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError
-from gapless_api.files import write_whole
+from gapless_api.files import read_small, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ def read_history(path: Path) -> list[dict[str, Any]]:
         ConfigurationError: the file is no history; it is not overwritten then.
     """
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_small(path))
     except FileNotFoundError:
         return []
     except OSError as error:

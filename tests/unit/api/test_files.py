@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gapless_api.errors import LocalStorageError
-from gapless_api.files import write_whole, written_whole
+from gapless_api.files import read_small, write_whole, written_whole
 
 
 def test_a_file_appears_with_its_content_and_nothing_beside_it(tmp_path: Path) -> None:
@@ -85,3 +85,10 @@ def test_a_file_system_that_takes_no_more_leaves_nothing_behind(tmp_path: Path) 
     assert "cannot be written (File too large)" in ended.stderr
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["report"]
+
+
+def test_what_never_ends_is_not_read_for_ever(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="it has more than 64 MiB"):
+        read_small(Path("/dev/zero"))
+    (tmp_path / "rules").write_bytes(b"deny:x")
+    assert read_small(tmp_path / "rules") == b"deny:x"
