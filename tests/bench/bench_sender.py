@@ -1,4 +1,5 @@
-"""Measures resends from a real broker to a receiver in C, beside a sender in C and a bare consumer, in one run.
+"""Measures resends from a real broker to a receiver in C, beside a sender in C, a bare consumer, and a plain program of
+forty lines, in one run.
 
 `make bench-sender` writes build/bench/sender.json. Everything runs in a network namespace of its own, so that nothing
 but the datagrams of the resend reaches the receiver and every one of them has a receiver. A resend is the command
@@ -22,13 +23,12 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from sender_workloads import PAYLOAD_SIZE, Topic, Workload, workloads
+from sender_workloads import PAYLOAD_SIZE, PORT, Topic, Workload, workloads
 
 from kit.kafka import KafkaBroker
 
 HERE = Path(__file__).parent
 GAPLESS = str(Path(sys.executable).parent / "gapless")
-PORT = 9900
 RECEIVER_BUFFER_MIB = 512
 DEADLINE_SECONDS = 300
 RANGES = 10_000_000
@@ -123,12 +123,14 @@ class Bench:
         ready = self._folder / "datagrams"
         subprocess.run([*program, "pack", str(ready), str(described)], check=True, timeout=4 * DEADLINE_SECONDS)
         command = self._command(workload)
-        resends, references, consumes, clear = [], [], [], []
+        resends, references, consumes, clear, plain = [], [], [], [], []
         for _ in range(self._turns):
             consumes.append(measured([*program, "consume", self._kafka.bootstrap, str(described)]))
             references.append(self._through(self._receiver, [self._reference, str(PORT), str(ready)]))
             resends.append(self._through(self._receiver, command))
             self._check(workload, resends[-1])
+            if workload.beside_plain:
+                plain.append(self._through(self._receiver, [*program, "plain", self._kafka.bootstrap, str(described)]))
             if workload.in_clear is not None:
                 clear.append(self._through(self._receiver, self._command(workload.in_clear)))
         ready.unlink()
@@ -147,6 +149,10 @@ class Bench:
             "consume": {"cpu_s": consume["cpu_s"], "wall_s": consume["wall_s"], "peak_mib": consume["peak_mib"]},
             "turns": [{name: run[name] for name in ("wall_s", "cpu_s", "peak_mib", "drops")} for run in resends],
         }
+        if plain:
+            cheapest = min(plain, key=lambda run: run["cpu_s"])
+            figures["ratio_to_plain"] = round(cheapest["cpu_s"] / resend["cpu_s"], 3)
+            figures["plain"] = {name: cheapest[name] for name in ("wall_s", "cpu_s", "peak_mib", "drops")}
         goals = {**workload.goals, "peak_mib": GOAL_MIB}
         if clear:
             figures["ratio_to_b"] = round(resend["cpu_s"] / min(run["cpu_s"] for run in clear), 3)
@@ -249,11 +255,13 @@ def machine() -> dict[str, Any]:
 
 def show(letter: str, found: dict[str, Any]) -> None:
     missed = [name for name, goal in found["goals"].items() if not goal["met"]]
+    beside = {name: found.get(f"ratio_to_{name}") for name in ("c", "consume", "plain")}
+    ratios = "  ".join(f"{name} {ratio:.2f}" for name, ratio in beside.items() if ratio is not None)
     print(
         f"{letter}  {found['title']:45s} {found['events_per_s']:8,}/s {found['wall_s']:6.2f} s "
         f"{found['cpu_s']:6.2f} CPU-s {found['cpu_s_per_million']:7.2f}/M {found['peak_mib']:4} MiB "
-        f"{found['calls']:7,} calls {found['drops']:5} drops  C {found['ratio_to_c']:.2f}  "
-        f"consume {found['ratio_to_consume']:.2f}{'  misses ' + ', '.join(missed) if missed else ''}",
+        f"{found['calls']:7,} calls {found['drops']:5} drops  {ratios}"
+        f"{'  misses ' + ', '.join(missed) if missed else ''}",
         flush=True,
     )
 
