@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.children import container_security, pod_security
+from gapless_operator.kafka_access import kafka_secrets
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.common import S3Folder, VolumeFolder
@@ -25,8 +26,6 @@ OLDER_FILE = "older.bundle.json.gz"
 MANIFESTS_FOLDER, VERIFY_KEY_FILE = "manifests", "verify.pem"
 OUTPUT_FOLDER, STATE_FOLDER = "/output", "/state"
 
-CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
-SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
 S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY = "s3-access-key-id", "s3-secret-access-key"
 
 _MODE = 0o440
@@ -80,16 +79,7 @@ def _read_only(scan: GapScan, run: Run) -> list[dict[str, Any]]:
 
 def secret_items(scan: GapScan, *, driver: bool) -> dict[str, dict[str, str]]:
     """Which entries of which Secrets a pod needs: by Secret, the entry of each file. Executors only read Kafka."""
-    wanted: list[tuple[str, str, str]] = []
-    kafka = scan.spec.kafka
-    if kafka.tls is not None and kafka.tls.ca_secret is not None:
-        wanted.append((kafka.tls.ca_secret.name, CA, kafka.tls.ca_secret.key))
-    if kafka.tls is not None and (client := kafka.tls.client_secret) is not None:
-        wanted += [(client.name, CERTIFICATE, client.certificate_key), (client.name, KEY, client.key_key)]
-        if client.password_key is not None:
-            wanted.append((client.name, KEY_PASSWORD, client.password_key))
-    if kafka.sasl is not None:
-        wanted.append((kafka.sasl.password_secret.name, SASL_PASSWORD, kafka.sasl.password_secret.key))
+    wanted = kafka_secrets(scan.spec.kafka)
     store = store_of(scan)
     if driver and store is not None and (s3 := store.credentials_secret) is not None:
         wanted += [

@@ -12,6 +12,7 @@ from gapless_operator.children import child_name, digest, owned
 from gapless_operator.engines import scan_pod
 from gapless_operator.gapscan.comparison import older_bundle
 from gapless_operator.gapscan.resend_manifest import LONGEST_INLINE_BYTES
+from gapless_operator.kafka_access import kafka_settings
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
@@ -61,22 +62,8 @@ def work_digest(scan: GapScan) -> str:
 
 def properties(scan: GapScan, attempt: str) -> str:
     """The settings of ``gapless scan`` or ``gapless audit`` for an attempt, as a properties file."""
-    spec, secrets = scan.spec, scan_pod.SECRETS_FOLDER
-    lines: dict[str, str] = {"bootstrapServers": spec.kafka.bootstrap_servers}
-    tls, sasl = spec.kafka.tls, spec.kafka.sasl
-    if tls is not None:
-        lines["tls"] = "true" if tls.enabled else "false"
-        if tls.ca_secret is not None:
-            lines["caFile"] = f"{secrets}/{scan_pod.CA}"
-        if tls.client_secret is not None:
-            lines["certFile"] = f"{secrets}/{scan_pod.CERTIFICATE}"
-            lines["keyFile"] = f"{secrets}/{scan_pod.KEY}"
-            if tls.client_secret.password_key is not None:
-                lines["keyPasswordFile"] = f"{secrets}/{scan_pod.KEY_PASSWORD}"
-    if sasl is not None:
-        lines["saslMechanism"] = sasl.mechanism
-        lines["saslUsername"] = sasl.username
-        lines["saslPasswordFile"] = f"{secrets}/{scan_pod.SASL_PASSWORD}"
+    spec = scan.spec
+    lines = kafka_settings(spec.kafka, scan_pod.SECRETS_FOLDER)
     lines |= _source(scan)
     lines["limit"] = spec.limit.lower()
     lines["sourceName"] = f"GapScan {scan.key}"

@@ -12,21 +12,17 @@ from gapless_api.exit_codes import ExitCode
 from gapless_operator.children import child_name, digest, label_value, labels_of, owned
 from gapless_operator.diode.manifests import state_claim_name
 from gapless_operator.diode.queue import SENDING_ROLE
+from gapless_operator.kafka_access import kafka_secrets
 from gapless_operator.observed import DIODE_LABEL
 from gapless_operator.resend.properties import (
     BUNDLE_FOLDER,
     BUNDLE_NAME,
-    CA,
-    CERTIFICATE,
     CONFIGURATION_FOLDER,
     FETCHED_NAME,
     FILTER_NAME,
-    KEY,
-    KEY_PASSWORD,
     PROPERTIES_NAME,
     RATES_NAME,
     RECEIVER,
-    SASL_PASSWORD,
     SECRETS_FOLDER,
     SESSION_KEY,
     STATE_FOLDER,
@@ -278,16 +274,7 @@ def _config_map(name: str, entries: dict[str, str]) -> dict[str, Any]:
 
 def _secret_entries(resend: Resend, diode: Diode, role: str) -> dict[str, dict[str, str]]:
     """Which entries of which Secrets a pod needs: by Secret, the entry of each file."""
-    wanted: list[tuple[str, str, str]] = []
-    tls, sasl = resend.spec.kafka.tls, resend.spec.kafka.sasl
-    if tls is not None and tls.ca_secret is not None:
-        wanted.append((tls.ca_secret.name, CA, tls.ca_secret.key))
-    if tls is not None and (client := tls.client_secret) is not None:
-        wanted += [(client.name, CERTIFICATE, client.certificate_key), (client.name, KEY, client.key_key)]
-        if client.password_key is not None:
-            wanted.append((client.name, KEY_PASSWORD, client.password_key))
-    if sasl is not None:
-        wanted.append((sasl.password_secret.name, SASL_PASSWORD, sasl.password_secret.key))
+    wanted = kafka_secrets(resend.spec.kafka)
     if diode.spec.encryption is not None:
         certificate = diode.spec.encryption.certificate_secret
         wanted.append((certificate.name, RECEIVER, certificate.key))

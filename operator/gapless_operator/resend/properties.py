@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.errors import ConfigurationError
 from gapless_operator.children import digest
+from gapless_operator.kafka_access import kafka_settings
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import DiodeSpec
@@ -23,8 +24,6 @@ PROPERTIES_NAME, FILTER_NAME, BUNDLE_NAME = "resend.properties", "filter.rules",
 RATES_NAME = "rates.properties"
 """The file in it that a sender follows while it runs."""
 SECRETS_FOLDER = f"{CONFIGURATION_FOLDER}/secrets"
-CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
-SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
 RECEIVER, SESSION_KEY = "receiver.crt", "session-key"
 BUNDLE_FOLDER, FETCHED_NAME = "/bundle", "fetched"
 """Where the volume with the bundle is, and what an init container calls what it has fetched."""
@@ -52,7 +51,7 @@ def properties(resend: Resend, diode: DiodeSpec, *, plan: bool) -> str:
     spec = resend.spec
     values: dict[str, str | int | float | bool | None] = {
         **_selection(spec),
-        **_kafka(spec),
+        **kafka_settings(spec.kafka, SECRETS_FOLDER),
         **_link(spec, diode),
         "id": f"{resend.metadata.namespace}/{resend.metadata.name}",
         "reportLine": True,
@@ -146,25 +145,6 @@ def _selection(spec: ResendSpec) -> dict[str, str | int | None]:
         "inputFilterRules": f"{CONFIGURATION_FOLDER}/{FILTER_NAME}" if spec.input_filter is not None else None,
         "inputFilterDefaultAction": spec.input_filter.default_action.lower() if spec.input_filter else None,
     }
-
-
-def _kafka(spec: ResendSpec) -> dict[str, str | bool | None]:
-    kafka, tls, sasl = spec.kafka, spec.kafka.tls, spec.kafka.sasl
-    values: dict[str, str | bool | None] = {"bootstrapServers": kafka.bootstrap_servers}
-    if tls is not None:
-        values["tls"] = tls.enabled
-        if tls.ca_secret is not None:
-            values["caFile"] = f"{SECRETS_FOLDER}/{CA}"
-        if tls.client_secret is not None:
-            values["certFile"] = f"{SECRETS_FOLDER}/{CERTIFICATE}"
-            values["keyFile"] = f"{SECRETS_FOLDER}/{KEY}"
-            if tls.client_secret.password_key is not None:
-                values["keyPasswordFile"] = f"{SECRETS_FOLDER}/{KEY_PASSWORD}"
-    if sasl is not None:
-        values["saslMechanism"] = sasl.mechanism
-        values["saslUsername"] = sasl.username
-        values["saslPasswordFile"] = f"{SECRETS_FOLDER}/{SASL_PASSWORD}"
-    return values
 
 
 def _link(spec: ResendSpec, diode: DiodeSpec) -> dict[str, str | int | float | bool | None]:
