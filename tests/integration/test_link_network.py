@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(
-        shutil.which("unshare") is None
-        or shutil.which("tc") is None
-        or subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode != 0,
-        reason="this machine gives no private network (unshare -rn) or has no iproute2",
-    ),
-]
+from kit.private_networks import needs_private_networks, scenario
 
-
-def scenario(name: str) -> dict[str, Any]:
-    script = Path(__file__).with_name("link_scenarios.py")
-    done = subprocess.run(
-        ["unshare", "-rn", sys.executable, str(script), name], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+pytestmark = [pytest.mark.integration, needs_private_networks]
+link = partial(scenario, Path(__file__).with_name("link_scenarios.py"), timeout_seconds=60)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +27,7 @@ def scenario(name: str) -> dict[str, Any]:
 def test_datagrams_reach_the_wire_for_every_kind_of_target(
     name: str, hardware_address: str, payload_size: int, time_to_live: int
 ) -> None:
-    assert scenario(name) == {
+    assert link(name) == {
         "payload_size": payload_size,
         "destinations": [hardware_address],
         "arrived": True,
@@ -55,13 +36,13 @@ def test_datagrams_reach_the_wire_for_every_kind_of_target(
 
 
 def test_a_target_without_a_route_is_a_matter_of_configuration() -> None:
-    told = scenario("no_way")
+    told = link("no_way")
     assert told["kind"] == "ConfigurationError"
     assert "no way to 192.0.2.7:5000" in told["message"]
 
 
 def test_a_payload_larger_than_the_mtu_is_refused_with_the_right_size_unless_fragments_are_wanted() -> None:
-    told = scenario("small_mtu")
+    told = link("small_mtu")
     assert "1400 bytes does not fit the MTU 1280" in told["refusal"]
     assert "1252" in told["refusal"]
     assert told["unsent"] == 3
@@ -70,20 +51,20 @@ def test_a_payload_larger_than_the_mtu_is_refused_with_the_right_size_unless_fra
 
 
 def test_an_interface_that_goes_down_and_comes_up_again_costs_time_and_no_datagram() -> None:
-    told = scenario("down_and_up")
+    told = link("down_and_up")
     assert told["frames"] == told["stats"]["datagrams"] == 5
     assert told["seconds"] >= 0.4
     assert told["stats"]["retries"] > 0
 
 
 def test_an_interface_that_stays_down_is_named() -> None:
-    told = scenario("stays_down")
+    told = link("stays_down")
     assert "the interface near is down" in told["message"]
     assert told["unsent"] == 5
 
 
 def test_a_full_queue_is_waited_for_and_nothing_is_dropped() -> None:
-    told = scenario("full_queue")
+    told = link("full_queue")
     assert told["frames"] == told["stats"]["datagrams"] == 500
     assert told["stats"]["retries"] > 0
 
@@ -106,7 +87,7 @@ def test_a_preflight_sees_every_trouble_that_a_network_can_have() -> None:
         ("unicast", "PERMANENT", 1280, "near has no carrier"),
         (None, None, 1280, "near is down"),
     ]
-    steps = scenario("preflights")["steps"]
+    steps = link("preflights")["steps"]
     for (*facts, message), (*expected_facts, words) in zip(steps, expected, strict=True):
         assert facts == expected_facts
         assert (message is None) == (words is None), message

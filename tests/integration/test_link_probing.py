@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kit.link import LossyLink
 from kit.loss import Chances, Fate, LossPlan
+from kit.private_networks import needs_private_networks, scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,27 +25,10 @@ ENDINGS = 4
 """Times that the end of a step is told behind it."""
 
 pytestmark = pytest.mark.integration
-needs_networks = pytest.mark.skipif(
-    shutil.which("nsenter") is None
-    or shutil.which("ip") is None
-    or subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode != 0,
-    reason="this machine gives no private network (unshare -rn) or has no iproute2",
-)
+probing = partial(scenario, Path(__file__).with_name("probing_scenarios.py"), timeout_seconds=200)
 
 
-def scenario(name: str) -> dict[str, Any]:
-    script = Path(__file__).with_name("probing_scenarios.py")
-    done = subprocess.run(
-        ["unshare", "-rn", sys.executable, str(script), name], capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    if "skip" in told:
-        pytest.skip(told["skip"])
-    return told
-
-
-@needs_networks
+@needs_private_networks
 @pytest.mark.parametrize(
     ("name", "dscp", "ttl"),
     [
@@ -59,7 +43,7 @@ def scenario(name: str) -> dict[str, Any]:
     ],
 )
 def test_probes_arrive_with_their_marks_at_every_kind_of_target(name: str, dscp: int, ttl: int) -> None:
-    told = scenario(name)
+    told = probing(name)
     (run,) = told["runs"]
     assert run["endIsTold"]
     assert [step["sent"] for step in run["steps"]] == told["sent"] == [50, 100]
@@ -69,14 +53,14 @@ def test_probes_arrive_with_their_marks_at_every_kind_of_target(name: str, dscp:
         assert (step["dscp"], step["ttl"]) == ([dscp], [ttl])
 
 
-@needs_networks
+@needs_private_networks
 def test_the_source_address_is_the_one_that_was_asked_for() -> None:
-    assert scenario("source_address")["source"] == "10.9.0.9"
+    assert probing("source_address")["source"] == "10.9.0.9"
 
 
-@needs_networks
+@needs_private_networks
 def test_the_safe_rate_of_a_slow_line_is_found() -> None:
-    told = scenario("slow_line")
+    told = probing("slow_line")
     (run,) = told["runs"]
     lost = [step["lost"] for step in run["steps"]]
     assert lost[:2] == [0, 0]
@@ -86,9 +70,9 @@ def test_the_safe_rate_of_a_slow_line_is_found() -> None:
     assert run["steps"][0]["ttl"] == [63], "a router was in between"
 
 
-@needs_networks
+@needs_private_networks
 def test_a_line_that_loses_doubles_and_reorders_is_seen_as_such() -> None:
-    told = scenario("bad_line")
+    told = probing("bad_line")
     (run,) = told["runs"]
     (step,) = run["steps"]
     assert step["sent"] == told["sent"][0]
@@ -98,9 +82,9 @@ def test_a_line_that_loses_doubles_and_reorders_is_seen_as_such() -> None:
     assert run["advice"]["safeStep"] is None
 
 
-@needs_networks
+@needs_private_networks
 def test_what_a_sleeping_receiver_drops_is_not_blamed_on_the_link() -> None:
-    told = scenario("receiver_that_sleeps")
+    told = probing("receiver_that_sleeps")
     (run,) = told["runs"]
     first, _ = run["steps"]
     assert first["sent"] == told["sent"][0]
@@ -112,9 +96,9 @@ def test_what_a_sleeping_receiver_drops_is_not_blamed_on_the_link() -> None:
     assert "too fast for this machine" in " ".join(run["advice"]["sentences"])
 
 
-@needs_networks
+@needs_private_networks
 def test_two_runs_among_foreign_packets_are_counted_apart() -> None:
-    told = scenario("two_runs_among_strangers")
+    told = probing("two_runs_among_strangers")
     assert len({run["run"] for run in told["runs"]}) == 2
     for run in told["runs"]:
         assert [step["received"] for step in run["steps"]] == [50, 100]

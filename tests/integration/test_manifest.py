@@ -7,7 +7,6 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from gapless_api.manifest_parts import PartsHeld, parse_part
 from gapless_api.manifest_reader import read_manifest, read_manifest_text
@@ -15,6 +14,7 @@ from kit.processes import wait_until
 from kit.receiver import Receiver
 from kit.resending import PROGRAM
 from kit.signing import key_pair
+from kit.transactions import end_transaction, in_transaction, three_in_each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,21 +56,6 @@ def shown(manifest: Manifest | None) -> dict[tuple[str, int], Any]:
     }
 
 
-def transactions(kafka: KafkaBroker, topic: str, *commits: bool) -> None:
-    """Three records and a marker for each transaction."""
-    producer = Producer(kafka.client_options(**{"transactional.id": f"manifest-{topic}"}))
-    producer.init_transactions(30)
-    for commit in commits:
-        producer.begin_transaction()
-        for _ in range(3):
-            producer.produce(topic, b"in a transaction", partition=0)
-        producer.flush()
-        if commit:
-            producer.commit_transaction(30)
-        else:
-            producer.abort_transaction(30)
-
-
 def test_partitions_are_listed_as_the_receiving_side_numbers_them(
     kafka: KafkaBroker, topic: TopicFactory, made: Any
 ) -> None:
@@ -110,12 +95,8 @@ def test_markers_and_aborted_records_are_absent_as_the_isolation_level_says(
     kafka: KafkaBroker, topic: TopicFactory, made: Any
 ) -> None:
     name = topic()
-    transactions(kafka, name, True, False, True)
-    open_one = Producer(kafka.client_options(**{"transactional.id": f"open-{name}"}))
-    open_one.init_transactions(30)
-    open_one.begin_transaction()
-    open_one.produce(name, b"open", partition=0)
-    open_one.flush()
+    three_in_each(kafka, name, True, False, True)
+    open_one = in_transaction(kafka, name, [(None, b"open")])
     # 0-2 data, 3 marker, 4-6 aborted data, 7 marker, 8-10 data, 11 marker, 12 open
     assert shown(made(topics=name)[0]) == {(name, 0): (0, 12, None)}
     everything, said = made("--absent", topics=name)
@@ -126,7 +107,7 @@ def test_markers_and_aborted_records_are_absent_as_the_isolation_level_says(
     assert "more than 2 ranges of absent offsets" in refused
     committed, _ = made("--absent", topics=name, isolationLevel="read_committed")
     assert shown(committed) == {(name, 0): (0, 11, [(3, 7), (11, 11)])}
-    open_one.abort_transaction(30)
+    end_transaction(open_one, commit=False)
 
 
 def test_compacted_offsets_are_absent_and_what_was_looked_at_is_not_read_again(

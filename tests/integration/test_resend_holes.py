@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from kit.resending import events_of, ids_of
+from kit.transactions import three_in_each
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
@@ -68,17 +68,7 @@ def test_transaction_markers_are_stepped_over_and_aborted_records_are_sent(
     kafka: KafkaBroker, topic: TopicFactory, resend: Resend, listener: Listener
 ) -> None:
     name = topic()
-    producer = Producer(kafka.client_options(**{"transactional.id": f"holes-{name}"}))
-    producer.init_transactions(30)
-    for commit in (True, False, True):
-        producer.begin_transaction()
-        for _ in range(3):
-            producer.produce(name, b"in a transaction", partition=0)
-        producer.flush()
-        if commit:
-            producer.commit_transaction(30)
-        else:
-            producer.abort_transaction(30)
+    three_in_each(kafka, name, True, False, True)
     # 0-2 data, 3 marker, 4-6 aborted data, 7 marker, 8-10 data, 11 marker
     settings = {"topic": name, "partition": 0, "offsetFrom": 0, "offsetTo": 11}
     ended = resend.run(**settings)

@@ -11,6 +11,7 @@ from kit.kafka_records import enqueue
 from kit.processes import stopped, wait_until
 from kit.reassembly import parse
 from kit.resending import events_of, ids_of
+from kit.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
@@ -65,12 +66,7 @@ def test_what_an_open_transaction_holds_back_is_not_yet_written_and_comes_in_the
 ) -> None:
     name = topic()
     kafka.produce(name, [b"before"] * 10)
-    producer = Producer(kafka.client_options(**{"transactional.id": f"faults-{name}"}))
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    for _ in range(5):
-        producer.produce(name, b"held back", partition=0)
-    producer.flush()
+    still_open = in_transaction(kafka, name, [(None, b"held back")] * 5)
     settings = {
         "resendFileName": resend.bundle({(name, 0): [[5, 14]]}),
         "checkpoint": resend.folder / "checkpoint",
@@ -80,7 +76,7 @@ def test_what_an_open_transaction_holds_back_is_not_yet_written_and_comes_in_the
     assert first.exit_code == 4, first.stderr
     assert first.report is not None
     assert first.report["partitions"][0]["ranges"] == {"sent": [[5, 9]], "NotYetWritten": [[10, 14]]}
-    producer.commit_transaction(30)
+    end_transaction(still_open, commit=True)
     second = resend.run(**settings)
     assert second.exit_code == 0, second.stderr
     assert second.ledger["sent"] == second.ledger["planned"] == 10

@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
 
 from gapless_api.ids import MAX_OFFSET
+from kit.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -127,16 +127,8 @@ def test_events_of_committed_transactions_count_and_markers_are_no_losses(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless
 ) -> None:
     name = topic()
-    producer = Producer({**kafka.client_options(), "transactional.id": name})
-    producer.init_transactions()
     for offset, commits in ((0, True), (1, False), (2, True)):
-        producer.begin_transaction()
-        producer.produce(name, b"x", f"t_0_{offset}")
-        producer.flush()
-        if commits:
-            producer.commit_transaction()
-        else:
-            producer.abort_transaction()
+        end_transaction(in_transaction(kafka, name, [(f"t_0_{offset}", b"x")]), commit=commits)
     assert audit(gapless, kafka, name).gaps == {("t", 0): [[1]]}
 
 

@@ -6,12 +6,12 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from kit.processes import wait_until
 from kit.receiver import Receiver
 from kit.resending import PROGRAM
 from kit.signing import key_pair
+from kit.transactions import three_in_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -98,17 +98,7 @@ def test_markers_aborted_and_compacted_offsets_are_not_expected(
     compacted = topic(
         cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001", max_compaction_lag_ms="100"
     )
-    producer = Producer(kafka.client_options(**{"transactional.id": f"audit-{upstream}"}))
-    producer.init_transactions(30)
-    for commit in (True, False, True):
-        producer.begin_transaction()
-        for _ in range(3):
-            producer.produce(upstream, b"in a transaction", partition=0)
-        producer.flush()
-        if commit:
-            producer.commit_transaction(30)
-        else:
-            producer.abort_transaction(30)
+    three_in_each(kafka, upstream, True, False, True)
     kafka.produce(compacted, [b"v"] * 300, keys=[b"k%d" % (n % 3) for n in range(300)])
 
     def is_compacted() -> bool:

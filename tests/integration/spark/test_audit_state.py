@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from gapless_api.ids import MAX_OFFSET
 from gapless_spark.state_place import HEAD, open_place
@@ -17,6 +17,7 @@ from kit.kafka import KafkaBroker
 from kit.object_store import ObjectStore
 from kit.processes import wait_until
 from kit.received_events import Stream, receive_many
+from kit.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -121,21 +122,15 @@ def test_transactions_that_end_later_and_what_was_taken_back_count_as_ever(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, state: Path
 ) -> None:
     name = topic()
-    producer = Producer({**kafka.client_options(), "transactional.id": name})
-    producer.init_transactions()
     for offset, commits in ((0, True), (1, False), (2, True), (3, None)):
-        producer.begin_transaction()
-        producer.produce(name, b"x", f"t_0_{offset}")
-        producer.flush()
-        if commits:
-            producer.commit_transaction()
-        elif commits is False:
-            producer.abort_transaction()
+        begun = in_transaction(kafka, name, [(f"t_0_{offset}", b"x")])
+        if commits is not None:
+            end_transaction(begun, commit=commits)
         if offset in {0, 3}:
             ended = audit(gapless, kafka, name, f"--state={state}")
     assert ended.gaps == {("t", 0): [[1]]}
     assert told(ended)["received"] == 2
-    producer.commit_transaction()
+    end_transaction(begun, commit=True)
     receive(kafka, name, ["t_0_5"])
     ended = audit(gapless, kafka, name, f"--state={state}")
     assert ended.gaps == {("t", 0): [[1], [4]]}

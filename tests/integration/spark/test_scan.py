@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation
 from pyroaring import BitMap
 
 from gapless_api.ids import MAX_OFFSET
 from kit.kafka import USERS
+from kit.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,21 +113,11 @@ def test_transactions_count_when_they_are_committed_and_open_ones_delay_nothing(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless
 ) -> None:
     name = topic(2)
-
-    def in_transaction(records: Iterable[Record], identity: str) -> Producer:
-        producer = Producer({**kafka.client_options(), "transactional.id": f"{name}-{identity}"})
-        producer.init_transactions()
-        producer.begin_transaction()
-        for key, value in records:
-            producer.produce(name, value, key, partition=0)
-        producer.flush()
-        return producer
-
-    in_transaction([gap("t", 0, 0, 9, [1, 2])], "a").commit_transaction()
-    in_transaction([gap("t", 0, 0, 9, [7])], "b").abort_transaction()
-    still_open = in_transaction([gap("t", 0, 0, 9, [9])], "c")
+    end_transaction(in_transaction(kafka, name, [gap("t", 0, 0, 9, [1, 2])]), commit=True)
+    end_transaction(in_transaction(kafka, name, [gap("t", 0, 0, 9, [7])]), commit=False)
+    still_open = in_transaction(kafka, name, [gap("t", 0, 0, 9, [9])])
     ended = scan(gapless, kafka, name)
-    still_open.abort_transaction()
+    end_transaction(still_open, commit=False)
     assert ended.code == 0
     assert ended.gaps == {("t", 0): [[1, 2]]}
     assert ended.report is not None
@@ -271,12 +261,7 @@ def test_a_topic_of_nothing_but_aborted_transactions_is_nothing_to_do_and_no_han
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless
 ) -> None:
     name = topic()
-    producer = Producer({**kafka.client_options(), "transactional.id": name})
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.produce(name, *reversed(gap("t", 0, 0, 9, [1])))
-    producer.flush()
-    producer.abort_transaction()
+    end_transaction(in_transaction(kafka, name, [gap("t", 0, 0, 9, [1])]), commit=False)
     ended = scan(gapless, kafka, name)
     assert (ended.code, ended.report and ended.report["outcome"]) == (0, "nothing-to-do")
 
