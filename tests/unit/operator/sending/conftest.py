@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.marks import moment_text
+from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.v1alpha1.conditions import condition
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
@@ -83,6 +84,32 @@ class World:
         """Apply a Resend, or another spec of it."""
         whole = {key: value for key, value in {**RESEND_SPEC, **spec}.items() if key not in without}
         self._person_applies("Resend", name, whole)
+
+    def begin(self, **spec: Any) -> str:
+        """Apply a Resend and bring it to where its pods can start; the name of its Job."""
+        self.resend(**spec)
+        self.settle()
+        self.start_pods()
+        return str(self.a_resend().status.job)
+
+    def finished(self, name: str = "repeat", **spec: Any) -> None:
+        """Apply a Resend, and everything is sent."""
+        self.resend(name, **spec)
+        self.settle()
+        self.start_pods()
+        self.end(f"{self.a_resend(name).status.job}-0-0", 0, self.report(1000))
+        self.settle()
+
+    def standing(self, name: str = "repeat") -> tuple[str, str, str, str, str]:
+        """Ready's reason, and the status of Ready, Reconciling, Stalled and Succeeded, of a Resend."""
+        ready = self.said(Type.READY, name)
+        others = [self.said(kind, name).status for kind in (Type.RECONCILING, Type.STALLED, Type.SUCCEEDED)]
+        return (ready.reason, ready.status, *others)
+
+    def property_of(self, settings: str, name: str) -> str:
+        """A line of the settings of an attempt."""
+        lines = self.bodies["ConfigMap", settings]["data"]["resend.properties"].splitlines()
+        return str(next(line for line in lines if line.startswith(f"{name}=")))
 
     def delete(self, kind: str, name: str) -> None:
         """Delete an object and, as the garbage collector would, all that belongs to it."""

@@ -1,0 +1,268 @@
+"""What becomes of a scan that fails or does not start, and of what is in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.shell.refusal import refused
+
+Make = Callable[..., Any]
+Gaps = dict[tuple[str, int], list[tuple[int, int]]]
+NIGHTLY = {"cron": "30 2 * * *", "timeZone": "Europe/Stockholm"}
+MINUTELY = {"cron": "* * * * *"}
+
+
+def test_a_broker_that_is_away_is_said_and_tried_again_with_growing_pauses(cluster: Make, gaps: Gaps) -> None:
+    night = cluster()
+    night.step()
+    pauses = []
+    for _ in range(4):
+        night.run()
+        night.step()
+        night.end('{"event":"other"}\ngapless: Kafka cannot be reached; check it.', exit_code=3)
+        night.settle()
+        assert night.condition("Ready") == ("False", "SourceUnreachable")
+        assert night.condition("Reconciling") == ("True", "SourceUnreachable")
+        assert night.condition("Stalled") == ("False", "NotStalled")
+        wait = night.plan().requeue_after_seconds
+        pauses.append(round(wait))
+        night.later(seconds=wait)
+        night.step()
+    assert pauses == [30, 60, 120, 240]
+    assert night.begun[-1] == "night-g1-5"
+    night.answer(gaps)
+    assert night.condition("Ready") == ("True", "GapsFound")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "reason"),
+    [
+        ("ErrImagePull", "ImagePullFailed"),
+        ("ImagePullBackOff", "ImagePullFailed"),
+        ("InvalidImageName", "ImagePullFailed"),
+        ("CreateContainerConfigError", "MountFailed"),
+    ],
+)
+@pytest.mark.parametrize("spark_operator", [False, True])
+def test_what_keeps_a_driver_from_starting_ends_the_attempt(
+    cluster: Make, waiting: str, reason: str, *, spark_operator: bool
+) -> None:
+    night = cluster(spark_operator=spark_operator)
+    night.step()
+    night.wait_for(waiting, "no such thing")
+    night.later(seconds=5)
+    night.settle()
+    assert len(night.begun) == 1, "it may still mend"
+    assert night.plan().requeue_after_seconds == pytest.approx(25, abs=1)
+    night.later(seconds=25)
+    night.settle()
+    assert night.status["lastAttempt"]["outcome"] == reason
+    assert waiting in night.message("Ready")
+    assert "no such thing" in night.message("Ready")
+    assert night.condition("Stalled") == ("True", reason)
+    kind = "SparkApplication" if spark_operator else "Job"
+    assert night.names(kind) == [], "what was given up is deleted"
+    night.later(seconds=31)
+    night.step()
+    assert night.begun == ["night-g1-1", "night-g1-2"], "the image may be there by now"
+
+
+def test_a_pod_that_is_not_let_in_is_said_and_waited_for_until_the_deadline(cluster: Make, gaps: Gaps) -> None:
+    night = cluster()
+    night.step()
+    night.later(seconds=20)
+    night.settle()
+    assert night.condition("Stalled") == ("False", "NotStalled"), "the Job's controller may only be late"
+    night.later(seconds=20)
+    night.settle()
+    assert night.condition("Stalled") == ("True", "PodRejected")
+    assert night.names("Job") == ["night-g1-1"]
+    night.answer(gaps)
+    assert night.condition("Stalled") == ("False", "NotStalled")
+    assert night.begun == ["night-g1-1"]
+
+
+def test_a_large_image_may_take_its_time(cluster: Make) -> None:
+    night = cluster()
+    night.step()
+    night.wait_for("ContainerCreating")
+    night.later(seconds=400)
+    night.settle()
+    assert night.status["lastAttempt"].get("outcome") is None
+    night.later(seconds=200)
+    night.settle()
+    assert night.status["lastAttempt"]["outcome"] == "StartDeadlineExceeded"
+
+
+def test_a_scan_that_runs_too_long_is_ended(cluster: Make) -> None:
+    night = cluster(engine={"runDeadlineSeconds": 60})
+    night.step()
+    night.later(seconds=100)
+    night.run()
+    night.settle()
+    night.later(seconds=59)
+    night.settle()
+    assert night.names("Job") == ["night-g1-1"]
+    night.later(seconds=1)
+    night.settle()
+    assert night.names("Job") == []
+    assert night.condition("Stalled") == ("True", "RunDeadlineExceeded")
+    night.later(days=1)
+    night.settle()
+    assert len(night.begun) == 1
+
+
+@pytest.mark.parametrize(
+    ("log", "exit_code", "why", "reason", "stalled"),
+    [
+        ("gapless: The setting limit is 'x'; it must be all or first.", 2, "Error", "BadConfiguration", "True"),
+        ('{"event":"result","report":{"outcome":"topic-missing","message":"M"}}', 2, "Error", "TopicMissing", "True"),
+        ('{"event":"result","report":{"outcome":"unreachable","message":"M"}}', 3, "", "SourceUnreachable", "False"),
+        ("Traceback", 1, "Error", "ScanFailed", "False"),
+        ("", 137, "OOMKilled", "ScanFailed", "False"),
+        ("gapless: Stopped by SIGTERM; nothing was written.", 143, "Error", "Stopped", "False"),
+        ("no result", 0, "", "ResultUnreadable", "True"),
+    ],
+)
+def test_every_way_to_fail_has_a_reason_and_says_who_must_act(
+    cluster: Make, *, log: str, exit_code: int, why: str, reason: str, stalled: str
+) -> None:
+    night = cluster()
+    night.step()
+    night.run()
+    night.end(log, exit_code, why)
+    night.settle()
+    assert night.condition("Ready") == ("False", reason)
+    assert night.condition("Stalled")[0] == stalled
+    assert night.message("Ready").endswith(("M", "."))
+    assert [event.type for event in night.events] == ["Normal", "Warning"]
+    assert "missingEvents" not in night.status
+
+
+def test_records_that_cannot_be_read_do_not_hide_what_the_others_say(cluster: Make, gaps: Gaps) -> None:
+    night = cluster()
+    night.step()
+    night.run()
+    night.end(night.log_of(gaps, outcome="unreadable-records", message="2 records cannot be read."), exit_code=4)
+    night.settle()
+    assert night.condition("Ready") == ("True", "UnreadableRecords")
+    assert night.status["missingEvents"] == 7
+    assert night.events[-1].type == "Warning"
+
+
+def test_an_attempt_that_somebody_deletes_is_begun_again(cluster: Make) -> None:
+    night = cluster()
+    night.step()
+    night.objects.clear()
+    night.settle()
+    assert night.status["lastAttempt"]["outcome"] == "Stopped"
+    night.later(seconds=31)
+    night.step()
+    assert night.begun == ["night-g1-1", "night-g1-2"]
+
+
+def test_a_pod_that_is_gone_before_its_log_was_read_is_said(cluster: Make) -> None:
+    night = cluster()
+    night.step()
+    night.run()
+    night.end("x")
+    night.pods.clear()
+    night.settle()
+    assert night.status["lastAttempt"].get("outcome") is None, "the pod may only be late"
+    night.later(seconds=31)
+    night.settle()
+    assert night.condition("Ready") == ("False", "ResultUnreadable")
+
+
+NO_SCAN_YET, FOUND = ("Unknown", "NeverScanned"), ("True", "GapsFound")
+AWAY = ("False", "SourceUnreachable")
+
+
+@pytest.mark.parametrize(
+    ("before", "obstacle", "ready"),
+    [
+        ("nothing", "EngineUnavailable", NO_SCAN_YET),
+        ("answer", "EngineUnavailable", FOUND),
+        ("failure", "EngineUnavailable", AWAY),
+        ("nothing", "WriteRefused", NO_SCAN_YET),
+        ("answer", "WriteRefused", FOUND),
+        ("failure", "WriteRefused", AWAY),
+        ("answer", "BadConfiguration", FOUND),
+        ("failure", "BadConfiguration", AWAY),
+    ],
+)
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_kept_a_scan_from_beginning_is_over_when_it_begins(
+    cluster: Make, gaps: Gaps, before: str, obstacle: str, ready: tuple[str, str], *, crash: bool
+) -> None:
+    night = cluster(schedule=MINUTELY)
+    if before != "nothing":
+        night.later(minutes=1)
+        night.step()
+        if before == "answer":
+            night.answer(gaps)
+        else:
+            night.run()
+            night.end("gapless: Kafka cannot be reached; check it.", exit_code=3)
+        night.settle()
+    obstruct(night, obstacle)
+    assert night.condition("Ready") == ("False", obstacle)
+    night.later(minutes=1)
+    night.step(writes=2 if crash else None)
+    night.settle()
+    assert len(night.begun) == (1 if before == "nothing" else 2)
+    for _ in range(2):
+        assert night.condition("Ready") == ready
+        assert night.condition("Reconciling") == ("True", "Scanning")
+        assert night.condition("Stalled") == ("False", "NotStalled")
+        night.run()
+        night.settle()
+
+
+@pytest.mark.parametrize(
+    ("before", "obstacle", "ready"),
+    [
+        ("nothing", "WriteRefused", NO_SCAN_YET),
+        ("answer", "WriteRefused", FOUND),
+        ("answer", "BadConfiguration", FOUND),
+        ("none missing", "WriteRefused", ("True", "NothingMissing")),
+    ],
+)
+def test_what_was_in_the_way_while_a_scan_ran_is_over_when_it_goes_on(
+    cluster: Make, gaps: Gaps, before: str, obstacle: str, ready: tuple[str, str]
+) -> None:
+    night = cluster(schedule=MINUTELY)
+    night.later(minutes=1)
+    night.step()
+    if before != "nothing":
+        night.answer(gaps if before == "answer" else {("transfer", 0): []})
+        night.later(minutes=1)
+        night.step()
+    night.run()
+    night.settle()
+    obstruct(night, obstacle)
+    night.settle()
+    assert night.condition("Ready") == ready
+    assert night.condition("Stalled") == ("False", "NotStalled")
+
+
+def obstruct(night: Any, reason: str) -> None:
+    """Have the shell, or a schedule without an engine, say why nothing goes on."""
+    if reason == "EngineUnavailable":
+        night.change(engine={"type": "SparkApplication"})
+        night.later(minutes=1)
+        night.settle()
+        night.change(engine={"type": "Job"})
+        return
+    if reason == "BadConfiguration":
+        night.change(limit="First")
+    status, _ = refused(
+        night.body, Reason(reason), "It cannot be.", now=night.now, final=reason == Reason.BAD_CONFIGURATION
+    )
+    night.body["status"] = status
+    if reason == "BadConfiguration":
+        night.change(limit="All")

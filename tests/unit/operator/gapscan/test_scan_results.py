@@ -1,0 +1,152 @@
+"""What a scan leaves: status, bundle, the Resend that carries it, and how long they are kept."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from gapless_api.bundle import read_bundle_text
+from gapless_api.result_lines import result_lines
+from gapless_api.v1alpha1.resend import Resend
+
+Make = Callable[..., Any]
+Gaps = dict[tuple[str, int], list[tuple[int, int]]]
+NIGHTLY = {"cron": "30 2 * * *", "timeZone": "Europe/Stockholm"}
+MINUTELY = {"cron": "* * * * *"}
+
+
+def test_the_rendered_resend_is_valid_and_carries_the_bundle(cluster: Make, gaps: Gaps) -> None:
+    template = {
+        "diodeRef": {"name": "north"},
+        "namespace": "senders",
+        "kafka": {"bootstrapServers": "up:9092"},
+        "mode": "Plan",
+        "eps": 100.5,
+    }
+    night = cluster(resend=template)
+    night.step()
+    night.answer(gaps)
+    body = yaml.safe_load(night.status["resendManifest"])
+    body["metadata"] |= {"uid": "u", "generation": 1}
+    resend = Resend.from_resource(body)
+    assert resend.metadata.namespace == "senders"
+    assert resend.spec.mode == "Plan"
+    assert resend.spec.eps == 100.5
+    assert resend.spec.bundle is not None
+    inline = read_bundle_text((resend.spec.bundle.inline or "").encode(), name="inline")
+    assert inline.missing == 7
+    assert resend.spec.bundle.sha256 == night.status["bundle"]["sha256"]
+    assert night.status["bundle"]["id"] in resend.metadata.name
+
+
+def test_without_the_other_sides_brokers_the_file_must_be_filled_in(cluster: Make, gaps: Gaps) -> None:
+    night = cluster(resend={"diodeRef": {"name": "north"}})
+    night.step()
+    night.answer(gaps)
+    text = night.status["resendManifest"]
+    assert "# Write the brokers of the sending side below" in text
+    assert yaml.safe_load(text)["spec"]["kafka"]["bootstrapServers"] == "FILL-IN"
+
+
+def test_a_large_bundle_stands_beside_its_resend(cluster: Make) -> None:
+    many = {("transfer", p): [(n * 3, n * 3) for n in range(6000)] for p in range(3)}
+    night = cluster()
+    night.step()
+    night.answer(many)
+    body = yaml.safe_load(night.status["resendManifest"])
+    assert body["spec"]["bundle"]["configMap"] == {"name": body["metadata"]["name"], "key": "bundle.json.gz"}
+    assert "kubectl create configmap" in night.status["resendManifest"]
+    assert night.status["missingEvents"] == 18000
+
+
+def test_a_bundle_that_no_config_map_takes_is_refused_with_advice(cluster: Make) -> None:
+    dice = random.Random(5)
+    many = {("transfer", p): sorted({(n, n) for n in dice.sample(range(10**12), 60_000)}) for p in range(3)}
+    night = cluster()
+    night.step()
+    night.answer(many)
+    assert night.condition("Stalled") == ("True", "ResultTooLarge")
+    assert "PersistentVolumeClaim or S3" in night.message("Stalled")
+    assert night.names("ConfigMap") == ["night-g1-1-settings"]
+    assert "missingEvents" not in night.status
+
+
+def test_a_bundle_that_is_not_the_reports_is_refused(cluster: Make, gaps: Gaps) -> None:
+    night = cluster()
+    night.step()
+    night.answer(gaps, bundle={"id": "20261120-100000-00000000", "sha256": "0" * 64, "file": None})
+    assert night.condition("Ready") == ("False", "ResultUnreadable")
+    assert "sha256" in night.message("Ready")
+
+
+def test_only_the_hundred_worst_partitions_are_in_the_status(cluster: Make) -> None:
+    night = cluster()
+    night.step()
+    night.answer({("transfer", p): [(0, p % 150)] for p in range(300)})
+    partitions = night.status["partitions"]
+    assert len(partitions) == 100
+    assert partitions[0]["missing"] == 150
+    assert night.status["missingEvents"] == sum(p % 150 + 1 for p in range(300))
+
+
+@pytest.mark.parametrize(
+    ("output", "location"),
+    [
+        (
+            {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "carry", "folder": "out/gaps"}},
+            "out/gaps/night-g1-1.json",
+        ),
+        (
+            {"type": "S3", "s3": {"endpoint": "https://s3:9000", "bucket": "gaps", "prefix": "north"}},
+            "s3://gaps/north/night-g1-1.json",
+        ),
+    ],
+)
+def test_a_bundle_that_the_pod_stored_is_named_and_not_copied(
+    cluster: Make, gaps: Gaps, output: dict[str, Any], location: str
+) -> None:
+    night = cluster(output=output)
+    night.step()
+    night.run()
+    _, named = night.bundle_of(gaps)
+    night.end("\n".join(result_lines(night.report_of(gaps, named), None)))
+    night.settle()
+    assert night.status["bundle"]["location"] == location
+    assert night.names("ConfigMap") == ["night-g1-1-settings"]
+    body = yaml.safe_load(night.status["resendManifest"])
+    assert "configMap" in body["spec"]["bundle"]
+
+
+def test_old_attempts_go_and_the_bundle_that_is_spoken_of_stays(cluster: Make, gaps: Gaps) -> None:
+    night = cluster(schedule=MINUTELY, historyLimits={"successful": 2, "failed": 1})
+    for round_ in range(8):
+        night.later(minutes=1)
+        night.step()
+        if round_ % 2:
+            night.answer(gaps)
+        else:
+            night.run()
+            night.end("gapless: No.", exit_code=3)
+            night.settle()
+    succeeded, failed = night.begun[1::2], night.begun[0::2]
+    assert night.names("Job") == sorted([*succeeded[-2:], failed[-1]])
+    assert night.names("ConfigMap") == sorted(
+        [
+            *(f"{name}-settings" for name in (*succeeded[-2:], failed[-1])),
+            *(f"{name}-bundle" for name in succeeded[-2:]),
+        ]
+    )
+
+
+def test_with_no_history_the_last_bundle_is_kept_all_the_same(cluster: Make, gaps: Gaps) -> None:
+    night = cluster(historyLimits={"successful": 0, "failed": 0})
+    night.step()
+    night.answer(gaps)
+    assert night.names("Job") == []
+    assert night.names("ConfigMap") == ["night-g1-1-bundle"]
+    night.later(days=1)
+    assert night.plan().is_empty

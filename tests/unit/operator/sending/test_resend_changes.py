@@ -1,0 +1,83 @@
+"""A Resend that changes while it runs: suspended, at another pace, begun anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+World = Any
+
+
+def test_suspends_and_goes_on(ready: World) -> None:
+    job = ready.begin()
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    ready.resend(suspend=True)
+    ready.settle()
+    assert ready.standing() == ("Suspended", "False", "False", "False", "Unknown")
+    assert "repeat-send-1" not in ready.names("Job")
+    assert ready.a_diode().status.active == ()
+    assert ready.a_resend().status.progress.sent == 400
+    ready.resend(suspend=False)
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+    assert ready.a_resend().status.progress.sent == 400
+
+
+def _rates(world: World, settings: str) -> dict[str, str]:
+    lines = world.bodies["ConfigMap", settings]["data"]["rates.properties"].splitlines()
+    return dict(line.split("=") for line in lines)
+
+
+def test_a_new_pace_is_followed_by_what_runs(ready: World) -> None:
+    job = ready.begin()
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    assert _rates(ready, job) == {"eps": "0"}
+    for eps, written in ((2.5, "2.5"), (5000, "5000.0"), (0, "0"), (None, "0")):
+        ready.resend(**({} if eps is None else {"eps": eps}))
+        ready.settle()
+        assert float(_rates(ready, job)["eps"]) == float(written)
+    assert [name for name in ready.jobs_made if "send" in name] == [job], "no pod was stopped for it"
+    assert ready.standing()[0] == "Sending"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "jobs"),
+    [
+        ({"eventsPerSecond": 100}, {"eventsPerSecond": 7}, 1),
+        ({"eventsPerSecond": 100}, {"bitsPerSecond": 5_000_000}, 1),
+        ({}, {"eventsPerSecond": 7}, 2),
+        ({"eventsPerSecond": 100}, {}, 2),
+    ],
+)
+def test_a_new_budget_is_followed_and_one_that_comes_or_goes_begins_anew(
+    ready: World, before: dict[str, int], after: dict[str, int], jobs: int
+) -> None:
+    ready.diode(budget=before)
+    ready.settle()
+    job = ready.begin()
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    ready.diode(budget=after)
+    ready.settle()
+    made = [name for name in ready.jobs_made if "send" in name]
+    assert len(made) == jobs
+    found = {name: float(rate) for name, rate in _rates(ready, made[-1]).items()}
+    names = {"eventsPerSecond": "budgetEps", "bitsPerSecond": "budgetBitsPerSecond"}
+    assert found == {"eps": 0.0} | (
+        {ours: float(after.get(theirs, 0)) for theirs, ours in names.items()} if after else {}
+    )
+
+
+def test_another_force_stops_what_runs_and_begins_from_the_start(ready: World) -> None:
+    job = ready.begin()
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    checkpoint = ready.property_of(job, "checkpoint")
+    ready.resend(force="all over")
+    ready.settle()
+    assert [name for name in ready.names("Job") if "send" in name] == ["repeat-send-2"]
+    assert ready.property_of("repeat-send-2", "checkpoint") != checkpoint
+    assert ready.a_resend().status.progress is None

@@ -1,0 +1,157 @@
+"""A Resend that is planned first, and one that was sent before: nothing is sent that nobody wants."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gapless_api.bundle import BundleKind, PartitionGaps
+from gapless_api.bundle_form import canonical_sha256
+from gapless_api.offsets import OffsetRanges
+from gapless_api.v1alpha1.conditions import ConditionType as Type
+
+World = Any
+
+ENTRY = {"topic": "transfer", "partition": 3, "window_min": 0, "window_max": 9, "gaps": [[5]]}
+BUNDLE = json.dumps({"type": "all", "results": [ENTRY]})
+SHA256 = canonical_sha256(BundleKind.ALL, [PartitionGaps("transfer", 3, 0, 9, OffsetRanges([(5, 5)]))])
+
+
+def test_plans_without_sending_and_sends_when_it_is_told_to(ready: World) -> None:
+    job = ready.begin(mode="Plan")
+    assert job == "repeat-plan-1"
+    assert ready.standing() == ("Planning", "False", "True", "False", "Unknown")
+    assert ready.a_diode().status.active == ()
+    estimate = {"datagrams": 2000, "payloadBytes": 123456, "seconds": 12.5}
+    plan = {"event": "report", "events": 990, "ranges": 1, "unavailable": {"Expired": 10}, "estimate": estimate}
+    ready.end(f"{job}-0-0", 0, plan)
+    ready.settle()
+    assert ready.standing() == ("Planned", "True", "False", "False", "Unknown")
+    found = ready.a_resend().status.plan
+    assert (found.events, found.bytes, found.datagrams, found.unavailable) == (990, 123456, 2000, 10)
+    assert found.estimated_seconds == 12.5
+    ready.resend(mode="Send")
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+    assert ready.a_resend().status.job == "repeat-send-2"
+    assert ready.a_resend().status.plan == found
+
+
+def test_plans_anew_for_another_pace(ready: World) -> None:
+    job = ready.begin(mode="Plan")
+    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 990, "estimate": {"seconds": 10}})
+    ready.settle()
+    ready.resend(mode="Plan", eps=5)
+    ready.settle()
+    ready.start_pods()
+    ready.end("repeat-plan-2-0-0", 0, {"event": "report", "events": 990, "estimate": {"seconds": 198}})
+    ready.settle()
+    assert ready.a_resend().status.plan.estimated_seconds == 198
+
+
+def test_has_a_bundle_that_only_pods_can_read_looked_into_before_it_is_sent(ready: World) -> None:
+    where = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}, "sha256": SHA256}
+    job = ready.begin(without=("offsets",), bundle=where)
+    assert job == "repeat-plan-1"
+    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": "b-1"}})
+    ready.settle()
+    status = ready.a_resend().status
+    assert (status.job, status.bundle_sha256, status.bundle_id) == ("repeat-send-2", SHA256, "b-1")
+
+
+@pytest.mark.parametrize("kind", ["volume", "ConfigMap"])
+def test_holds_on_to_the_bundle_that_was_looked_into(ready: World, kind: str) -> None:
+    where: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}}
+    if kind == "ConfigMap":
+        where = {"configMap": {"name": "gaps", "key": "bundle.json"}}
+        ready.bodies["ConfigMap", "gaps"] = {
+            "kind": "ConfigMap",
+            "metadata": {"name": "gaps", "namespace": "gapless-sender", "uid": "theirs"},
+            "data": {"bundle.json": BUNDLE},
+        }
+    job = ready.begin(without=("offsets",), bundle=where)
+    if kind == "volume":
+        ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": "b-1"}})
+        ready.settle()
+    status = ready.a_resend().status
+    assert status.job.startswith("repeat-send-")
+    assert ready.property_of(status.job, "bundleSha256") == f"bundleSha256={status.bundle_sha256}"
+    ready.start_pods()
+    found = f"The bundle is another one: its digest is {'f' * 64} and {status.bundle_sha256} is wanted."
+    problem = {"event": "report", "reason": "BadBundle", "message": found}
+    ready.end(f"{status.job}-0-0", 2, problem)
+    ready.settle()
+    assert ready.standing() == ("BadBundle", "False", "False", "True", "False")
+    assert ready.said(Type.STALLED).message == found
+    assert ready.a_resend().status.bundle_sha256 == status.bundle_sha256
+    assert len([name for name in ready.jobs_made if "send" in name]) == 1
+
+
+def test_refuses_a_bundle_in_a_volume_that_is_not_the_one_meant(ready: World) -> None:
+    where = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}, "sha256": "0" * 64}
+    job = ready.begin(without=("offsets",), bundle=where)
+    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": None}})
+    ready.settle()
+    assert ready.standing() == ("BadBundle", "False", "False", "True", "False")
+    assert [name for name in ready.jobs_made if name.startswith("repeat")] == ["repeat-plan-1"]
+
+
+def test_is_not_sent_again_when_it_is_deleted_and_created_again(ready: World) -> None:
+    ready.finished()
+    ready.delete("Resend", "repeat")
+    ready.settle()
+    ready.resend()
+    ready.settle()
+    assert ready.standing() == ("AlreadySent", "True", "False", "False", "True")
+    assert "set spec.force" in ready.said(Type.SUCCEEDED).message
+    assert ready.jobs_made.count("repeat-send-1") == 1
+
+
+def test_what_was_incomplete_is_neither_sent_again_nor_called_a_success(ready: World) -> None:
+    job = ready.begin()
+    ready.end(f"{job}-0-0", 4, ready.report(990, unavailable=10))
+    ready.settle()
+    ready.delete("Resend", "repeat")
+    ready.resend()
+    ready.settle()
+    assert ready.standing() == ("AlreadySent", "False", "False", "True", "False")
+
+
+def test_is_sent_again_when_force_changes_and_then_not_again(ready: World) -> None:
+    ready.finished()
+    ready.later(seconds=30)
+    ready.resend(force="once more")
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+    ready.start_pods()
+    ready.end("repeat-send-2-0-0", 0, ready.report(1000))
+    ready.settle()
+    assert ready.standing()[0] == "Sent"
+    assert [entry.force for entry in ready.a_diode().status.ledger] == [None, "once more"]
+    ready.resend(force="once more", priority=7)
+    ready.settle()
+    for force in ({}, {"force": "once more"}):
+        ready.delete("Resend", "repeat")
+        ready.resend(**force)
+        ready.settle()
+        assert ready.standing()[0] == "AlreadySent"
+
+
+def test_a_finished_one_is_not_sent_again_by_a_change_of_its_pace(ready: World) -> None:
+    ready.finished()
+    ready.resend(eps=5, suspend=True)
+    ready.settle()
+    ready.resend(eps=6)
+    ready.settle()
+    assert ready.standing() == ("Sent", "True", "False", "False", "True")
+    assert len([name for name in ready.jobs_made if "send" in name]) == 1
+
+
+def test_is_recorded_again_by_a_diode_that_was_created_again(ready: World) -> None:
+    ready.finished()
+    ready.delete("Diode", "hall")
+    ready.diode()
+    ready.settle()
+    assert [entry.resend for entry in ready.a_diode().status.ledger] == ["repeat"]

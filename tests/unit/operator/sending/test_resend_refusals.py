@@ -1,0 +1,129 @@
+"""What a Resend refuses, and what it waits for, before anything is sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gapless_api.bundle import BundleKind, PartitionGaps
+from gapless_api.bundle_form import canonical_sha256
+from gapless_api.offsets import OffsetRanges
+from gapless_api.v1alpha1.conditions import ConditionType as Type
+
+World = Any
+
+ENTRY = {"topic": "transfer", "partition": 3, "window_min": 0, "window_max": 9, "gaps": [[5]]}
+BUNDLE = json.dumps({"type": "all", "results": [ENTRY]})
+SHA256 = canonical_sha256(BundleKind.ALL, [PartitionGaps("transfer", 3, 0, 9, OffsetRanges([(5, 5)]))])
+
+
+@pytest.mark.parametrize(
+    ("diode", "spec", "reason", "words"),
+    [
+        (
+            {"partitionWindow": {"start": 100, "count": 4}},
+            {"offsets": {"topic": "transfer", "partition": 3, "from": 0, "to": 9}},
+            "BadConfiguration",
+            ("partition 3", "100"),
+        ),
+        (
+            {"partitionWindow": {"start": 100, "count": 4}},
+            {"offsets": {"topic": "transfer", "partition": 104, "from": 0, "to": 9}},
+            "BadConfiguration",
+            ("104", "100…103"),
+        ),
+        (
+            {"partitionWindow": {"start": 100}},
+            {"without": ("offsets",), "bundle": {"inline": BUNDLE}},
+            "BadConfiguration",
+            ("3", "100"),
+        ),
+        (
+            {},
+            {"without": ("offsets",), "bundle": {"inline": BUNDLE[:-4]}},
+            "BadBundle",
+            ("spec.bundle.inline",),
+        ),
+        (
+            {},
+            {"without": ("offsets",), "bundle": {"inline": BUNDLE, "sha256": "0" * 64}},
+            "BadBundle",
+            (SHA256, "0" * 64),
+        ),
+        (
+            {},
+            {"inputFilter": {"rules": ["deny:a\nallow:b"]}},
+            "BadConfiguration",
+            ("inputFilter.rules.0", "line break"),
+        ),
+        (
+            {"encryption": {"certificateSecret": {"name": "receiver"}, "sharedWithLiveStream": True}},
+            {},
+            "SharedKeyLane",
+            ("live stream unreadable",),
+        ),
+    ],
+)
+def test_refuses_what_cannot_be_sent_and_begins_nothing(
+    world: World, diode: dict[str, Any], spec: dict[str, Any], reason: str, words: tuple[str, ...]
+) -> None:
+    world.diode(**diode)
+    world.resend(**spec)
+    world.settle()
+    assert world.standing() == (reason, "False", "False", "True", "False")
+    message = world.said(Type.STALLED).message
+    assert [word for word in words if word not in message] == []
+    assert [name for name in world.names("Job") if name.startswith("repeat")] == []
+
+
+def test_waits_for_a_diode_that_is_not_there_yet(world: World) -> None:
+    world.resend()
+    world.settle()
+    assert world.standing() == ("DiodeNotFound", "False", "True", "False", "Unknown")
+    assert world.said(Type.ACCEPTED).status == "False"
+    world.diode()
+    world.settle()
+    assert world.standing()[0] == "DiodeNotReady"
+    assert world.said(Type.ACCEPTED).status == "True"
+
+
+def test_waits_for_a_bundle_that_is_not_there_yet(ready: World) -> None:
+    ready.resend(without=("offsets",), bundle={"configMap": {"name": "carried"}})
+    ready.settle()
+    assert ready.standing() == ("BundleNotFound", "False", "True", "False", "Unknown")
+    ready.bodies["ConfigMap", "carried"] = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "carried", "namespace": "gapless-sender", "uid": "theirs"},
+        "data": {"bundle.json": BUNDLE},
+    }
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+    assert ready.a_resend().status.bundle_sha256 == SHA256
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        ({"exists": False}, "NicMissing"),
+        ({"up": False}, "NicDown"),
+        ({"carrier": False}, "NoCarrier"),
+        ({"mtu": 1400}, "PayloadTooLarge"),
+        ({"neighbour": None}, "NeighbourMissing"),
+        ({"neighbour": "REACHABLE"}, "NeighbourMissing"),
+    ],
+)
+def test_waits_while_the_link_is_not_fit_to_send(world: World, found: dict[str, Any], reason: str) -> None:
+    world.diode(requireStaticNeighbour=True)
+    world.resend()
+    world.settle()
+    world.look_at_node(**found)
+    world.settle()
+    assert world.standing() == ("DiodeNotReady", "False", "True", "False", "Unknown")
+    assert reason in world.said(Type.READY).message
+    world.later(seconds=40)
+    world.settle()
+    world.look_at_node()
+    world.settle()
+    assert world.standing()[0] == "Starting"
