@@ -10,6 +10,7 @@ export GAPLESS_CACHE := $(CACHE)
 ENCRYPT ?= 0
 # Real brokers and clusters on a busy machine: what failed is tried once more, and both counts are printed.
 ONCE_MORE = echo "==> once more, what has failed"
+INTEGRATION := $(BIN)/python -m pytest -q tests/integration
 IMAGES := sender operator spark
 
 .PHONY: help
@@ -89,7 +90,9 @@ test: java chromium .venv/.ready spark-jars kafka ## everything: lint, types, un
 	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
 	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
 	@echo "==> integration tests (a real Kafka broker, real sockets, Spark in local mode)"
-	@$(BIN)/python -m pytest -q tests/integration || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/integration --last-failed; }
+	@$(INTEGRATION) -m "not alone" -n 2 --dist loadfile || { $(ONCE_MORE); $(INTEGRATION) -m "not alone" --last-failed; }
+	@echo "==> integration tests that measure time, with nothing beside them"
+	@$(INTEGRATION) -m alone || { $(ONCE_MORE); $(INTEGRATION) -m alone --last-failed; }
 
 .PHONY: demo
 demo: java .venv/.ready spark-jars kafka ## the main job from end to end on this machine (ENCRYPT=1: encrypted and compressed)

@@ -265,6 +265,7 @@ def test_a_partition_that_does_not_exist_loses_the_event_and_a_negative_one_ends
         assert receiver.wait(10) == 1
 
 
+@pytest.mark.alone
 def test_the_default_pace_of_the_peer_is_3200_events_a_second(kafka: KafkaBroker, topic: TopicFactory) -> None:
     name = topic()
     with Receiver(kafka.bootstrap, batch_size=32) as receiver:

@@ -94,6 +94,7 @@ def everything(topic: str) -> set[str]:
 
 
 @pytest.mark.parametrize("processes", [1, 3])
+@pytest.mark.alone
 def test_a_resend_follows_its_rate_file(filled: str, resend: Resend, listener: Listener, processes: int) -> None:
     file = mounted(resend.folder / "settings", SLOW)
     told = Told(resend.start(resendFileName=bundle(resend, filled), rateFile=file, parallelism=processes, eps=1))
@@ -110,6 +111,7 @@ def test_a_resend_follows_its_rate_file(filled: str, resend: Resend, listener: L
     assert set(ids_of(listener.settled())) == everything(filled)
 
 
+@pytest.mark.alone
 def test_programs_with_one_pace_file_follow_one_rate_file(filled: str, resend: Resend, listener: Listener) -> None:
     file = mounted(resend.folder / "settings", SLOW)
     shared = {"resendFileName": bundle(resend, filled), "rateFile": file, "paceFile": resend.folder / "pace"}
@@ -126,6 +128,7 @@ def test_programs_with_one_pace_file_follow_one_rate_file(filled: str, resend: R
     assert set(ids_of(listener.settled())) == everything(filled)
 
 
+@pytest.mark.alone
 def test_a_lower_rate_holds_at_once_and_does_not_keep_it_from_stopping(
     filled: str, resend: Resend, listener: Listener
 ) -> None:

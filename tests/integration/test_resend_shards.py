@@ -191,6 +191,7 @@ def rate_of(listener: Listener) -> float:
 
 
 @pytest.mark.parametrize("pace_file", ["pace", None])
+@pytest.mark.alone
 def test_the_pace_is_that_of_all_shards_together(
     pace_file: str | None, filled: str, resend: Resend, listener: Listener
 ) -> None:
@@ -204,6 +205,7 @@ def test_the_pace_is_that_of_all_shards_together(
     assert rate_of(listener) >= eps * 0.4, "shares of one and two partitions are not even"
 
 
+@pytest.mark.alone
 def test_resends_of_a_machine_keep_its_budget_whatever_their_own_pace(
     filled: str, resend: Resend, listener: Listener
 ) -> None:

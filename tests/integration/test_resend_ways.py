@@ -146,6 +146,7 @@ def test_encrypted_and_compressed_events_arrive_whole(
 
 
 @pytest.mark.parametrize("pace", [(2, 7), (200, 500), (5000, 12_000)])
+@pytest.mark.alone
 def test_the_pace_is_kept_from_the_first_event_on(
     pace: tuple[int, int], kafka: KafkaBroker, topic: TopicFactory, resend: Resend, listener: Listener
 ) -> None:
@@ -189,6 +190,7 @@ def test_progress_is_told_as_json_lines(minutes: str, resend: Resend) -> None:
     assert all(line["event"] == "progress" and line["planned"] == 40 for line in lines)
 
 
+@pytest.mark.alone
 def test_sending_begins_within_a_second_and_a_half(minutes: str, resend: Resend, listener: Listener) -> None:
     began = time.monotonic()
     process = resend.start(topic=minutes, partition=0, offsetFrom=0)

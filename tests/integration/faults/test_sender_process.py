@@ -81,6 +81,7 @@ def test_a_sender_that_is_killed_for_its_memory_goes_on_and_repeats_at_most_a_ba
 
 
 @pytest.mark.skipif(compiler() is None, reason="the clock that jumps is made with a C compiler")
+@pytest.mark.alone
 def test_the_wall_clock_may_jump_by_days_and_neither_pace_nor_deadlines_follow_it(
     filled: Filled, far: Resend, listener: Listener, tmp_path: Path
 ) -> None:
