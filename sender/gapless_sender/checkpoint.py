@@ -15,13 +15,13 @@ import contextlib
 import fcntl
 import json
 import os
-import threading
 import time
 from typing import IO, TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError, LocalStorageError
 from gapless_api.files import written_whole
 from gapless_api.ids import MAX_PARTITION, is_topic
+from gapless_sender.background_append import BackgroundAppend
 from gapless_sender.ledger import PartitionLedger, Step, whole
 
 if TYPE_CHECKING:
@@ -113,59 +113,6 @@ class Progress:
                 yield {"partitions": [_step_entry(key, step)]}
 
 
-class _Saving:
-    """Lines that are added to a file and brought to the disk by a thread of their own, one after the other."""
-
-    def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
-        self._content = b""
-        self._error: OSError | None = None
-
-    @property
-    def under_way(self) -> bool:
-        """Whether the disk has not yet taken what it was given last."""
-        return self._thread is not None and self._thread.is_alive()
-
-    @property
-    def failed(self) -> bool:
-        """Whether the disk has said no, which `settle` will raise."""
-        return self._error is not None and not self.under_way
-
-    @property
-    def refused(self) -> bool:
-        """Whether, after `settle`, something is left that was not taken."""
-        return bool(self._content)
-
-    def begin(self, handle: int, content: bytes, size: int) -> None:
-        """Begin to add `content` to a file of `size` bytes, after `settle`; with it goes what was refused before."""
-        self._content += content
-        self._thread = threading.Thread(target=self._write, args=(handle, size), name="checkpoint")
-        self._thread.start()
-
-    def _write(self, handle: int, size: int) -> None:
-        try:
-            written = os.write(handle, self._content)
-            if written < len(self._content):  # The disk is full now: writing on makes the kernel say so.
-                os.write(handle, self._content[written:])
-            os.fdatasync(handle)
-        except OSError as error:
-            self._error = error
-            with contextlib.suppress(OSError):
-                os.ftruncate(handle, size)
-
-    def settle(self) -> int:
-        """Wait for the disk; return how many bytes the file has grown. Raises OSError, and it has not grown then."""
-        if self._thread is None:
-            return 0
-        self._thread.join()
-        self._thread = None
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        grown, self._content = len(self._content), b""
-        return grown
-
-
 class Checkpoint:
     """One file that grows with each save."""
 
@@ -180,7 +127,7 @@ class Checkpoint:
         self._noted: list[dict[str, Any]] = []
         self._noted_events = 0
         self._saved_at = 0.0
-        self._saving = _Saving()
+        self._saving = BackgroundAppend()
         self.rewrite()
 
     def rewrite(self) -> None:
@@ -190,7 +137,7 @@ class Checkpoint:
             for entry in self.progress.as_entries(self._identity):
                 size += stream.write(_line(entry))
         self.close()
-        self._saving = _Saving()
+        self._saving = BackgroundAppend()
         with self._storage_errors():
             self._handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self._size = size
