@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
@@ -137,7 +137,7 @@ def read_private_key(
             f"takes more than {key_derivation.MOST_ROUNDS} rounds to decrypt; encrypt it with fewer, as with openssl "
             f"pkcs8 -topk8 -iter 600000"
         )
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, InternalError):  # The last one for parameters that only OpenSSL looks at.
         reason = (
             f"cannot be decrypted with the password in {password_file}; the password is wrong or the key is damaged"
             if encrypted
