@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.errors import ConfigurationError
+from gapless_sender.freed_memory import FreedMemory
 from gapless_sender.lazy_log import log
 from gapless_sender.ledger import PartitionLedger, Step, Totals, totals
 from gapless_sender.plan import plan_partition, wishes_of_all
@@ -158,6 +159,7 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
     Raises:
         SourceUnreachableError, LinkError, LocalStorageError, StoppedError: the accounts hold what was done.
     """
+    freed_memory = FreedMemory()
     with ExitStack() as stack:
         if checkpoint is not None:
             stack.callback(checkpoint.save)
@@ -175,6 +177,7 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
                     checkpoint.note(key, step)
                 stopping.in_batch = False
                 advanced()
+                freed_memory.glance()
                 stopping.check()
                 fit_to_pace()  # It may have changed.
 
