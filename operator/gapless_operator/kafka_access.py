@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.common import KafkaSource
+    from gapless_operator.projected import Wanted
 
 CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
 SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
@@ -34,10 +35,10 @@ def kafka_settings(kafka: KafkaSource, secrets_folder: str) -> dict[str, str]:
     return lines
 
 
-def kafka_secrets(kafka: KafkaSource) -> list[tuple[str, str, str]]:
-    """What these settings need of Secrets: name of the Secret, of the file, and of the entry that becomes it."""
+def kafka_secrets(kafka: KafkaSource) -> list[Wanted]:
+    """What these settings need of Secrets."""
     tls, sasl = kafka.tls, kafka.sasl
-    wanted: list[tuple[str, str, str]] = []
+    wanted: list[Wanted] = []
     if tls is not None and tls.ca_secret is not None:
         wanted.append((tls.ca_secret.name, CA, tls.ca_secret.key))
     if tls is not None and (client := tls.client_secret) is not None:

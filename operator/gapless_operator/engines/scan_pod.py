@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_operator.children import container_security, pod_security
 from gapless_operator.kafka_access import kafka_secrets
+from gapless_operator.projected import config_map_source, secret_sources
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.common import S3Folder, VolumeFolder
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_api.v1alpha1.scan_source import AuditState
     from gapless_operator.engines.engine import Run
+    from gapless_operator.projected import Wanted
 
 CONFIGURATION_FOLDER = "/etc/gapless"
 SETTINGS_FILE = "scan.properties"
@@ -58,27 +60,23 @@ def _folders(scan: GapScan) -> list[tuple[str, str, VolumeFolder]]:
 
 def _read_only(scan: GapScan, run: Run) -> list[dict[str, Any]]:
     """What a driver reads besides secrets, as sources of a projected volume."""
-    item = {"key": SETTINGS_FILE, "path": SETTINGS_FILE}
-    sources: list[dict[str, Any]] = [{"configMap": {"name": run.settings_map, "items": [item]}}]
+    sources = [config_map_source(run.settings_map, {SETTINGS_FILE: SETTINGS_FILE})]
     if run.older_entry is not None:
         name, entry = run.older_entry
         # Optional: a scan is worth more than its comparison, which then says what it lacks.
-        items = [{"key": entry, "path": OLDER_FILE}]
-        sources.append({"configMap": {"name": name, "items": items, "optional": True}})
+        sources.append(config_map_source(name, {entry: OLDER_FILE}, optional=True))
     events = scan.spec.source.events
     manifest = events.manifest if events is not None else None
     if manifest is not None and (given := manifest.config_map) is not None:
-        items = [{"key": key, "path": f"{MANIFESTS_FOLDER}/{key}"} for key in given.keys]
-        sources.append({"configMap": {"name": given.name, "items": items}})
+        sources.append(config_map_source(given.name, {key: f"{MANIFESTS_FOLDER}/{key}" for key in given.keys}))
     if manifest is not None and manifest.verify_key is not None:
         named = manifest.verify_key.config_map
-        items = [{"key": named.key, "path": VERIFY_KEY_FILE}]
-        sources.append({"configMap": {"name": named.name, "items": items}})
+        sources.append(config_map_source(named.name, {named.key: VERIFY_KEY_FILE}))
     return sources
 
 
-def secret_items(scan: GapScan, *, driver: bool) -> dict[str, dict[str, str]]:
-    """Which entries of which Secrets a pod needs: by Secret, the entry of each file. Executors only read Kafka."""
+def secret_items(scan: GapScan, *, driver: bool) -> list[Wanted]:
+    """Which entries of which Secrets a pod needs. Executors only read Kafka."""
     wanted = kafka_secrets(scan.spec.kafka)
     store = store_of(scan)
     if driver and store is not None and (s3 := store.credentials_secret) is not None:
@@ -86,18 +84,13 @@ def secret_items(scan: GapScan, *, driver: bool) -> dict[str, dict[str, str]]:
             (s3.name, S3_ACCESS_KEY_ID, s3.access_key_id_key),
             (s3.name, S3_SECRET_ACCESS_KEY, s3.secret_access_key_key),
         ]
-    found: dict[str, dict[str, str]] = {}
-    for secret, file, entry in wanted:
-        found.setdefault(secret, {})[file] = entry
-    return found
+    return wanted
 
 
 def volumes(scan: GapScan, run: Run, *, driver: bool) -> list[dict[str, Any]]:
     """The volumes of a driver, or of an executor, which needs the secrets alone."""
     sources = _read_only(scan, run) if driver else []
-    for secret, files in secret_items(scan, driver=driver).items():
-        items = [{"key": entry, "path": f"secrets/{file}"} for file, entry in files.items()]
-        sources.append({"secret": {"name": secret, "items": items}})
+    sources += secret_sources(secret_items(scan, driver=driver))
     found: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
     if sources:
         found.append({"name": "configuration", "projected": {"defaultMode": _MODE, "sources": sources}})

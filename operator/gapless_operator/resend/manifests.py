@@ -14,6 +14,7 @@ from gapless_operator.diode.manifests import state_claim_name
 from gapless_operator.diode.queue import SENDING_ROLE
 from gapless_operator.kafka_access import kafka_secrets
 from gapless_operator.observed import DIODE_LABEL
+from gapless_operator.projected import config_map_source, secret_sources
 from gapless_operator.resend.properties import (
     BUNDLE_FOLDER,
     BUNDLE_NAME,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend
     from gapless_operator.plan import Manifest
+    from gapless_operator.projected import Wanted
     from gapless_operator.settings import Program
 
 SEND, PLAN, BUNDLE, KEY_ROLE, REPORT = SENDING_ROLE, "plan", "bundle", "key", "report"
@@ -255,25 +257,17 @@ def _sources(resend: Resend, diode: Diode, role: str, settings_name: str) -> lis
         *([FILTER_NAME] if resend.spec.input_filter is not None else []),
         *([RATES_NAME] if role == SEND else []),
     ]
-    sources: list[dict[str, Any]] = [_config_map(settings_name, {name: name for name in names})]
+    sources: list[dict[str, Any]] = [config_map_source(settings_name, {name: name for name in names})]
     bundle = resend.spec.bundle
     if bundle is not None and bundle.inline is not None:
-        sources.append(_config_map(_bundle_name(resend), {BUNDLE_NAME: BUNDLE_NAME}))
+        sources.append(config_map_source(_bundle_name(resend), {BUNDLE_NAME: BUNDLE_NAME}))
     elif bundle is not None and bundle.config_map is not None:
-        sources.append(_config_map(bundle.config_map.name, {bundle.config_map.key: BUNDLE_NAME}))
-    for secret, entries in _secret_entries(resend, diode, role).items():
-        items = [{"key": entry, "path": f"secrets/{file}"} for file, entry in entries.items()]
-        sources.append({"secret": {"name": secret, "items": items}})
-    return sources
+        sources.append(config_map_source(bundle.config_map.name, {bundle.config_map.key: BUNDLE_NAME}))
+    return [*sources, *secret_sources(_secret_entries(resend, diode, role))]
 
 
-def _config_map(name: str, entries: dict[str, str]) -> dict[str, Any]:
-    items = [{"key": entry, "path": file} for entry, file in entries.items()]
-    return {"configMap": {"name": name, "items": items}}
-
-
-def _secret_entries(resend: Resend, diode: Diode, role: str) -> dict[str, dict[str, str]]:
-    """Which entries of which Secrets a pod needs: by Secret, the entry of each file."""
+def _secret_entries(resend: Resend, diode: Diode, role: str) -> list[Wanted]:
+    """Which entries of which Secrets a pod needs."""
     wanted = kafka_secrets(resend.spec.kafka)
     if diode.spec.encryption is not None:
         certificate = diode.spec.encryption.certificate_secret
@@ -286,7 +280,4 @@ def _secret_entries(resend: Resend, diode: Diode, role: str) -> dict[str, dict[s
             (keys.name, _S3_ACCESS_KEY, keys.access_key_id_key),
             (keys.name, _S3_SECRET_KEY, keys.secret_access_key_key),
         ]
-    found: dict[str, dict[str, str]] = {}
-    for secret, file, entry in wanted:
-        found.setdefault(secret, {})[file] = entry
-    return found
+    return wanted
