@@ -2,7 +2,7 @@
 
 Kafka's client makes records in one thread for each broker, and the C library keeps what is freed for the thread that it
 came from. Whenever another broker becomes the leader another thread fills a queue, and the memory of the one before
-stays with the process: measured over 20 minutes with 36 brokers killed, two processes of 90 MiB grew to 177 each.
+stays with the process: measured over 20 minutes with 36 brokers killed, a resend grew from 289 to 386 MiB.
 """
 
 from __future__ import annotations
