@@ -36,7 +36,7 @@ class BackgroundAppend:
     def begin(self, handle: int, content: bytes, size: int) -> None:
         """Begin to add `content` to a file of `size` bytes, after `settle`; with it goes what was refused before."""
         self._content += content
-        self._thread = threading.Thread(target=self._write, args=(handle, size), name="checkpoint")
+        self._thread = threading.Thread(target=self._write, args=(handle, size), name="background append")
         self._thread.start()
 
     def _write(self, handle: int, size: int) -> None:

@@ -13,8 +13,6 @@ LEVEL = 2
 """On log lines as quick as ISA-L's first level (5 µs for 1.3 KB; zlib needs 13) and as small as zlib's sixth."""
 _GZIP = 31
 """The zlib family's number for "gzip format, largest window"."""
-
-
 _FEWEST_FOR_TWO = 64
 """Bodies in each half of a batch that are worth a thread."""
 

@@ -255,7 +255,7 @@ def test_a_full_disk_is_said_at_the_next_batch(tmp_path: Path, monkeypatch: pyte
         checkpoint.note(KEY, step(10, 10))
     assert refused.wait(20)
     for thread in threading.enumerate():
-        if thread.name == "checkpoint":
+        if thread.name == "background append":
             thread.join(20)
     with pytest.raises(LocalStorageError, match="No space left on device"):
         checkpoint.note(KEY, step(20, 10))
