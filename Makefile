@@ -148,6 +148,10 @@ fuzz: build/fuzz/site/.ready ## fuzzing, a million inputs for each target (FUZZ_
 fuzz-keep: build/fuzz/site/.ready ## take the best of what fuzzing found into tests/fuzz/corpus (FUZZ_TARGET=name)
 	@PYTHONPATH=build/fuzz/site:tests $(BIN)/python -m fuzz --keep $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET))
 
+.PHONY: mutate
+mutate: .venv/.ready ## change the product bit by bit and list what no unit test notices (MUTATE="module module:function"); an hour and more
+	@PYTHONPATH=tests nice -n 19 $(BIN)/python -m mutate $(MUTATE)
+
 .PHONY: bench-sender
 bench-sender: java .venv/.ready kafka ## seven resends beside a sender in C and a bare consumer, and a large bundle (build/bench/sender.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_sender.py

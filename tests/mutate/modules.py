@@ -1,0 +1,62 @@
+"""Owns which modules are changed, and which unit tests have to notice; must not know how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+_ALGEBRA = ("api/test_offsets.py", "api/test_bundle_algebra.py", "api/test_listed_ranges.py", "spark/test_received.py")
+_SENDER = "sender/test_"
+_RESEND = ("operator/sending",)
+_SCAN = ("operator/gapscan",)
+
+
+def _of_sender(*names: str) -> tuple[str, ...]:
+    return tuple(f"{_SENDER}{name}.py" for name in names)
+
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "gapless_api.offsets": (*_ALGEBRA, *_of_sender("plan", "walk", "extents")),
+    "gapless_api.roaring": ("api/test_gap_records.py", "api/test_roaring.py"),
+    "gapless_api.listed_ranges": _ALGEBRA,
+    "gapless_api.bundle_algebra": _ALGEBRA,
+    "gapless_sender.plan": _of_sender("plan", "walk", "replay", "sharding", "extents"),
+    "gapless_sender.packets": _of_sender("packets", "packet_vectors", "given_key", "encryption", "nonces"),
+    "gapless_sender.checkpoint": _of_sender("checkpoint", "sharding", "topic_ids", "ledger"),
+    "gapless_sender.ledger": _of_sender("checkpoint", "ledger", "replay", "report_file", "report_line"),
+    "gapless_sender.encryption": _of_sender("encryption", "nonces", "given_key", "packet_vectors", "key_schedule"),
+    "gapless_operator.resend.reconcile": _RESEND,
+    "gapless_operator.resend.jobs": _RESEND,
+    "gapless_operator.resend.ending": _RESEND,
+    "gapless_operator.resend.progress": _RESEND,
+    "gapless_operator.resend.bundle": _RESEND,
+    "gapless_operator.resend.stage": _RESEND,
+    "gapless_operator.resend.standing": _RESEND,
+    "gapless_operator.gapscan.reconcile": _SCAN,
+    "gapless_operator.gapscan.due": _SCAN,
+    "gapless_operator.gapscan.schedule": _SCAN,
+    "gapless_operator.gapscan.verdict": _SCAN,
+    "gapless_operator.gapscan.conclusion": _SCAN,
+    "gapless_operator.gapscan.comparison": _SCAN,
+    "gapless_operator.gapscan.answer": _SCAN,
+    "gapless_operator.gapscan.standing": _SCAN,
+    "gapless_operator.diode.reconcile": _RESEND,
+    "gapless_operator.diode.ledger": _RESEND,
+    "gapless_operator.diode.queue": _RESEND,
+    "gapless_operator.diode.preflight": _RESEND,
+}
+"""The unit tests by their place in tests/unit. A test counts for a change when it runs the changed line."""
+
+_FOLDERS = {"gapless_api": "crds", "gapless_sender": "sender", "gapless_spark": "spark", "gapless_operator": "operator"}
+
+
+def source_of(module: str) -> Path:
+    """The file of a module."""
+    package, *rest = module.split(".")
+    return ROOT / _FOLDERS[package] / package / Path(*rest).with_suffix(".py")
+
+
+def tests_of(module: str) -> list[Path]:
+    """The test files and folders of a module that are there."""
+    return [path for path in (ROOT / "tests" / "unit" / name for name in MODULES[module]) if path.exists()]
