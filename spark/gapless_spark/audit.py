@@ -18,12 +18,13 @@ from gapless_spark.completeness import compare
 from gapless_spark.event_keys import FOREIGN, Block
 from gapless_spark.expected_by import ExpectedBy
 from gapless_spark.few_records import few_records
-from gapless_spark.jobs import Job
+from gapless_spark.jobs import MOST_LOCAL_BYTES, Job
 from gapless_spark.jobs import run as run_job
 from gapless_spark.outcome import Conclusion, conclude_audit
 from gapless_spark.received import (
     PARTIAL,
     Received,
+    TooManyBlocksError,
     collected,
     joined_bitmaps,
     partial_bitmaps,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from gapless_spark.kafka_source import Cut
 
 FEW_RECORDS = 1_000_000
-"""So many new offsets are read in this process, which is over before Spark would have started."""
+"""So many new offsets are read in this process with ``engine=auto``, which is over before Spark would have started."""
 _KEYS_IN_A_BATCH = 65_536
 
 
@@ -70,12 +71,17 @@ def job_of(settings: Resolved) -> Job:
     def find(records: DataFrame | None, cut: Cut) -> Conclusion:
         return conclusion({} if records is None else received_blocks(records), cut)
 
-    def find_few(connection: KafkaConnection, cut: Cut) -> Conclusion | None:
-        if not memory.goes_on or cut.offsets > FEW_RECORDS:
+    def find_locally(connection: KafkaConnection, cut: Cut) -> Conclusion | None:
+        try:
+            new = collected(partial_bitmaps(keys_of_few(connection, cut)), most_bytes=MOST_LOCAL_BYTES)
+        except TooManyBlocksError:
             return None
-        return conclusion(collected(partial_bitmaps(keys_of_few(connection, cut))), cut)
+        return conclusion(new, cut)
 
-    return Job("audit", topics, ("key",), find, earlier=memory, find_few=find_few)
+    def is_few(cut: Cut) -> bool:
+        return memory.goes_on and cut.offsets <= FEW_RECORDS
+
+    return Job("audit", topics, ("key",), find, find_locally, is_few, earlier=memory)
 
 
 def keys_of_few(connection: KafkaConnection, cut: Cut) -> Iterator[pa.RecordBatch]:

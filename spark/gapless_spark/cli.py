@@ -46,7 +46,7 @@ def scan(file: Path | None, **options: str | None) -> int:
 @click.command(cls=command_with(CREATE), context_settings=_WIDE)
 @with_settings(CREATE)
 def create(file: Path | None, **options: str | None) -> int:
-    """Do what gapless scan does, with the settings of the peer's create and no others.
+    """Do what gapless scan does, with the settings of the peer's create, and --engine.
 
     For scripts that called create: change the program's name.
 

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
-MOST_BYTES = 256 * 1024 * 1024
-"""So much may be held; one window of 65,536 offsets with gaps everywhere has 8 KiB."""
 _BYTES_OF_A_WINDOW = 600
-"""What Python needs for each beside its value."""
+"""What Python needs for each beside its value; one of 65,536 offsets with gaps everywhere has 8 KiB."""
 _OLD_WINDOW = re.compile(rb"\A([^:]+)_([0-9]+):([0-9]+)\Z")
 
 

@@ -14,11 +14,11 @@ import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gapless_api.bundle import BundleKind, write_bundle
 from gapless_api.bundle_signature import load_signer
-from gapless_api.errors import GaplessError, StoppedError
+from gapless_api.errors import ConfigurationError, GaplessError, StoppedError
 from gapless_api.files import check_output, write_whole
 from gapless_api.kafka_connection import KafkaConnection, connection_from
 from gapless_api.log import configure_logging
@@ -29,7 +29,7 @@ from gapless_spark.kafka_source import Cut, failure_of_kafka, look, records
 from gapless_spark.outcome import Conclusion, exit_code_of, outcome_of
 from gapless_spark.report_page.output import check_history, told_by_page, write_page_and_history
 from gapless_spark.result_log import write_result
-from gapless_spark.session import Engine, failure_of_machine, session
+from gapless_spark.session import Engine, failure_of_machine, is_local, session
 from gapless_spark.tables import show_results
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from gapless_api.bundle import BundleMark
     from gapless_api.settings import Resolved
 
+MOST_LOCAL_BYTES = 256 * 1024 * 1024
+"""About so much of what was read a command holds that reads without Spark."""
 SHORT_WORK_OFFSETS = 200_000
 """Up to here a job is over before Java's second compiler would pay."""
 
@@ -76,9 +78,11 @@ class Job:
     """Of Spark's Kafka source."""
     find: Callable[[DataFrame | None, Cut], Conclusion]
     """Gets no DataFrame when there is nothing to read, which spares the start of Spark."""
+    find_locally: Callable[[KafkaConnection, Cut], Conclusion | None]
+    """Reads in this process, without Spark; ``None`` when more would have to be held than `MOST_LOCAL_BYTES`."""
+    is_few: Callable[[Cut], bool]
+    """Whether ``engine=auto`` reads so much in this process, as that is over before Spark would have started."""
     earlier: Earlier = field(default_factory=_NothingEarlier)
-    find_few: Callable[[KafkaConnection, Cut], Conclusion | None] = lambda _connection, _cut: None
-    """Does work without Spark that is over before Spark would have started; ``None`` when there is too much of it."""
 
 
 def run(job: Job, settings: Resolved) -> int:
@@ -135,9 +139,15 @@ def run(job: Job, settings: Resolved) -> int:
     failure = unwritten or unread
     needs_stdout = values["resendFileName"] is None or values["resultLines"]
     stream = sys.stderr if needs_stdout else sys.stdout
-    show_results(conclusion, stream, with_sentence=failure is None or failure is unwritten)
+    show_results(conclusion, stream, read_by=head["read_by"], with_sentence=failure is None or failure is unwritten)
     say_comparison(reconciliation, stream)
-    _log().info(job.command, outcome=conclusion.outcome, missing=conclusion.missing, seconds=_since(started))
+    _log().info(
+        job.command,
+        outcome=conclusion.outcome,
+        missing=conclusion.missing,
+        read_by=head["read_by"],
+        seconds=_since(started),
+    )
     if failure is not None:
         raise failure
     return exit_code_of(None)
@@ -149,21 +159,48 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
     Raises:
         GaplessError: the job did not finish.
     """
+    wanted = reader_of(values)
     connection = connection_from(values, client_id=f"gapless-{job.command}")
     with job.earlier as earlier:
         there = look(connection, job.topics, timeout_seconds=values["connectTimeout"])
         head["cluster_id"] = there.cluster_id
         cut = earlier.unread(there)
         head["read"] = [_read(topic) for topic in cut.topics]
-        return cut, _find(job, connection, cut, values)
+        head["read_by"] = None
+        if cut.offsets == 0:
+            return cut, job.find(None, cut)
+        if wanted == "local" or (wanted == "auto" and job.is_few(cut)):
+            head["read_by"] = "local"
+            found = job.find_locally(connection, cut)
+            if found is not None:
+                return cut, found
+            if wanted == "local":
+                raise ConfigurationError(
+                    f"What is in {', '.join(job.topics)} takes more memory than engine=local may use "
+                    f"({MOST_LOCAL_BYTES >> 20} MiB); set engine=spark or auto (in a GapScan: engine.reader: Spark)."
+                )
+        head["read_by"] = "spark"
+        return cut, _find_with_spark(job, connection, cut, values)
 
 
-def _find(job: Job, connection: KafkaConnection, cut: Cut, values: dict[str, Any]) -> Conclusion:
-    if cut.offsets == 0:
-        return job.find(None, cut)
-    few = job.find_few(connection, cut)
-    if few is not None:
-        return few
+def reader_of(values: Mapping[str, Any]) -> Literal["auto", "spark", "local"]:
+    """What is to read Kafka; always Spark where somebody has started it, or named machines for it.
+
+    Raises:
+        ConfigurationError: ``engine=local`` contradicts that.
+    """
+    wanted: Literal["auto", "spark", "local"] = values["engine"]
+    if is_local(values["master"]):
+        return wanted
+    if wanted == "local":
+        raise ConfigurationError(
+            "engine=local reads without Spark, and Spark was asked for by spark-submit or by the setting master; leave "
+            "engine=local out, or run gapless by itself with master=local[*]."
+        )
+    return "spark"
+
+
+def _find_with_spark(job: Job, connection: KafkaConnection, cut: Cut, values: dict[str, Any]) -> Conclusion:
     engine = Engine(
         f"gapless {job.command}",
         values["master"],

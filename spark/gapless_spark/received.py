@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _BLOCKS_HELD = 512
 """So many bitmaps a task holds, of at most 128 KiB each, before it hands them on."""
 _ROWS_AT_ONCE = 64
+_BYTES_OF_A_BLOCK = 600
+"""What Python needs for each beside the content of its bitmap."""
 
 PARTIAL = "topic string, partition int, block long, records long, bitmap binary"
 """What `partial_bitmaps` and `joined_bitmaps` yield; keys that are no event's are counted in a row without a topic."""
@@ -80,11 +82,29 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Received
         yield block, Received(positions, records)
 
 
-def collected(batches: Iterable[pa.RecordBatch]) -> dict[Block, Received]:
-    """Join rows of `PARTIAL` in any order."""
+class TooManyBlocksError(Exception):
+    """What was received takes more memory than it may."""
+
+
+def collected(batches: Iterable[pa.RecordBatch], *, most_bytes: int | None = None) -> dict[Block, Received]:
+    """Join rows of `PARTIAL` in any order.
+
+    Args:
+        batches: the rows.
+        most_bytes: about so much may be held; ``None`` for any amount.
+
+    Raises:
+        TooManyBlocksError: it would have been more.
+    """
     held: dict[Block, list[Any]] = {}
+    counted = 0
     for block, received in blocks_of(batches):
+        counted += _bytes_of(received.positions) + (0 if block in held else _BYTES_OF_A_BLOCK)
         _add(held, block, *received)
+        if most_bytes is not None and counted > most_bytes:  # What was received twice was counted twice.
+            counted = sum(_BYTES_OF_A_BLOCK + _bytes_of(positions) for positions, _ in held.values())
+            if counted > most_bytes // 2:  # Else each further row may count all of them again.
+                raise TooManyBlocksError
     return dict(_received(held))
 
 
@@ -123,6 +143,13 @@ def _add(held: dict[Block, list[Any]], block: Block, positions: BitMap, records:
         held[block][1] += records
     else:
         held[block] = [positions, records]
+
+
+def _bytes_of(positions: BitMap) -> int:
+    counted = positions.get_statistics()
+    return (
+        counted["n_bytes_array_containers"] + counted["n_bytes_run_containers"] + counted["n_bytes_bitset_containers"]
+    )
 
 
 def _received(held: dict[Block, list[Any]]) -> Iterator[tuple[Block, Received]]:

@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gapless_spark.few_records import few_records
-from gapless_spark.few_windows import MOST_BYTES, latest_of_few
+from gapless_spark.few_windows import latest_of_few
 from gapless_spark.gap_windows import Choices, read_windows
-from gapless_spark.jobs import Job
+from gapless_spark.jobs import MOST_LOCAL_BYTES, Job
 from gapless_spark.jobs import run as run_job
 from gapless_spark.latest_records import COLUMNS, find_windows
 from gapless_spark.outcome import Conclusion, conclude_scan
-from gapless_spark.session import is_local
 from gapless_spark.settings import SCAN
 
 if TYPE_CHECKING:
@@ -44,17 +43,19 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
         found = read_windows((), choices=choices) if records is None else find_windows(records, choices)
         return conclude_scan(topic, found)
 
-    def find_few(connection: KafkaConnection, cut: Cut) -> Conclusion | None:
-        if cut.offsets > values["sparkAbove"] or not is_local(values["master"]):
-            return None
-        few = latest_of_few(few_records(connection, cut), MOST_BYTES)
+    def find_locally(connection: KafkaConnection, cut: Cut) -> Conclusion | None:
+        few = latest_of_few(few_records(connection, cut), MOST_LOCAL_BYTES)
         if few is None:
             return None
         return conclude_scan(
             topic, read_windows(few.latest, further_unreadable=few.further_without_key, choices=choices)
         )
 
-    return Job(command, (topic,), COLUMNS, find, find_few=find_few), settings
+    def is_few(cut: Cut) -> bool:
+        few: bool = cut.offsets <= values["sparkAbove"]
+        return few
+
+    return Job(command, (topic,), COLUMNS, find, find_locally, is_few), settings
 
 
 if __name__ == "__main__":

@@ -26,8 +26,12 @@ _COLUMNS = {
 _AMOUNTS = frozenset({"missing", "ranges", "received", "duplicates", "inferred_events", "stale_events"})
 
 
-def show_results(conclusion: Conclusion, stream: IO[str], *, with_sentence: bool) -> None:
-    """Write a table of the partitions, those with gaps first, and the sentence that sums it up."""
+READERS = {"spark": "Read by Spark.", "local": "Read by this process, without Spark."}
+"""The report's ``read_by`` as a sentence."""
+
+
+def show_results(conclusion: Conclusion, stream: IO[str], *, read_by: str | None, with_sentence: bool) -> None:
+    """Write a table of the partitions, those with gaps first, what read them, and the sentence that sums it up."""
     from rich.console import Console  # noqa: PLC0415 -- slow to import
 
     console = Console(file=stream, highlight=False, soft_wrap=True, width=None if stream.isatty() else 160)
@@ -35,6 +39,8 @@ def show_results(conclusion: Conclusion, stream: IO[str], *, with_sentence: bool
         console.print(_table(conclusion.partitions))
     if len(conclusion.partitions) > _ROWS:
         console.print(f"… and {len(conclusion.partitions) - _ROWS} more partitions; --report lists all.", markup=False)
+    if read_by is not None:
+        console.print(READERS[read_by], style="dim")
     if with_sentence:
         console.print(conclusion.sentence, markup=False)
 

@@ -21,6 +21,7 @@ from gapless_spark.comparison import finding_of, older_bundle
 from gapless_spark.outcome import exit_code_of, outcome_of
 from gapless_spark.report_page.output import write_page_of_verify
 from gapless_spark.settings import AUDIT, SCAN
+from gapless_spark.tables import READERS
 from gapless_spark.verify_settings import NEEDED_TO_LOOK, VERIFY, WAYS
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
         "seconds": round(time.monotonic() - started, 3),
     }
     write_report(values["report"], report)
-    _show(found, sys.stdout)
+    _show(found, sys.stdout, read_by=report.get("read_by"))
     try:
         write_page_of_verify(report, values)
     except GaplessError as error:
@@ -128,7 +129,7 @@ def _kebab(name: str) -> str:
     return next(setting for setting in VERIFY.settings if setting.name == name).options[0].removeprefix("--")
 
 
-def _show(found: Reconciliation, stream: IO[str]) -> None:
+def _show(found: Reconciliation, stream: IO[str], *, read_by: str | None) -> None:
     """Write a table of the partitions, those first that are not settled, and the sentence unless it is an error."""
     from rich.console import Console  # noqa: PLC0415 -- slow to import
     from rich.table import Table  # noqa: PLC0415
@@ -149,5 +150,7 @@ def _show(found: Reconciliation, stream: IO[str]) -> None:
         console.print(table)
     if len(found.partitions) > _ROWS:
         console.print(f"… and {len(found.partitions) - _ROWS} more partitions; --report lists all.", markup=False)
+    if read_by is not None:
+        console.print(READERS[read_by], style="dim")
     if found.settled:
         console.print(found.sentence(), markup=False)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from gapless_api.settings import Setting, integer
+from gapless_api.settings import Setting, choice, integer
 from gapless_spark.settings.values import master, memory
 
+READER = Setting(
+    "engine",
+    "What reads Kafka: spark; local: this process, without Spark, which holds at most 256 MiB of what it reads; auto: "
+    "local for few records, because that is done before Spark would have started, otherwise Spark. Under spark-submit, "
+    "and with a master on other machines, Spark always reads. The report says which one did (read_by).",
+    parse=choice("auto", "spark", "local"),
+    default="auto",
+    shown_default="auto",
+    metavar="auto|spark|local",
+    own=True,
+    group="Engine",
+)
 ENGINE = (
+    READER,
     Setting(
         "master",
         "Where Spark shall run; spark-submit's own choice goes first.",

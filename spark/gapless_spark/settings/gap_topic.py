@@ -55,8 +55,7 @@ BEYOND_THE_RECORDS = (
 )
 SPARK_ABOVE = Setting(
     "sparkAbove",
-    "Topics with more offsets than this are Spark's work; others are read in this process, which is over before Spark "
-    "would have started. Given to spark-submit or another master, all work is Spark's.",
+    "With engine=auto, topics with more offsets than this are read by Spark, others by this process.",
     parse=integer(0, MAX_OFFSET),
     default=3_000_000,
     shown_default="3000000",

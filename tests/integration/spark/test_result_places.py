@@ -204,6 +204,7 @@ def test_spark_submit_runs_the_commands_with_executors_of_their_own(
     assert done.returncode == 0, done.stderr[-3000:]
     result = find_result(done.stdout.splitlines())
     assert result.report["missing"] == 11_175
+    assert result.report["read_by"] == "spark"
     assert result.bundle_gzip is not None
     executors = list((home / "work").glob("app-*/*/stderr"))
     assert len(executors) == 2

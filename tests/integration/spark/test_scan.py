@@ -89,7 +89,7 @@ def test_more_windows_than_one_process_shall_hold_are_left_to_spark(
     write(kafka, name, [gap("t", 0, first, first + 999, [first]) for first in range(0, 3_000_000, 1000)])
     alone = scan(gapless, kafka, name)
     assert "reading" not in alone.err
-    monkeypatch.setattr("gapless_spark.scan.MOST_BYTES", 1_000_000)
+    monkeypatch.setattr("gapless_spark.scan.MOST_LOCAL_BYTES", 1_000_000)
     with_spark = scan(gapless, kafka, name, f"--spark-above={MAX_OFFSET}")
     assert "reading" in with_spark.err
     assert with_spark.gaps == alone.gaps == {("t", 0): [[first] for first in range(0, 3_000_000, 1000)]}
@@ -417,7 +417,8 @@ def test_create_as_a_program_writes_the_bundle_to_standard_output_and_nothing_el
     lines = ended.stderr.splitlines()
     assert lines[0].split()[:2] == ["partition", "missing"]
     assert lines[-1].startswith("916 events are missing")
-    assert len(lines) == 6, ended.stderr
+    assert lines[-2] == "Read by this process, without Spark."
+    assert len(lines) == 7, ended.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["create.properties"]
 
 
@@ -428,7 +429,7 @@ def test_sigterm_ends_a_scan_with_143_and_nothing_written(
     write(kafka, name, vector_records())
     arguments = [f"--bootstrapServers={kafka.bootstrap}", f"--topic={name}", f"--resendFileName={tmp_path / 'bundle'}"]
     running = subprocess.Popen(
-        [Path(sys.executable).with_name("gapless"), "scan", "--spark-above=0", *arguments],
+        [Path(sys.executable).with_name("gapless"), "scan", "--engine=spark", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},

@@ -58,7 +58,7 @@ def test_what_is_inferred_is_told_apart_and_an_audit_is_named() -> None:
     details = {name: concluded.details[name] for name in ("infer", "inferred_events", "inferred_ranges")}
     assert details == {"infer": True, "inferred_events": 2999, "inferred_ranges": 1}
     stream = io.StringIO()
-    show_results(concluded, stream, with_sentence=True)
+    show_results(concluded, stream, read_by=None, with_sentence=True)
     assert "2,999" in stream.getvalue()
 
 
@@ -127,7 +127,7 @@ def test_what_is_beyond_a_manifest_is_neither_missing_nor_unexpected() -> None:
     assert rows == [("manifest", 3, 5), ("manifest", 0, 0), ("manifest", 0, None)]
     assert "--expect" not in concluded.sentence
     stream = io.StringIO()
-    show_results(concluded, stream, with_sentence=True)
+    show_results(concluded, stream, read_by=None, with_sentence=True)
     assert "none (manifest)" in stream.getvalue()
 
 
@@ -144,9 +144,10 @@ def test_what_ends_a_job_early_has_an_outcome_of_its_own() -> None:
 def test_the_table_shows_incomplete_partitions_first_and_what_was_expected() -> None:
     found = compare([received(1, 2), received(1, 4, partition=1)], {("t", 0): Expectation(OffsetRanges([(1, 2)]))})
     stream = io.StringIO()
-    show_results(conclude_audit(["a"], found, 0), stream, with_sentence=True)
+    show_results(conclude_audit(["a"], found, 0), stream, read_by="spark", with_sentence=True)
     lines = stream.getvalue().splitlines()
     assert lines[0].split() == ["partition", "missing", "ranges", "first", "last", "received", "duplicates", "expected"]
     assert lines[1].split() == ["t/1", "2", "1", "2", "3", "2", "0", "1", "to", "4", "(seen)"]
     assert lines[2].split() == ["t/0", "0", "0", "-", "-", "2", "0", "1", "to", "2", "(given)"]
-    assert lines[3].startswith("2 events are missing")
+    assert lines[3] == "Read by Spark."
+    assert lines[4].startswith("2 events are missing")

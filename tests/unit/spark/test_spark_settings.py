@@ -37,8 +37,10 @@ def create(file: Path | None = None, environment: dict[str, str] | None = None, 
     return resolve(CREATE, file=file, environment=environment or {}, options=dict(options))
 
 
-def test_create_has_the_settings_of_the_peer_and_no_others() -> None:
-    assert {setting.name for setting in CREATE.settings} == PEER_CREATE
+def test_create_has_the_settings_of_the_peer_and_the_choice_of_what_reads() -> None:
+    assert {setting.name for setting in CREATE.settings} == {*PEER_CREATE, "engine"}
+    assert create(bootstrapServers="k:1", topic="gaps").values["engine"] == "auto"
+    assert create(bootstrapServers="k:1", topic="gaps", engine="Spark").values["engine"] == "spark"
 
 
 def test_scan_has_the_settings_of_create_under_the_same_variables() -> None:
