@@ -58,14 +58,13 @@ def job_of(settings: Resolved) -> Job:
     memory = AuditMemory(open_place(values["state"], access_from(values)) if values["state"] is not None else None)
 
     def conclusion(new: Mapping[Block, Received], cut: Cut) -> Conclusion:
-        expected = expected_by.everything()
         blocks, foreign = [], 0
         for block, received in memory.recall(new, cut):
             if block == FOREIGN:
                 foreign += received.records
             else:
                 blocks.append(received_block(block, received))
-        concluded = expected_by.named_in(conclude_audit(topics, compare(blocks, expected), foreign))
+        concluded = expected_by.named_in(conclude_audit(topics, compare(blocks, expected_by.expectations), foreign))
         return replace(concluded, details={**concluded.details, **memory.details})
 
     def find(records: DataFrame | None, cut: Cut) -> Conclusion:
@@ -81,7 +80,7 @@ def job_of(settings: Resolved) -> Job:
     def is_few(cut: Cut) -> bool:
         return memory.goes_on and cut.offsets <= FEW_RECORDS
 
-    return Job("audit", topics, ("key",), find, find_locally, is_few, earlier=memory)
+    return Job("audit", topics, ("key",), find, find_locally, is_few, earlier=memory, read_bounds=expected_by.read)
 
 
 def keys_of_few(connection: KafkaConnection, cut: Cut) -> Iterator[pa.RecordBatch]:

@@ -32,6 +32,7 @@ class ExpectedBy:
         """
         self._values = values
         self._given = parse_expectations(values["expect"], values["expectFile"])
+        self._expectations = self._given
         self._key: Path | None = values["verifyKey"]
         self._manifests = NewestExtents()
         self._topic: str | None = values["expectManifestTopic"]
@@ -44,15 +45,20 @@ class ExpectedBy:
                     f"{name} is given without a manifest; delete it, or give expectManifest or expectManifestTopic."
                 )
 
-    def everything(self) -> Expectations:
-        """What should be there, manifests that came over the link included.
+    @property
+    def expectations(self) -> Expectations:
+        """What should be there, as it was when it was read last."""
+        return self._expectations
+
+    def read(self) -> None:
+        """Find out what should be there, manifests that came over the link included.
 
         Raises:
             ConfigurationError: no manifest can be used, or none speaks of a topic of expectTopics.
             SourceUnreachableError: Kafka does not give the topic of manifests.
         """
         if not self._asked:
-            return self._given
+            return
         if self._topic is not None:
             add_manifests_of_topic(
                 self._manifests,
@@ -65,7 +71,7 @@ class ExpectedBy:
         if self._manifests.conflicts:
             shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._manifests.conflicts[:20])
             _warn(f"Manifests of different clusters speak of the same partitions, and the newest counts: {shown}")
-        return with_manifests(self._given, self._manifests, self._values["expectTopics"])
+        self._expectations = with_manifests(self._given, self._manifests, self._values["expectTopics"])
 
     def named_in(self, conclusion: Conclusion) -> Conclusion:
         """The same `conclusion`, with the manifests that counted among its details."""

@@ -83,6 +83,9 @@ class Job:
     is_few: Callable[[Cut], bool]
     """Whether ``engine=auto`` reads so much in this process, as that is over before Spark would have started."""
     earlier: Earlier = field(default_factory=_NothingEarlier)
+    read_bounds: Callable[[], None] = lambda: None
+    """Reads what says what should be there. It is called before Kafka is asked how far the topics reach: what only came
+    afterwards would be expected and not read."""
 
 
 def run(job: Job, settings: Resolved) -> int:
@@ -162,6 +165,7 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
     wanted = reader_of(values)
     connection = connection_from(values, client_id=f"gapless-{job.command}")
     with job.earlier as earlier:
+        job.read_bounds()
         there = look(connection, job.topics, timeout_seconds=values["connectTimeout"])
         head["cluster_id"] = there.cluster_id
         cut = earlier.unread(there)

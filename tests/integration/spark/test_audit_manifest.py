@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gapless_spark import jobs
 from kit.processes import wait_until
 from kit.receiver import Receiver
 from kit.resending import PROGRAM
@@ -173,3 +175,55 @@ def test_a_manifest_that_cannot_be_believed_ends_with_one_sentence(
         assert ended.code == 2, more
         assert why in ended.err
         assert ended.bundle is None
+
+
+@pytest.mark.parametrize("command", ["audit", "verify"])
+def test_events_and_an_inventory_that_arrive_while_records_are_read_are_no_gaps(  # noqa: PLR0917 -- fixtures
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    gapless: Gapless,
+    manifest: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    upstream, received, internal = topic(), topic(), topic()
+    kafka.produce(upstream, [b"x"] * 100)
+    deliver(kafka, upstream, received, lost={(0, 7)})
+    look = jobs.look
+    with Receiver(kafka.bootstrap, internal_topic=internal) as receiver:
+        way = {"topics": upstream, "targetIP": "127.0.0.1", "targetPort": receiver.port}
+        manifest("early", **way)
+        receiver.wait_idle()
+
+        def look_and_receive_more(*arguments: Any, **options: Any) -> Any:
+            cut = look(*arguments, **options)
+            kafka.produce(upstream, [b"x"] * 900)
+            deliver(kafka, upstream, received, lost={(0, offset) for offset in range(100)})
+            manifest("late", **way)
+            receiver.wait_idle()
+            return cut
+
+        monkeypatch.setattr(jobs, "look", look_and_receive_more)
+        where = (
+            f"--bootstrap-servers={kafka.bootstrap}",
+            f"--topics={received}",
+            f"--expect-manifest-topic={internal}",
+        )
+        if command == "audit":
+            ended = gapless("audit", *where)
+            assert ended.gaps == {(upstream, 0): [[7]]}
+            return
+        report, older = tmp_path / "verified.json", tmp_path / "older.json"
+        older.write_text('{"type":"all","results":[]}')
+        with pytest.raises(SystemExit):
+            run_verify(monkeypatch, str(older), *where, f"--report={report}")
+        assert json.loads(report.read_text())["found"]["missing"] == 1
+
+
+def run_verify(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    """Run `gapless verify` in this process."""
+    from gapless_api import cli  # noqa: PLC0415
+
+    monkeypatch.setattr("sys.argv", ["gapless", "verify", *arguments])
+    cli.main()
