@@ -75,7 +75,7 @@ def test_a_missing_topic_and_partition_are_named(
         ({"payloadSize": 20}, "500 to 65459"),
         ({"encryption": True}, "publicKeyFile is missing"),
         ({"encryption": True, "publicKeyFile": "/nowhere.pem"}, "/nowhere.pem"),
-        ({"inputFilterRules": "deny:("}, "deny:("[5:]),
+        ({"inputFilterRules": "deny:("}, "rule 1 of inputFilterRules"),
         ({"offsetTo": 3, "offsetFrom": 4}, "below"),
         ({"offsetFrom": -7}, "offsetFrom is '-7'"),
         ({"from": "yesterday"}, "RFC 3339"),

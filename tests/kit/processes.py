@@ -84,6 +84,28 @@ def end(process: subprocess.Popen[bytes], *, patience_seconds: float = 15.0) -> 
     return status
 
 
+def children_of(process: subprocess.Popen[Any]) -> list[int]:
+    """The ids of the processes that it has started and that have not ended."""
+    tasks = Path(f"/proc/{process.pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def wait_for_the_end_of(processes: Sequence[int], *, timeout_seconds: float = 60.0) -> None:
+    """Wait until none of these ids names a process that runs. Raises TimeoutError."""
+
+    def all_ended() -> bool:
+        for pid in processes:
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if state not in "ZX":
+                return False
+        return True
+
+    wait_until(all_ended, timeout_seconds=timeout_seconds, what=f"the end of the processes {processes}")
+
+
 @contextmanager
 def stopped(process: subprocess.Popen[Any]) -> Iterator[None]:
     """Let the process do nothing while the block runs, as when its machine is suspended."""

@@ -14,6 +14,7 @@ import importlib.util
 import json
 import math
 import os
+import signal
 import sys
 import threading
 import time
@@ -170,7 +171,10 @@ class _Session:
             if not _exchange(compile(self._subject.tree, self._source, "exec"), mutation.owner, targets):
                 return b"noticed"  # It does not compile to a function of the same form: a return where yields were.
             _use(session.config, folder)
+            seconds = {reach.node: reach.seconds for reach in running}
             for item, following in _with_next([items[reach.node] for reach in running]):
+                # A loop without end: the default of SIGPROF ends the process.
+                signal.setitimer(signal.ITIMER_PROF, 2 + 3 * seconds[item.nodeid])
                 _run(item, following)
                 if session.testsfailed:
                     return b"noticed"
