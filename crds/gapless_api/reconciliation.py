@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.bundle_form import BundleKind, canonical_sha256
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRange, OffsetRanges
-from gapless_api.resend_reports import ResendFindings
+from gapless_api.wire.resend_report_files import ResendFindings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_api.bundle_form import Bundle, PartitionGaps
-    from gapless_api.resend_reports import Place
+    from gapless_api.wire.resend_report_files import Place
 
 MOST_PARTITIONS = 100
 """How many partitions the report lists, those with the most open and unknown offsets first."""

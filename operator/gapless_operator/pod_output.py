@@ -6,14 +6,23 @@ all they can say; a log may be cut at either end and hold lines of other program
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from gapless_api.result_lines import ResultLinesError, ScanResult, find_result
+from gapless_api.wire.log_lines import LogLine, read_line
+from gapless_api.wire.preflight import PREFLIGHT_LINE
+from gapless_api.wire.progress import PROGRESS_LINE
+from gapless_api.wire.resend_plan import SHORT_PLAN
+from gapless_api.wire.resend_report import SHORT_REPORT
+from gapless_api.wire.result_lines import ResultLinesError, ScanResult, find_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from gapless_api.wire.preflight import PreflightLine
+    from gapless_api.wire.progress import ProgressLine
+    from gapless_api.wire.resend_plan import ShortPlan
+    from gapless_api.wire.resend_report import ShortReport
 
 _COMPLAINT = "gapless: "
 _LONGEST_COMPLAINT = 1000
@@ -21,59 +30,54 @@ _LONGEST_COMPLAINT = 1000
 
 @dataclass(frozen=True, slots=True)
 class PodOutput:
-    """The last of each kind of line in one log."""
+    """The last of each kind of message in one log."""
 
-    progress: Mapping[str, Any] | None = None
-    """The last line of progress."""
-    report: Mapping[str, Any] | None = None
-    """The final report of a resend, or its plan."""
-    preflight: Mapping[str, Any] | None = None
+    progress: ProgressLine | None = None
+    """How far a sender is."""
+    report: ShortReport | None = None
+    """The final report of a resend."""
+    plan: ShortPlan | None = None
+    """What a resend would send."""
+    preflight: PreflightLine | None = None
     """What ``gapless link preflight`` found."""
     result: ScanResult | None = None
     result_error: str = ""
     """Why there is no `result`."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """By event, why the last message of that kind cannot be read; there is none then."""
     complaint: str = ""
     """The sentence with which a command ended that failed."""
+
+    @property
+    def tells_the_end(self) -> bool:
+        """Whether the log holds what a sender or a planner says when it ends, readable or not."""
+        said = self.report is not None or self.plan is not None or bool(self.complaint)
+        return said or not self.problems.keys().isdisjoint((SHORT_REPORT.event, SHORT_PLAN.event))
 
 
 def read_output(log: str) -> PodOutput:
     """Find in a `log` what our programs say; anything else is passed over."""
-    found: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, LogLine] = {}
     complaint = ""
     lines = log.splitlines()
     for line in lines:
         if line.startswith(_COMPLAINT):
             complaint = line.removeprefix(_COMPLAINT).strip()[:_LONGEST_COMPLAINT]
-        elif line.startswith("{") and (entry := _entry(line)) is not None:
-            found[str(entry["event"])] = entry
+        elif (message := read_line(line)) is not None:
+            found[message.event] = message
     result, result_error = None, ""
     try:
         result = find_result(lines)
     except ResultLinesError as error:
         result_error = str(error)
+    messages = {event: line.message for event, line in found.items()}
     return PodOutput(
-        progress=found.get("progress"),
-        report=_inner(found.get("report")),
-        preflight=_inner(found.get("preflight")),
+        progress=messages.get(PROGRESS_LINE.event),
+        report=messages.get(SHORT_REPORT.event),
+        plan=messages.get(SHORT_PLAN.event),
+        preflight=messages.get(PREFLIGHT_LINE.event),
         result=result,
         result_error=result_error,
+        problems={event: line.problem for event, line in found.items() if line.problem},
         complaint=complaint,
     )
-
-
-def _entry(line: str) -> dict[str, Any] | None:
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) and isinstance(entry.get("event"), str) else None
-
-
-def _inner(entry: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Take the report out of a line that wraps it, or the line itself without its mark."""
-    if entry is None:
-        return None
-    wrapped = entry.get("report")
-    if isinstance(wrapped, dict):
-        return wrapped
-    return {key: value for key, value in entry.items() if key != "event"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,12 +77,13 @@ def preflight(  # noqa: PLR0913 -- the options
     route, and the neighbour entry. Needs no privileges. Ends with 0 when all is well and with 5 and one sentence when
     not.
     """
+    from gapless_api.wire.preflight import PREFLIGHT_LINE  # noqa: PLC0415 -- not needed for --help
     from gapless_sender.preflight import look  # noqa: PLC0415 -- not needed for --help
 
     found = look(
         nic, target, port, payload_size=payload_size, source_address=source_address, require_neighbour=require_neighbour
     )
-    click.echo(json.dumps({"event": "preflight", **found.as_json()}))
+    click.echo(PREFLIGHT_LINE.to_line(found.as_line()))
     if found.message:
         raise LinkError(found.message)
 

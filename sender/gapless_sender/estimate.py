@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.files import write_whole
 from gapless_api.kafka_connection import connection_from
+from gapless_api.wire.resend_plan import RESEND_PLAN, Estimate, PlannedPartition, ResendPlan
 from gapless_sender.checkpoint import Progress, load
 from gapless_sender.link_opening import open_link
 from gapless_sender.packets import HEADER_BYTES
 from gapless_sender.plan import Reason
-from gapless_sender.report_line import short_plan, write_report_line
+from gapless_sender.report import skipped_entries
+from gapless_sender.report_line import write_plan_line
 from gapless_sender.share import Job, all_wishes, planned_jobs
 from gapless_sender.source import KafkaSource
 from gapless_sender.stopping import Stopping
@@ -24,9 +26,9 @@ from gapless_sender.stopping import Stopping
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gapless_api.wire.resend_report import ReadBundle
     from gapless_sender.plan import Selection
 
-VERSION = 1
 _SAMPLED_PARTITIONS = 20
 _SAMPLED_RECORDS = 200
 _IP_AND_UDP_BYTES = 28
@@ -51,7 +53,7 @@ class Outlook:
         return self.job.totals.remaining - self.expired - self.not_yet_written - self.later
 
 
-def show_plan(values: dict[str, Any], selection: Selection, bundle: dict[str, Any] | None) -> int:
+def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle | None) -> int:
     """Print the plan as a table on a terminal and as JSON elsewhere, and write it to the report file if there is one.
 
     Raises:
@@ -66,14 +68,15 @@ def show_plan(values: dict[str, Any], selection: Selection, bundle: dict[str, An
     outlooks = _look(values, selection, stopping) if selection.wishes or selection.all_partitions_of else []
     made = _plan(values, selection, bundle, outlooks, payload_size)
     path: Path | None = values["report"]
+    text = json.dumps(RESEND_PLAN.to_json(made), indent=1) + "\n"
     if path is not None:
-        write_whole(path, json.dumps(made, indent=1).encode() + b"\n", what="report")
+        write_whole(path, text.encode(), what="report")
     if values["reportLine"]:
-        write_report_line(short_plan(made))
+        write_plan_line(made)
     if sys.stdout.isatty():
         _print_table(made)
     elif path is None and not values["reportLine"]:
-        sys.stdout.write(json.dumps(made, indent=1) + "\n")
+        sys.stdout.write(text)
     return 0
 
 
@@ -120,10 +123,10 @@ def _outlook(job: Job, source: KafkaSource, last_ms: int | None, *, sampled: boo
 def _plan(
     values: dict[str, Any],
     selection: Selection,
-    bundle: dict[str, Any] | None,
+    bundle: ReadBundle | None,
     outlooks: list[Outlook],
     payload_size: int,
-) -> dict[str, Any]:
+) -> ResendPlan:
     events = sum(outlook.events for outlook in outlooks)
     means = [outlook.mean_bytes for outlook in outlooks if outlook.mean_bytes is not None]
     mean = sum(means) / len(means) if means else 0.0
@@ -132,27 +135,24 @@ def _plan(
         str(Reason.EXPIRED): sum(outlook.expired for outlook in outlooks),
         str(Reason.NOT_YET_WRITTEN): sum(outlook.not_yet_written for outlook in outlooks),
     }
-    return {
-        "gaplessPlan": VERSION,
-        "shard": selection.shard.index,
-        "shards": selection.shard.count,
-        "mode": str(selection.mode),
-        "bundle": bundle,
-        "events": events,
-        "ranges": sum(outlook.ranges for outlook in outlooks),
-        "sentBefore": sum(outlook.job.totals.sent for outlook in outlooks),
-        "unavailable": {reason: count for reason, count in unavailable.items() if count},
-        "estimate": estimate,
-        "note": "Bytes and time are estimated from a few records, before filter and compression; records of "
+    return ResendPlan(
+        shard=selection.shard.index,
+        shards=selection.shard.count,
+        mode=str(selection.mode),
+        bundle=bundle,
+        events=events,
+        ranges=sum(outlook.ranges for outlook in outlooks),
+        sent_before=sum(outlook.job.totals.sent for outlook in outlooks),
+        unavailable={reason: count for reason, count in unavailable.items() if count},
+        estimate=estimate,
+        note="Bytes and time are estimated from a few records, before filter and compression; records of "
         "transactions, compaction and the time range may make it fewer events.",
-        "skipped": [
-            {"topic": entry.topic, "partition": entry.partition, "events": entry.events} for entry in selection.skipped
-        ],
-        "partitions": [_partition(outlook) for outlook in outlooks],
-    }
+        skipped=skipped_entries(selection),
+        partitions=tuple(map(_partition, outlooks)),
+    )
 
 
-def _estimate(values: dict[str, Any], outlooks: list[Outlook], mean: float, payload_size: int) -> dict[str, Any]:
+def _estimate(values: dict[str, Any], outlooks: list[Outlook], mean: float, payload_size: int) -> Estimate:
     overhead = 28 if values["encryption"] else 0
     datagrams = payload_bytes = 0.0
     for outlook in outlooks:
@@ -166,53 +166,53 @@ def _estimate(values: dict[str, Any], outlooks: list[Outlook], mean: float, payl
     events = sum(outlook.events for outlook in outlooks)
     limits = [events / values["eps"]] if values["eps"] else []
     limits += [bits / values["bitsPerSecond"]] if values["bitsPerSecond"] else []
-    return {
-        "meanEventBytes": round(mean, 1),
-        "datagrams": round(datagrams),
-        "payloadBytes": round(payload_bytes * values["copies"]),
-        "seconds": round(max(limits), 1) if limits else None,
-    }
+    return Estimate(
+        mean_event_bytes=round(mean, 1),
+        datagrams=round(datagrams),
+        payload_bytes=round(payload_bytes * values["copies"]),
+        seconds=round(max(limits), 1) if limits else None,
+    )
 
 
-def _partition(outlook: Outlook) -> dict[str, Any]:
+def _partition(outlook: Outlook) -> PlannedPartition:
     place, wanted = outlook.job.plan.place, outlook.job.plan.wanted
-    return {
-        "topic": place.topic,
-        "partition": place.partition,
-        "upstreamTopic": place.upstream_topic,
-        "upstreamPartition": place.upstream_partition,
-        "events": outlook.events,
-        "ranges": outlook.ranges,
-        "firstOffset": wanted.first_offset if len(wanted) else None,
-        "lastOffset": wanted.last_offset if len(wanted) else None,
-        "expired": outlook.expired,
-        "notYetWritten": outlook.not_yet_written,
-        "sentBefore": outlook.job.totals.sent,
-    }
+    return PlannedPartition(
+        topic=place.topic,
+        partition=place.partition,
+        upstream_topic=place.upstream_topic,
+        upstream_partition=place.upstream_partition,
+        events=outlook.events,
+        ranges=outlook.ranges,
+        first_offset=wanted.first_offset if len(wanted) else None,
+        last_offset=wanted.last_offset if len(wanted) else None,
+        expired=outlook.expired,
+        not_yet_written=outlook.not_yet_written,
+        sent_before=outlook.job.totals.sent,
+    )
 
 
-def _print_table(made: dict[str, Any]) -> None:
+def _print_table(made: ResendPlan) -> None:
     from rich.console import Console  # noqa: PLC0415 -- only terminals need it
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(title="What would be sent (nothing has been)")
     for heading in ("topic", "partition", "events", "ranges", "offsets", "expired", "not yet written"):
         table.add_column(heading, justify="left" if heading in {"topic", "offsets"} else "right")
-    for row in made["partitions"][:50]:
-        offsets = "" if row["firstOffset"] is None else f"{row['firstOffset']} … {row['lastOffset']}"
-        shown = [f"{row[name]:,}" for name in ("events", "ranges")]
-        lost = [f"{row[name]:,}" for name in ("expired", "notYetWritten")]
-        table.add_row(row["topic"], str(row["partition"]), *shown, offsets, *lost)
+    for row in made.partitions[:50]:
+        offsets = "" if row.first_offset is None else f"{row.first_offset} … {row.last_offset}"
+        shown = [f"{row.events:,}", f"{row.ranges:,}"]
+        lost = [f"{row.expired:,}", f"{row.not_yet_written:,}"]
+        table.add_row(row.topic, str(row.partition), *shown, offsets, *lost)
     console = Console()
     console.print(table)
-    hidden = len(made["partitions"]) - 50
+    hidden = len(made.partitions) - 50
     if hidden > 0:
         console.print(f"… and {hidden} more partitions")
-    estimate = made["estimate"]
-    duration = "as fast as it goes" if estimate["seconds"] is None else f"about {estimate['seconds']:,.0f} s"
+    estimate = made.estimate
+    duration = "as fast as it goes" if estimate.seconds is None else f"about {estimate.seconds:,.0f} s"
     console.print(
-        f"{made['events']:,} events in {made['ranges']:,} ranges, about {estimate['datagrams']:,} datagrams and "
-        f"{estimate['payloadBytes'] / 1e6:,.1f} MB, {duration}"
+        f"{made.events:,} events in {made.ranges:,} ranges, about {estimate.datagrams:,} datagrams and "
+        f"{estimate.payload_bytes / 1e6:,.1f} MB, {duration}"
     )
-    if made["skipped"]:
-        console.print(f"{len(made['skipped'])} entries of the bundle are outside the partition window and skipped")
+    if made.skipped:
+        console.print(f"{len(made.skipped)} entries of the bundle are outside the partition window and skipped")

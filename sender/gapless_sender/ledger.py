@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges, RangesBuilder
+from gapless_api.wire.totals import Totals
 from gapless_sender.plan import Reason
 
 if TYPE_CHECKING:
@@ -132,39 +133,6 @@ class PartitionLedger:
     def accounted(self) -> int:
         """Wanted offsets that are dealt with, in the plan or not."""
         return self.sent + sum(self.counts.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The account of a partition, or of a whole resend, in numbers."""
-
-    planned: int = 0
-    sent: int = 0
-    filtered: int = 0
-    filled: int = 0
-    unavailable: int = 0
-    remaining: int = 0
-    outside_time_range: int = 0
-
-    def __add__(self, other: Totals) -> Totals:
-        return Totals(*(getattr(self, name) + getattr(other, name) for name in Totals.__slots__))
-
-    @property
-    def holds(self) -> bool:
-        """Whether the equation holds."""
-        return self.planned == self.sent + self.filtered + self.filled + self.unavailable + self.remaining
-
-    def as_json(self) -> dict[str, int]:
-        """The numbers as report and progress lines name them."""
-        return {
-            "planned": self.planned,
-            "sent": self.sent,
-            "filtered": self.filtered,
-            "filled": self.filled,
-            "unavailable": self.unavailable,
-            "remaining": self.remaining,
-            "outsideTimeRange": self.outside_time_range,
-        }
 
 
 def totals(wanted: OffsetRanges, wanted_count: int, ledger: PartitionLedger) -> Totals:

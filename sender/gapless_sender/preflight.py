@@ -7,9 +7,10 @@ sentence, everything that could be found out is told in any case.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless_api.errors import GaplessError
+from gapless_api.wire.preflight import PreflightLine, RouteFound
 from gapless_sender.link import UdpLink
 from gapless_sender.netlink import (
     Interface,
@@ -50,25 +51,25 @@ class Findings:
         on_wire = self.interface is not None and self.interface.asks_neighbours
         return on_wire and self.route is not None and self.route.kind == "unicast"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_line(self) -> PreflightLine:
         """The findings as the command prints them."""
         interface, route, neighbour = self.interface, self.route, self.neighbour
-        return {
-            "nic": interface.name if interface is not None else self.nic,
-            "exists": interface is not None,
-            "up": interface is not None and interface.up,
-            "carrier": interface is not None and interface.carrier,
-            "mtu": interface.mtu if interface is not None else None,
-            "largestPayload": self.largest_payload,
-            "target": self.target,
-            "port": self.port,
-            "address": self.address,
-            "route": None if route is None else {"type": route.kind, "gateway": route.gateway, "source": route.source},
-            "needsNeighbour": self.needs_neighbour,
-            "neighbour": neighbour.state if neighbour is not None else None,
-            "hardwareAddress": neighbour.hardware_address if neighbour is not None else None,
-            "message": self.message or None,
-        }
+        return PreflightLine(
+            nic=interface.name if interface is not None else self.nic,
+            exists=interface is not None,
+            up=interface is not None and interface.up,
+            carrier=interface is not None and interface.carrier,
+            mtu=interface.mtu if interface is not None else None,
+            largest_payload=self.largest_payload,
+            target=self.target,
+            port=self.port,
+            address=self.address,
+            route=None if route is None else RouteFound(type=route.kind, gateway=route.gateway, source=route.source),
+            needs_neighbour=self.needs_neighbour,
+            neighbour=neighbour.state if neighbour is not None else None,
+            hardware_address=neighbour.hardware_address if neighbour is not None else None,
+            message=self.message or None,
+        )
 
 
 def look(  # noqa: PLR0913 -- what the command can be told

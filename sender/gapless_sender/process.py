@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError, StoppedError
+from gapless_api.wire.totals import Totals
 from gapless_sender.input_filter import InputFilter
 from gapless_sender.lazy_log import log
-from gapless_sender.ledger import Totals
 from gapless_sender.link_opening import open_link
 from gapless_sender.packets import finished_text, starting_text, status_packet, stopping_text
 from gapless_sender.plan import Reason

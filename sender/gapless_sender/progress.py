@@ -5,19 +5,19 @@ A terminal gets a bar, everything else JSON lines on standard error, which the o
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gapless_api.wire.progress import PROGRESS_LINE, ProgressLine
 from gapless_sender.lazy_log import log
 from gapless_sender.sharding import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gapless_sender.ledger import Totals
+    from gapless_api.wire.totals import Totals
     from gapless_sender.sharding import Shard
 
 _BAR_SECONDS = 0.25
@@ -74,18 +74,17 @@ class ProgressView:
         if self._bar is not None:
             self._bar.show(totals, done)
             return
-        line: dict[str, Any] = {
-            "event": "progress",
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "shard": self._shard.index,
-            "shards": self._shard.count,
-            "percent": round(100 * done / totals.planned, 2) if totals.planned else 100.0,
-            **totals.as_json(),
-            "datagrams": datagrams,
-            "events_per_second": round(speed, 1),
-            "eta_seconds": None if eta is None else round(eta, 1),
-        }
-        sys.stderr.write(json.dumps(line) + "\n")
+        line = ProgressLine(
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            shard=self._shard.index,
+            shards=self._shard.count,
+            percent=round(100 * done / totals.planned, 2) if totals.planned else 100.0,
+            ledger=totals,
+            datagrams=datagrams,
+            events_per_second=round(speed, 1),
+            eta_seconds=None if eta is None else round(eta, 1),
+        )
+        sys.stderr.write(PROGRESS_LINE.to_line(line) + "\n")
         sys.stderr.flush()
 
 

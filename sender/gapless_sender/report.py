@@ -1,42 +1,36 @@
-"""Owns the final report: its JSON, its sentence and its exit code; pure, and must not know how the work was done."""
+"""Owns the final report: its figures, its sentence and its exit code; pure, and must not know how the work was done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless_api.exit_codes import ExitCode
 from gapless_api.offsets import left_of
-from gapless_sender.ledger import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, Totals, totals
+from gapless_api.wire.resend_report import (
+    LinkTraffic,
+    Outcome,
+    PartitionFigures,
+    PartitionReport,
+    ReportHead,
+    ResendReport,
+    SkippedEntry,
+    UnavailableRange,
+)
+from gapless_api.wire.totals import Totals
+from gapless_sender.ledger import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, totals
 from gapless_sender.plan import Reason
 from gapless_sender.sharding import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gapless_api.offsets import OffsetRanges
+    from gapless_api.wire.resend_report import Ranges, ReadBundle
     from gapless_sender.plan import PartitionPlan, Selection
 
-Ranges = Iterable[Sequence[int]]
-"""First and last offsets (inclusive), ascending; can be iterated again."""
-VERSION = 1
 _NAMED_RANGES = 3
-
-
-class Outcome(StrEnum):
-    """How a resend ended."""
-
-    DONE = "Done"
-    """Everything planned was sent (or filtered or filled)."""
-    NOTHING_TO_DO = "NothingToDo"
-    INCOMPLETE = "Incomplete"
-    """Finished, and something could not be sent; it is listed."""
-    STOPPED = "Stopped"
-    """By a signal; the checkpoint has the progress."""
-    FAILED = "Failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +61,16 @@ class PartitionAccount:
     ranges: dict[str, Ranges]
     """Ranges (inclusive) by what became of them. There may be ten million, so they become text one by one."""
 
-    def as_json(self) -> dict[str, Any]:
-        """The account as the report shows it."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "upstreamTopic": self.upstream_topic,
-            "upstreamPartition": self.upstream_partition,
-            **self.totals.as_json(),
-            "ranges": self.ranges,
-        }
+    @property
+    def figures(self) -> PartitionFigures:
+        """The account without the ranges."""
+        return PartitionFigures(
+            topic=self.topic,
+            partition=self.partition,
+            upstream_topic=self.upstream_topic,
+            upstream_partition=self.upstream_partition,
+            ledger=self.totals,
+        )
 
 
 @dataclass(slots=True)
@@ -94,15 +88,16 @@ class Traffic:
         for name in Traffic.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def as_json(self) -> dict[str, int]:
-        """The figures as the report names them."""
-        return {
-            "datagrams": self.datagrams,
-            "payloadBytes": self.payload_bytes,
-            "systemCalls": self.system_calls,
-            "refused": self.refused,
-            "retries": self.retries,
-        }
+    @property
+    def figures(self) -> LinkTraffic:
+        """The figures as the report has them."""
+        return LinkTraffic(
+            datagrams=self.datagrams,
+            payload_bytes=self.payload_bytes,
+            system_calls=self.system_calls,
+            refused=self.refused,
+            retries=self.retries,
+        )
 
 
 @dataclass(slots=True)
@@ -117,6 +112,11 @@ class Account:
     def totals(self) -> Totals:
         """All partitions together."""
         return sum((partition.totals for partition in self.partitions), Totals())
+
+    @property
+    def reports(self) -> list[PartitionReport]:
+        """The partitions as the report has them."""
+        return [PartitionReport(figures=each.figures, ranges=each.ranges) for each in self.partitions]
 
     def unavailable(self) -> dict[str, int]:
         """How many events could not be sent, by reason."""
@@ -152,57 +152,56 @@ def report(  # noqa: PLR0913 -- the parts of a report
     reason: str | None,
     message: str,
     selection: Selection | None,
-    bundle: dict[str, Any] | None,
+    bundle: ReadBundle | None,
     account: Account,
     started: str,
     seconds: float,
-) -> dict[str, Any]:
+) -> ResendReport:
     """Put the report together; there is no `selection` when the work ended before one was made."""
     sums = account.totals
     shard = selection.shard if selection is not None else WHOLE
+    head = ReportHead(
+        outcome=outcome,
+        exit_code=int(exit_code),
+        reason=reason,
+        message=message,
+        shard=shard.index,
+        shards=shard.count,
+        mode=str(selection.mode) if selection is not None else None,
+        bundle=bundle,
+        started=started,
+        seconds=round(seconds, 3),
+        events_per_second=round((sums.sent + sums.filtered + sums.filled) / seconds, 1) if seconds > 0 else 0.0,
+        ledger=sums,
+        unavailable=account.unavailable(),
+        link=account.traffic.figures,
+        keys_announced=account.keys_announced,
+        skipped=skipped_entries(selection),
+    )
+    return ResendReport(head=head, partitions=account.reports)
+
+
+def skipped_entries(selection: Selection | None) -> tuple[SkippedEntry, ...]:
+    """The entries of the bundle that are another cluster's, as report and plan list them."""
     skipped = selection.skipped if selection is not None else ()
-    return {
-        "gaplessReport": VERSION,
-        "outcome": str(outcome),
-        "exitCode": int(exit_code),
-        "reason": reason,
-        "message": message,
-        "shard": shard.index,
-        "shards": shard.count,
-        "mode": str(selection.mode) if selection is not None else None,
-        "bundle": bundle,
-        "started": started,
-        "seconds": round(seconds, 3),
-        "eventsPerSecond": round((sums.sent + sums.filtered + sums.filled) / seconds, 1) if seconds > 0 else 0.0,
-        "ledger": sums.as_json(),
-        "unavailable": account.unavailable(),
-        "link": account.traffic.as_json(),
-        "keysAnnounced": account.keys_announced,
-        "skipped": [{"topic": entry.topic, "partition": entry.partition, "events": entry.events} for entry in skipped],
-        "partitions": [partition.as_json() for partition in account.partitions],
-    }
+    return tuple(SkippedEntry(topic=entry.topic, partition=entry.partition, events=entry.events) for entry in skipped)
 
 
-def unavailable_ranges(account: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Every range that could not be sent, of the `partitions` of a report."""
-    for partition in account:
+def unavailable_ranges(partitions: Iterable[PartitionReport]) -> Iterator[UnavailableRange]:
+    """Every range of `partitions` that could not be sent."""
+    for partition in partitions:
+        place = partition.figures
         for reason in Reason:
-            for first, last in partition["ranges"].get(reason, ()):
-                yield {
-                    "topic": partition["topic"],
-                    "partition": partition["partition"],
-                    "first": first,
-                    "last": last,
-                    "reason": str(reason),
-                }
+            for first, last in partition.ranges.get(reason, ()):
+                yield UnavailableRange(
+                    topic=place.topic, partition=place.partition, first=first, last=last, reason=str(reason)
+                )
 
 
 def _first_unavailable(account: Account) -> str:
-    ranges = unavailable_ranges(partition.as_json() for partition in account.partitions)
-    first = list(islice(ranges, _NAMED_RANGES + 1))
+    first = list(islice(unavailable_ranges(account.reports), _NAMED_RANGES + 1))
     shown = [
-        f"{entry['topic']}/{entry['partition']} {entry['first']}"
-        + (f"-{entry['last']}" if entry["last"] > entry["first"] else "")
+        f"{entry.topic}/{entry.partition} {entry.first}" + (f"-{entry.last}" if entry.last > entry.first else "")
         for entry in first[:_NAMED_RANGES]
     ]
     return ", ".join(shown) + (", …" if len(first) > _NAMED_RANGES else "")

@@ -23,15 +23,16 @@ from gapless_api.errors import (
     verdict,
 )
 from gapless_api.exit_codes import ExitCode
+from gapless_api.wire.resend_report import Outcome, ReadBundle
 from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files
 from gapless_sender.core_dumps import forbid_core_dumps
 from gapless_sender.lazy_log import begin_log, log
 from gapless_sender.plan import select
 from gapless_sender.progress import ProgressView
 from gapless_sender.rate_file import with_rates
-from gapless_sender.report import Account, Outcome, report, verdict_of
+from gapless_sender.report import Account, report, verdict_of
 from gapless_sender.report_file import write_report
-from gapless_sender.report_line import short_report, write_report_line
+from gapless_sender.report_line import write_report_line
 from gapless_sender.sharding import shard_of, with_own_files
 from gapless_sender.share import remembered_jobs
 from gapless_sender.stopping import Stopping
@@ -54,7 +55,7 @@ def run(found: Resolved) -> int:
     _log_oddities(found)
     account = Account()
     selection: Selection | None = None
-    bundle: dict[str, Any] | None = None
+    bundle: ReadBundle | None = None
     values = found.values
     report_path: Path | None = None
     ending: tuple[Outcome, int, str]
@@ -89,7 +90,7 @@ def run(found: Resolved) -> int:
         seconds=time.monotonic() - started,
     )
     if values["reportLine"]:
-        write_report_line(short_report(made))
+        write_report_line(made)
     if report_path is not None:
         write_report(report_path, made)
     if problem is not None:
@@ -155,7 +156,7 @@ def _work(values: dict[str, Any], selection: Selection, account: Account) -> boo
         return False
 
 
-def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, dict[str, Any] | None]:
+def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBundle | None]:
     """What is to be resent, and the bundle as the report names it."""
     file: Path | None = values["resendFileName"]
     if file is None:
@@ -175,12 +176,12 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, dict[st
             f"bundle that is meant, or the digest of this one."
         )
     selection = select(values, bundle, bundle_digest=digest, shard=shard)
-    named = {
-        "file": str(file),
-        "type": str(bundle.kind),
-        "id": bundle.mark.id if bundle.mark is not None else None,
-        "sha256": digest,
-    }
+    named = ReadBundle(
+        file=str(file),
+        type=str(bundle.kind),
+        id=bundle.mark.id if bundle.mark is not None else None,
+        sha256=digest,
+    )
     if selection.skipped:
         shown = ", ".join(f"{entry.topic}/{entry.partition}" for entry in selection.skipped[:20])
         more = len(selection.skipped) - 20

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from gapless_api import errors
 from gapless_api.errors import GaplessError, StoppedError, verdict
 from gapless_api.exit_codes import ExitCode
+from gapless_api.wire.totals import Totals
 from gapless_sender.checkpoint import Checkpoint, Progress, shard_path
-from gapless_sender.ledger import Totals
 from gapless_sender.link_opening import open_link
 from gapless_sender.plan import share_out
 from gapless_sender.process import Equipment, Whole, sum_of

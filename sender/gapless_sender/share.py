@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gapless_api.errors import ConfigurationError
 from gapless_sender.freed_memory import FreedMemory
 from gapless_sender.lazy_log import log
-from gapless_sender.ledger import PartitionLedger, Step, Totals, totals
+from gapless_sender.ledger import PartitionLedger, Step, totals
 from gapless_sender.plan import plan_partition, wishes_of_all
 from gapless_sender.replay import PartitionReplay, Transmitter
 from gapless_sender.report import PartitionAccount, account_of
@@ -20,6 +20,7 @@ from gapless_sender.report import PartitionAccount, account_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gapless_api.wire.totals import Totals
     from gapless_sender.checkpoint import Checkpoint, Progress
     from gapless_sender.plan import PartitionPlan, Selection, Wish
     from gapless_sender.replay import Keys, Treatment

@@ -1,6 +1,6 @@
 """Owns what of a result goes into a log: the report cut down to what a log carries, and the bundle while it is small.
 
-Must not know how lines are cut: see `gapless_api.result_lines`.
+Must not know how lines are cut: see `gapless_api.wire.result_lines`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.result_lines import result_lines
+from gapless_api.wire.result_lines import result_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

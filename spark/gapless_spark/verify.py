@@ -16,7 +16,7 @@ from gapless_api.files import check_output
 from gapless_api.log import configure_logging
 from gapless_api.marks import moment_text
 from gapless_api.reconciliation import COUNTS, NewerFinding, reconcile
-from gapless_api.resend_reports import read_resend_reports
+from gapless_api.wire.resend_report_files import read_resend_reports
 from gapless_spark.comparison import finding_of, older_bundle
 from gapless_spark.outcome import exit_code_of, outcome_of
 from gapless_spark.report_page.output import write_page_of_verify

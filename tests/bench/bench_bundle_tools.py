@@ -19,7 +19,7 @@ from gapless_api.bundle import BundleKind, PartitionGaps, read_bundle, write_bun
 from gapless_api.bundle_algebra import Limits, differences, merged, pieces, subtracted
 from gapless_api.offsets import OffsetRanges
 from gapless_api.reconciliation import NewerFinding, reconcile
-from gapless_api.resend_reports import read_resend_reports
+from gapless_api.wire.resend_report_files import read_resend_reports
 
 RANGES = 10_000_000
 LIMIT_MIB = 1024

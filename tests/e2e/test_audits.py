@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.result_lines import find_result
+from gapless_api.wire.result_lines import find_result
 from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, said
 from kit.resending import PROGRAM
 from kit.signing import key_pair

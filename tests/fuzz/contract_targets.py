@@ -20,10 +20,10 @@ from gapless_api.errors import BundleError, ConfigurationError
 from gapless_api.gap_records import UndecodableRecordError, decode_gap_key, decode_gap_record
 from gapless_api.manifest_parts import PartsHeld, parse_part
 from gapless_api.manifest_reader import read_manifest_text
-from gapless_api.resend_reports import read_resend_reports
-from gapless_api.result_lines import ResultLinesError, find_result
 from gapless_api.roaring import MalformedBitmapError, bitmap_ranges
 from gapless_api.window_files import read_window_files
+from gapless_api.wire.resend_report_files import read_resend_reports
+from gapless_api.wire.result_lines import ResultLinesError, find_result
 
 
 def _gap_record(content: bytes) -> None:
@@ -169,6 +169,7 @@ CONTRACT_TARGETS = (
         tokens=(
             *_JSON,
             b'"gaplessReport":1',
+            b'"gaplessReport":2,"form":"full"',
             b'"partitions":[{',
             b'"ranges":{',
             b'"sent":',

@@ -81,6 +81,7 @@ class Reason(StrEnum):
     NOTHING_TO_SEND = "NothingToSend"
     ALREADY_SENT = "AlreadySent"
     INCOMPLETE = "Incomplete"
+    REPORT_UNREADABLE = "ReportUnreadable"
     LINK_FAILED = "LinkFailed"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
@@ -264,6 +265,11 @@ MEANINGS: dict[Reason, Meaning] = {
         (RESEND,),
         "Finished, and status.unavailable lists events that could not be sent.",
         "Decide whether to fill them (unavailable: Fill) in a new Resend.",
+    ),
+    Reason.REPORT_UNREADABLE: Meaning(
+        (RESEND,),
+        "The senders ended well and what they report cannot be read, so nothing is entered into the ledger.",
+        "Use sender image and operator of one release, then change the spec: it goes on from the checkpoints.",
     ),
     Reason.LINK_FAILED: Meaning((RESEND,), "The link took no datagrams.", "Look at the Diode and at its node."),
     Reason.DEADLINE_EXCEEDED: Meaning(

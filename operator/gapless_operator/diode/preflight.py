@@ -5,20 +5,20 @@ Must not know how the node is looked at, nor when.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.diode import Preflight
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.standing import Said
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from gapless_api.v1alpha1.diode import Diode, DiodeSpec
     from gapless_operator.observed import ObservedPod
 
 _IP_AND_UDP_BYTES, _IPV6_AND_UDP_BYTES = 28, 48
+_LARGEST_MTU = 2**31
 _PERMANENT = frozenset({"PERMANENT", "NOARP"})
 """States of a neighbour entry that need no answer from the other end."""
 
@@ -28,20 +28,19 @@ def found_by(pod: ObservedPod, diode: Diode, finished: datetime) -> Preflight | 
     said = pod.output.preflight
     if said is None:
         return None
-    neighbour = said.get("neighbour")
-    if said.get("needsNeighbour") is False:
+    neighbour = said.neighbour
+    if not said.needs_neighbour:
         neighbour = neighbour or "NOARP"  # The kernel's own word for a station that needs no entry.
-    message = said.get("message") or pod.output.complaint
     return Preflight(
         node=pod.node,
         nic=diode.spec.nic,
-        exists=said.get("exists") is True,
-        up=said.get("up") is True,
-        carrier=said.get("carrier") is True,
-        mtu=_whole(said, "mtu"),
-        neighbour=neighbour.upper()[:32] if isinstance(neighbour, str) and neighbour else None,
+        exists=said.exists,
+        up=said.up,
+        carrier=said.carrier,
+        mtu=said.mtu if said.mtu is not None and said.mtu < _LARGEST_MTU else None,
+        neighbour=neighbour.upper()[:32] if neighbour else None,
         generation=diode.metadata.generation,
-        message=message if isinstance(message, str) and message else None,
+        message=said.message or pod.output.complaint or None,
         checked_at=finished,
     )
 
@@ -87,8 +86,3 @@ def judged(found: Preflight, spec: DiodeSpec) -> Said:  # noqa: PLR0911 -- one f
     if found.message:
         return Said(False, Reason.PREFLIGHT_FAILED, found.message)
     return Said(True, Reason.LINK_READY, f"{spec.nic} {where} is ready to send to {spec.target.host}.")
-
-
-def _whole(said: Mapping[str, Any], name: str) -> int | None:
-    value = said.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None

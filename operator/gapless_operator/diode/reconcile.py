@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_operator.diode.ledger import recorded
 from gapless_operator.diode.manifests import preflight_job, preflight_name, state_claim, state_claim_name
 from gapless_operator.diode.preflight import found_by, judged
 from gapless_operator.diode.queue import turns
 from gapless_operator.plan import Manifest, Plan, Ref
 from gapless_operator.pod_trouble import trouble_of
+from gapless_operator.resend.progress import unreadable
 from gapless_operator.standing import Said, conditions_with, transition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from gapless_api.v1alpha1.diode import Diode, Preflight
-    from gapless_operator.observed import DiodeObserved, ObservedJob
+    from gapless_operator.observed import DiodeObserved, ObservedJob, ObservedPod
     from gapless_operator.settings import Program
 
 LOOK_EVERY = timedelta(minutes=5)
@@ -142,7 +145,7 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
         if found is None or found.checked_at is None or found.checked_at < finished:
             seen = [look for pod in observed.pods if (look := found_by(pod, diode, finished)) is not None]
             found = seen[-1] if seen else found
-            news = judged(seen[-1], diode.spec) if seen else _unseen(diode, job)
+            news = judged(seen[-1], diode.spec) if seen else _unseen(diode, job, observed.pods)
     elif (trouble := trouble_of(job, observed.pods, now, slow_after=_SLOW_AFTER)) is not None:
         news = Said(None, *trouble)
     link = news or _known(diode, found)
@@ -167,8 +170,11 @@ def _known(diode: Diode, found: Preflight | None) -> Said:
     return Said(None, Reason.PREFLIGHT_PENDING, "The node has not been looked at yet.")
 
 
-def _unseen(diode: Diode, job: ObservedJob) -> Said:
+def _unseen(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod]) -> Said:
     """A preflight ended and nobody can say what it found."""
+    problem = unreadable(pods, PREFLIGHT_LINE.event)
+    if problem:
+        return Said(None, Reason.PREFLIGHT_FAILED, f"{problem} It is tried again.")
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     if before is not None and before.reason in _TROUBLED:
         return Said(None, Reason(before.reason), before.message)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.bundle import read_bundle_text
 from gapless_api.errors import BundleError
-from gapless_api.result_lines import ResultLinesError, ScanResult, unpacked
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import (
     LONGEST_MANIFEST,
@@ -17,6 +16,7 @@ from gapless_api.v1alpha1.scan_status import (
     BundleReference,
     PartitionFindings,
 )
+from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpacked
 from gapless_operator.gapscan.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BYTES, bundle_location, bundle_map
 from gapless_operator.gapscan.resend_manifest import render
 

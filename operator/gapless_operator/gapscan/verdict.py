@@ -13,8 +13,8 @@ from gapless_operator.engines.engine import Attempt, Phase
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gapless_api.result_lines import ScanResult
     from gapless_api.v1alpha1.gapscan import Engine
+    from gapless_api.wire.result_lines import ScanResult
 
 TROUBLE_GRACE = timedelta(seconds=30)
 """For how long what keeps a driver from starting may go away by itself, such as a registry that stumbles."""

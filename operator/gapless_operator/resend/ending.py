@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.exit_codes import ExitCode
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.resend.progress import Counts, counts_by_index, latest_by_index, unavailable_reasons
+from gapless_api.wire.resend_plan import SHORT_PLAN
+from gapless_api.wire.resend_report import SHORT_REPORT
+from gapless_api.wire.totals import Totals
+from gapless_operator.resend.progress import (
+    counts_by_index,
+    latest_by_index,
+    unavailable_reasons,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
     from gapless_operator.observed import ObservedJob, ObservedPod
 
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
+_LAST_WORDS = (SHORT_REPORT.event, SHORT_PLAN.event)
 _BY_CODE = {
     ExitCode.BAD_CONFIGURATION: Reason.BAD_CONFIGURATION,
     ExitCode.SOURCE_UNREACHABLE: Reason.SOURCE_UNREACHABLE,
@@ -100,8 +109,15 @@ def ending_of(  # noqa: PLR0911 -- one for each way to end
 
 
 def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Ending:
+    problem = unreadable(pods, *_LAST_WORDS)
+    if problem:
+        return Ending(
+            End.GIVEN_UP,
+            Reason.REPORT_UNREADABLE,
+            f"{problem} The senders ended well, and what they sent is in their logs and checkpoints only.",
+        )
     counts = counts_by_index(pods)
-    total = sum(counts.values(), Counts())
+    total = sum(counts.values(), Totals())
     if incomplete or total.unavailable:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in unavailable_reasons(pods).items() if count)
         return Ending(
@@ -131,17 +147,17 @@ def _unexplained(job: ObservedJob, attempt: int, backoff_limit: int) -> Ending:
 
 def _reason(pod: ObservedPod) -> Reason:
     """Why a pod ended as it did: what its report says, or what its exit code means."""
-    said = pod.output.report.get("reason") if pod.output.report is not None else None
-    if isinstance(said, str) and said in set(Reason):
+    said = pod.output.report.head.reason if pod.output.report is not None else None
+    if said in set(Reason):
         return Reason(said)
     return _BY_CODE.get(ExitCode(pod.exit_code), Reason.DEFECT) if pod.exit_code in set(ExitCode) else Reason.DEFECT
 
 
 def _message(pod: ObservedPod) -> str:
-    said = pod.output.report.get("message") if pod.output.report is not None else None
-    if isinstance(said, str) and said:
-        return said
-    if pod.output.complaint:
-        return pod.output.complaint
+    said = pod.output.report.head.message if pod.output.report is not None else ""
+    if said or pod.output.complaint:
+        return said or pod.output.complaint
+    problem = unreadable([pod], *_LAST_WORDS)
     why = f", {pod.ended_reason}" if pod.ended_reason else ""
-    return f"Pod {pod.meta.name} ended with exit code {pod.exit_code}{why}; see kubectl logs {pod.meta.name}."
+    message = f"Pod {pod.meta.name} ended with exit code {pod.exit_code}{why}; see kubectl logs {pod.meta.name}."
+    return f"{message} {problem}".rstrip()

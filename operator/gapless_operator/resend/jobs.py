@@ -13,6 +13,7 @@ from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition, is_true
 from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.wire.progress import PROGRESS_LINE
 from gapless_operator.children import digest_of
 from gapless_operator.diode.queue import lane_mates
 from gapless_operator.plan import Ref
@@ -40,6 +41,7 @@ from gapless_operator.resend.progress import (
     plan_of,
     progress_while_sending,
     unavailable_ranges,
+    unreadable,
 )
 from gapless_operator.resend.step import Situation, Step
 
@@ -55,6 +57,7 @@ SLOW_START_DEADLINE = timedelta(minutes=30)
 LOG_PATIENCE = timedelta(seconds=30)
 """How long to wait for the last lines of a pod's log after its Job has ended."""
 _SOON = timedelta(seconds=2)
+_SHA256_CHARACTERS = 64
 
 
 def proceed(situation: Situation, role: str) -> Step:
@@ -217,7 +220,8 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
         said = standing.working(Reason.PLANNING, "A pod on the Diode's node counts what would be sent.")
     elif any(pod.phase != "Pending" for pod in pods):
         where = situation.diode.metadata.name
-        said = standing.working(Reason.SENDING, f"Events go over Diode {where} (attempt {job.meta.attempt}).")
+        message = f"Events go over Diode {where} (attempt {job.meta.attempt}). {unreadable(pods, PROGRESS_LINE.event)}"
+        said = standing.working(Reason.SENDING, message.rstrip())
     else:
         said = standing.working(Reason.STARTING, f"Sender pods are being started (attempt {job.meta.attempt}).")
     if role == SEND:
@@ -235,9 +239,7 @@ def _ended(situation: Situation, role: str, job: ObservedJob, pods: Sequence[Obs
     resend, status, now = situation.resend, situation.status, situation.now
     finished = (job.finished or now).replace(microsecond=0)
     unread = [
-        pod
-        for pod in latest_by_index(pods).values()
-        if pod.exit_code is not None and pod.output.report is None and not pod.output.complaint
+        pod for pod in latest_by_index(pods).values() if pod.exit_code is not None and not pod.output.tells_the_end
     ]
     if unread and now - finished < LOG_PATIENCE:
         reason = Reason.PLANNING if role == PLAN else Reason.SENDING
@@ -260,19 +262,19 @@ def _ended(situation: Situation, role: str, job: ObservedJob, pods: Sequence[Obs
     if ending.end is End.GIVEN_UP:
         update |= {"finished_at": finished, "unavailable": unavailable_ranges(pods)}
         return Step(said=standing.failed(ending.reason, ending.message), update=update)
+    report = merged_report(pods, reason=ending.reason, message=ending.message)
     name = report_name(resend)
     update |= {
         "progress": final_progress(status.progress, pods, now=finished),
         "unavailable": unavailable_ranges(pods),
-        "report": name,
+        "report": None if report is None else name,
         "finished_at": finished,
         **_of_bundle(situation, pods),
     }
-    report = merged_report(pods, outcome=ending.reason, message=ending.message)
     return Step(
         said=standing.entering_ledger(ending.reason, ending.message),
         update=update,
-        apply=(report_map(resend, name, report),),
+        apply=() if report is None else (report_map(resend, name, report),),
         again_after=_SOON,
     )
 
@@ -287,11 +289,10 @@ def _again(job: ObservedJob, ending: Ending, update: dict[str, Any], finished: A
 
 
 def _planned(situation: Situation, job: ObservedJob, pods: Sequence[ObservedPod], finished: Any) -> Step:
-    report = next((pod.output.report for pod in pods if pod.output.report is not None), None)
-    if report is None:
+    found = plan_of(pods)
+    if found is None:
         ending = Ending(End.RETRY, Reason.RETRYING, f"The log of Job {job.meta.name}, which has the plan, is gone.")
         return _again(job, ending, _of_job(job), finished)
-    found = plan_of(report)
     lasting = "" if found.estimated_seconds is None else f" in about {found.estimated_seconds:,.0f} s"
     lost = f"; {found.unavailable:,} are no longer in Kafka" if found.unavailable else ""
     message = f"Would send {found.events:,} events{lasting}{lost}; nothing was sent. Set spec.mode: Send to send them."
@@ -306,14 +307,13 @@ def _of_job(job: ObservedJob) -> dict[str, Any]:
 def _of_bundle(situation: Situation, pods: Sequence[ObservedPod]) -> dict[str, Any]:
     """Which bundle was read, and so which work this is: what the reader found counts, not what it was said to be."""
     found = bundle_of(pods)
-    sha256, bundle_id = (found or {}).get("sha256"), (found or {}).get("id")
-    if situation.resend.spec.bundle is None or not isinstance(sha256, str) or len(sha256) != 64:
+    if situation.resend.spec.bundle is None or found is None or len(found.sha256) != _SHA256_CHARACTERS:
         return {}
     window = situation.diode.spec.partition_window
     return {
-        "bundle_sha256": sha256,
-        "bundle_id": bundle_id[:128] if isinstance(bundle_id, str) else None,
-        "identity": resend_identity(situation.resend.spec, window=window, bundle_sha256=sha256),
+        "bundle_sha256": found.sha256,
+        "bundle_id": None if found.id is None else found.id[:128],
+        "identity": resend_identity(situation.resend.spec, window=window, bundle_sha256=found.sha256),
     }
 
 

@@ -26,7 +26,9 @@ import pytest
 
 from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
 from gapless_api.offsets import OffsetRange, OffsetRanges
-from gapless_api.result_lines import result_lines
+from gapless_api.wire.result_lines import result_lines
+from gapless_api.wire.totals import Totals
+from kit import messages
 from kit.api_server import ApiServer
 from kit.kubelet import Behaviour, Kubelet, Runs, as_lines
 from kit.processes import end, free_ports, start_bound
@@ -68,16 +70,13 @@ def scan_log(gaps: Gaps = GAPS, **more: Any) -> str:
     return "\n".join([*result_lines(report, gzip.compress(content, mtime=0)), ""])
 
 
-PREFLIGHT_LOG = as_lines(
-    {"event": "preflight", "exists": True, "up": True, "carrier": True, "mtu": 1500, "neighbour": "PERMANENT"}
-)
+PREFLIGHT_LOG = as_lines(messages.preflight())
 
 
 def sender_log(planned: int = 7) -> str:
     """What a sender prints that has sent everything."""
-    ledger = {"planned": planned, "sent": planned, "filtered": 0, "filled": 0, "unavailable": 0}
-    report = {"ledger": ledger, "partitions": [], "unavailable": {}, "unavailableRanges": [], "skipped": []}
-    return as_lines({"event": "progress", **ledger, "events_per_second": 100.0}, {"event": "report", **report})
+    ledger = Totals(planned=planned, sent=planned)
+    return as_lines(messages.progress(ledger), messages.report(ledger))
 
 
 def as_usual(pod: dict[str, Any]) -> Behaviour:

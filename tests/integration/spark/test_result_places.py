@@ -17,7 +17,7 @@ from pyroaring import BitMap
 
 from gapless_api import cli
 from gapless_api.bundle import read_bundle, read_bundle_text
-from gapless_api.result_lines import find_result, unpacked
+from gapless_api.wire.result_lines import find_result, unpacked
 from gapless_spark.jars import connector_jars
 from kit.object_store import ObjectStore
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api import resend_reports
 from gapless_api.bundle import Bundle, BundleKind, PartitionGaps, read_bundle, write_bundle
 from gapless_api.bundle_algebra import Portion
 from gapless_api.cli_bundle.parts import write_portion
@@ -26,10 +25,13 @@ from gapless_api.reconciliation import (
     is_made_of_records,
     reconcile,
 )
-from gapless_api.resend_reports import ResendFindings, read_resend_reports
-from gapless_sender.ledger import FILLED, Totals
+from gapless_api.wire.form import members_of
+from gapless_api.wire.resend_report import UNAVAILABLE, Outcome, RangeKind, report_text
+from gapless_api.wire.resend_report_files import ResendFindings, read_resend_reports
+from gapless_api.wire.totals import Totals
+from gapless_sender.ledger import FILLED, FILTERED, OUTSIDE
 from gapless_sender.plan import Reason
-from gapless_sender.report import Account, Outcome, PartitionAccount
+from gapless_sender.report import Account, PartitionAccount
 from gapless_sender.report import report as report_of_sender
 
 if TYPE_CHECKING:
@@ -166,7 +168,8 @@ def report(started: str, *partitions: dict[str, Any], **more: Any) -> dict[str, 
 
 
 def ranges(partition: int = 0, **kinds: list[list[int]]) -> dict[str, Any]:
-    return {"topic": "t.x", "partition": partition, "upstreamTopic": "other", "sent": 7, "ranges": kinds}
+    figures = {"topic": "t.x", "partition": partition, "upstreamTopic": "other", "upstreamPartition": 0}
+    return {**figures, **dict.fromkeys(members_of(Totals), 7), "ranges": kinds}
 
 
 def written(folder: Path, name: str, content: Any) -> Path:
@@ -193,14 +196,26 @@ def test_reports_of_several_resends_count_in_the_order_in_which_they_began(tmp_p
     ("content", "problem"),
     [
         ("{", "not valid JSON or is cut off"),
-        ({"type": "all", "results": []}, "no gaplessReport"),
+        ({"type": "all", "results": []}, r"no version \(gaplessReport\)"),
         ({"gaplessReport": 2, "partitions": []}, "version 2"),
         (report("x", ranges(Expired=[[2, 1]])), "no range"),
         (report("x", ranges(Expired=[[5, 6], [1, 2]])), "comes after"),
         (report("x", ranges(Expired=[[5]])), "not first and last"),
         (report("x", ranges(Expired=[[1, MAX_OFFSET + 1]])), "an offset in it is none"),
-        (report("x", {"ranges": {}}), "no topic"),
-        (report("x", {**ranges(), "partition": True}), "no number"),
+        (report("x", {"ranges": {}}), "topic is missing"),
+        (report("x", {**ranges(), "topic": ""}), "no topic"),
+        (report("x", {**ranges(), "partition": True}), "partition is true and must be a whole number"),
+        (report("x", ranges(Expired=[[1, 2, 3, 4]])), "not first and last"),
+        (report("x", ranges(Expired=[[1], [2, 3], [4]])), "not first and last"),
+        (report("x", ranges(Expired=[[[1, 2]]])), "not first and last"),
+        (report("x", ranges(Expired=["1-2"])), "not first and last"),
+        (report("x", ranges(Lost=[[1, 2]])), "unknown kind"),
+        (report("x", {**ranges(), "ranges": None}), "no object"),
+        (report("x", {name: value for name, value in ranges().items() if name != "ranges"}), "no ranges"),
+        (report("x", unavailableRanges=[]), "short form"),
+        (report("x", partitionsOmitted=0), "short form"),
+        (report("x", **{"started.x": 1}), "unknown"),
+        (report("x", **{"": 1}), "unknown"),
     ],
 )
 def test_what_is_no_report_of_a_resend_is_refused_by_name(tmp_path: Path, content: Any, problem: str) -> None:
@@ -291,8 +306,8 @@ def test_the_bundle_is_named_as_it_names_itself(tmp_path: Path) -> None:
 
 
 def test_every_reason_of_the_sender_is_known_here() -> None:
-    assert {*resend_reports._UNAVAILABLE, str(Reason.NOT_YET_WRITTEN)} == {str(reason) for reason in Reason}
-    assert str(FILLED) == resend_reports._FILLED
+    assert {str(kind) for kind in UNAVAILABLE} == {str(reason) for reason in Reason}
+    assert {str(kind) for kind in RangeKind} - {"sent"} == {str(kind) for kind in (FILTERED, FILLED, OUTSIDE, *Reason)}
 
 
 def test_what_the_sender_writes_is_what_is_read(tmp_path: Path) -> None:
@@ -309,5 +324,5 @@ def test_what_the_sender_writes_is_what_is_read(tmp_path: Path) -> None:
         started="2026-11-20T10:00:00Z",
         seconds=1.0,
     )
-    found = read_resend_reports([written(tmp_path, "r.json", made)])
+    found = read_resend_reports([written(tmp_path, "r.json", "".join(report_text(made)))])
     assert found == ResendFindings({PLACE: OffsetRanges([(5, 5)])}, {PLACE: OffsetRanges([(6, 7)])})

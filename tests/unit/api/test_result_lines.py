@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gapless_api.result_lines import MOST_LINE_CHARACTERS, ResultLinesError, find_result, result_lines, unpacked
+from gapless_api.wire.result_lines import MOST_LINE_CHARACTERS, ResultLinesError, find_result, result_lines, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

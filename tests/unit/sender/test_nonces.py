@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless_api.wire.totals import Totals
 from gapless_sender.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
 from gapless_sender.key_schedule import KeyTimings
 from gapless_sender.keys import AnnouncedKeys
-from gapless_sender.ledger import Totals
 from gapless_sender.settings import RESEND
 from gapless_sender.shards import _attend, _FollowedKeys, _Shard
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_sender.netlink import Interface, Neighbour, Route
 from gapless_sender.preflight import Findings, look, trouble_of
 
@@ -73,11 +74,11 @@ def test_what_is_fit_has_no_trouble(found: Findings) -> None:
 
 def test_loopback_is_fit_by_both_families() -> None:
     for target in ("127.0.0.1", "::1"):
-        found = look("lo", target, 9, require_neighbour=True).as_json()
-        assert found["message"] is None
-        assert (found["exists"], found["up"], found["carrier"], found["needsNeighbour"]) == (True, True, True, False)
-        assert found["address"] == target
-        assert found["largestPayload"] == 65459
+        found = look("lo", target, 9, require_neighbour=True).as_line()
+        assert found.message is None
+        assert (found.exists, found.up, found.carrier, found.needs_neighbour) == (True, True, True, False)
+        assert found.address == target
+        assert found.largest_payload == 65459
 
 
 def test_the_command_prints_one_line_and_ends_with_0_or_5() -> None:
@@ -87,7 +88,7 @@ def test_the_command_prints_one_line_and_ends_with_0_or_5() -> None:
 
     good = preflight("--nic=lo", "--target=127.0.0.1")
     assert (good.returncode, good.stderr) == (0, "")
-    assert json.loads(good.stdout)["event"] == "preflight"
+    assert PREFLIGHT_LINE.from_json(json.loads(good.stdout)).exists
     bad = preflight("--nic=no-such-nic", "--target=127.0.0.1")
     assert bad.returncode == 5
     assert json.loads(bad.stdout)["exists"] is False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless_api.exit_codes import ExitCode
-from gapless_sender.ledger import Totals
+from gapless_api.wire.resend_plan import Estimate, PlannedPartition, ResendPlan
+from gapless_api.wire.resend_report import SHORT_REPORT, Outcome, ResendReport, UnavailableRange
+from gapless_api.wire.totals import Totals
 from gapless_sender.plan import Mode, Selection
-from gapless_sender.report import Account, Outcome, PartitionAccount, report, verdict_of
+from gapless_sender.report import Account, PartitionAccount, report, verdict_of
 from gapless_sender.report_line import MOST_PARTITIONS, MOST_RANGES, short_plan, short_report, write_report_line
 from gapless_sender.sharding import Shard
 
@@ -23,7 +25,7 @@ def partition(number: int, expired: list[list[int]], sent: list[list[int]] | Non
     return PartitionAccount("t", number, "t", number, totals, {"sent": sent or [], "Expired": expired})
 
 
-def made(*partitions: PartitionAccount, selection: Selection | None = None) -> dict[str, Any]:
+def made(*partitions: PartitionAccount, selection: Selection | None = None) -> ResendReport:
     return report(
         outcome=Outcome.INCOMPLETE,
         exit_code=4,
@@ -41,41 +43,68 @@ def test_ranges_are_listed_in_one_place_and_cut_with_a_count() -> None:
     many = [[10 * n, 10 * n + 4] for n in range(300)]
     full = made(partition(0, [[1, 1]]), partition(1, many, [[5000, 5999]]))
     short = short_report(full)
-    assert len(short["unavailableRanges"]) == MOST_RANGES
-    assert short["unavailableRangesOmitted"] == 301 - MOST_RANGES
-    assert short["unavailableRanges"][0] == {"topic": "t", "partition": 0, "first": 1, "last": 1, "reason": "Expired"}
-    assert short["unavailable"] == {"Expired": 1501}
-    assert short["ledger"] == full["ledger"]
-    assert [entry["partition"] for entry in short["partitions"]] == [1, 0], "the worst first"
-    assert not any("ranges" in entry for entry in short["partitions"])
-    assert "ranges" in full["partitions"][0], "the report itself is untouched"
+    assert len(short.unavailable_ranges) == MOST_RANGES
+    assert short.unavailable_ranges_omitted == 301 - MOST_RANGES
+    assert short.unavailable_ranges[0] == UnavailableRange(topic="t", partition=0, first=1, last=1, reason="Expired")
+    assert short.head == full.head
+    assert short.head.unavailable == {"Expired": 1501}
+    assert [entry.partition for entry in short.partitions] == [1, 0], "the worst first"
 
 
 def test_a_report_of_ten_thousand_partitions_becomes_one_short_line(capsys: pytest.CaptureFixture[str]) -> None:
     full = made(*(partition(n, [[0, n]]) for n in range(10_000)))
-    write_report_line(short_report(full))
+    write_report_line(full)
     line = capsys.readouterr().err
     assert line.count("\n") == 1
     assert len(line) < 60_000
-    found = json.loads(line)
-    assert found["event"] == "report"
-    assert (len(found["partitions"]), found["partitionsOmitted"]) == (MOST_PARTITIONS, 10_000 - MOST_PARTITIONS)
-    assert found["partitions"][0]["partition"] == 9999
-    assert found["ledger"]["unavailable"] == sum(range(1, 10_001))
+    assert json.loads(line)["event"] == "report"
+    found = SHORT_REPORT.from_json(json.loads(line))
+    assert (len(found.partitions), found.partitions_omitted) == (MOST_PARTITIONS, 10_000 - MOST_PARTITIONS)
+    assert found.partitions[0].partition == 9999
+    assert found.head.ledger.unavailable == sum(range(1, 10_001))
 
 
 def test_a_plan_is_cut_too() -> None:
-    entries = [{"partition": n, "expired": 0, "notYetWritten": n % 7} for n in range(500)]
-    short = short_plan({"events": 5, "partitions": entries, "skipped": []})
-    assert (len(short["partitions"]), short["partitionsOmitted"], short["skippedOmitted"]) == (100, 400, 0)
-    assert {entry["notYetWritten"] for entry in short["partitions"]} == {5, 6}
+    partitions = tuple(
+        PlannedPartition(
+            topic="t",
+            partition=n,
+            upstream_topic="t",
+            upstream_partition=n,
+            events=1,
+            ranges=1,
+            first_offset=0,
+            last_offset=7,
+            expired=0,
+            not_yet_written=n % 7,
+            sent_before=0,
+        )
+        for n in range(500)
+    )
+    plan = ResendPlan(
+        shard=0,
+        shards=1,
+        mode="bundle",
+        bundle=None,
+        events=5,
+        ranges=500,
+        sent_before=0,
+        unavailable={},
+        estimate=Estimate(mean_event_bytes=1.0, datagrams=5, payload_bytes=5, seconds=None),
+        note="",
+        skipped=(),
+        partitions=partitions,
+    )
+    short = short_plan(plan)
+    assert (len(short.plan.partitions), short.partitions_omitted, short.skipped_omitted) == (100, 400, 0)
+    assert {entry.not_yet_written for entry in short.plan.partitions} == {5, 6}
 
 
 def test_a_report_names_its_shard_and_the_word_for_its_condition() -> None:
     found = made(selection=Selection(Mode.BUNDLE, (), shard=Shard(2, 4)))
-    assert (found["shard"], found["shards"], found["mode"]) == (2, 4, "bundle")
-    early = made()
-    assert (early["shard"], early["shards"], early["mode"], early["reason"]) == (0, 1, None, "Incomplete")
+    assert (found.head.shard, found.head.shards, found.head.mode) == (2, 4, "bundle")
+    early = made().head
+    assert (early.shard, early.shards, early.mode, early.reason) == (0, 1, None, "Incomplete")
 
 
 def test_without_a_report_the_sentence_names_the_first_ranges_and_how_to_see_all() -> None:

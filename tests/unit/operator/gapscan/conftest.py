@@ -15,8 +15,8 @@ import pytest
 
 from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
 from gapless_api.offsets import OffsetRange, OffsetRanges
-from gapless_api.result_lines import result_lines
 from gapless_api.v1alpha1.gapscan import GapScan
+from gapless_api.wire.result_lines import result_lines
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.gapscan.reconcile import reconcile_gapscan
 from gapless_operator.gapscan.situation import GapScanObserved

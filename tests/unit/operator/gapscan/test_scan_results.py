@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from gapless_api.bundle import read_bundle_text
-from gapless_api.result_lines import result_lines
 from gapless_api.v1alpha1.resend import Resend
+from gapless_api.wire.result_lines import result_lines
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]

@@ -15,6 +15,7 @@ from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.v1alpha1.conditions import condition
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
+from gapless_api.wire.totals import Totals
 from gapless_operator.diode.reconcile import reconcile_diode
 from gapless_operator.observed import (
     DIODE_LABEL,
@@ -29,6 +30,7 @@ from gapless_operator.pod_output import read_output
 from gapless_operator.resend.bundle import entry_needed
 from gapless_operator.resend.reconcile import reconcile_resend
 from gapless_operator.settings import Program
+from kit import messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +51,6 @@ RESEND_SPEC: dict[str, Any] = {
     "kafka": {"bootstrapServers": "kafka-up:9092"},
     "offsets": {"topic": "transfer", "partition": 0, "from": 0, "to": 999},
 }
-LINK_UP: dict[str, Any] = {"exists": True, "up": True, "carrier": True, "mtu": 1500, "neighbour": "PERMANENT"}
 
 
 class Crashed(Exception):  # noqa: N818 -- what the test plays, not what went wrong in it
@@ -374,7 +375,8 @@ class World:
         """Let the Diode's preflight pod say what it found."""
         job = next(job for job in self._preflights() if job.meta.labels[DIODE_LABEL] == diode)
         self.start_pods()
-        self.end(f"{job.meta.name}-0-0", 0, {"event": "preflight", **LINK_UP, **found})
+        others = {name: found.pop(name) for name in list(found) if name == "gaplessPreflight"}
+        self.end(f"{job.meta.name}-0-0", 0, {**messages.preflight(**found), **others})
 
     def _preflights(self) -> list[ObservedJob]:
         return [job for job in self._jobs() if job.meta.role == "preflight" and not job.ended]
@@ -408,23 +410,19 @@ class World:
     @staticmethod
     def progress(sent: int, planned: int = 1000, **more: Any) -> dict[str, Any]:
         """A line of progress."""
-        counts = {"planned": planned, "sent": sent, "filtered": 0, "filled": 0, "unavailable": 0}
-        return {"event": "progress", **counts, "events_per_second": 100.0, **more}
+        return messages.progress(Totals(planned=planned, sent=sent, remaining=planned - sent), **more)
 
     @staticmethod
     def report(sent: int, planned: int = 1000, *, unavailable: int = 0, **more: Any) -> dict[str, Any]:
         """A final report, as a line."""
-        ledger = {"planned": planned, "sent": sent, "filtered": 0, "filled": 0, "unavailable": unavailable}
-        reasons = {"Expired": unavailable} if unavailable else {}
-        ranges = [{"topic": "transfer", "partition": 0, "first": 0, "last": unavailable - 1, "reason": "Expired"}]
-        return {
-            "event": "report",
-            "ledger": ledger,
-            "unavailable": reasons,
-            "unavailableRanges": ranges if unavailable else [],
-            "partitions": [],
-            **more,
-        }
+        return messages.report(
+            Totals(planned=planned, sent=sent, unavailable=unavailable, remaining=planned - sent - unavailable), **more
+        )
+
+    @staticmethod
+    def plan(events: int, *, unavailable: int = 0, seconds: float | None = None, **more: Any) -> dict[str, Any]:
+        """A plan, as a line."""
+        return messages.plan(events, unavailable=unavailable, seconds=seconds, **more)
 
     def _of_kind(self, kind: str, owner_uid: str = "") -> list[dict[str, Any]]:
         found = sorted(key for key in self.bodies if key[0] == kind)

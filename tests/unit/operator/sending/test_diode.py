@@ -67,7 +67,7 @@ def test_says_what_is_wrong_with_the_link(
         ({}, {"neighbour": None}),
         ({"requireStaticNeighbour": True}, {"neighbour": "NOARP"}),
         ({}, {"mtu": None}),
-        ({"requireStaticNeighbour": True}, {"neighbour": None, "needsNeighbour": False}),
+        ({"requireStaticNeighbour": True}, {"neighbour": None, "needs_neighbour": False}),
     ],
 )
 def test_is_content_with_a_link_that_is_good_enough(world: World, spec: dict[str, Any], found: dict[str, Any]) -> None:

@@ -15,7 +15,8 @@ def test_tries_again_for_ever_while_kafka_is_away_and_lets_others_have_the_link_
     ready.begin(backoffLimit=1)
     for attempt in range(1, 9):
         ready.start_pods()
-        problem = {"event": "report", "reason": "SourceUnreachable", "message": "Kafka at kafka-up:9092 is away."}
+        away = "Kafka at kafka-up:9092 is away."
+        problem = ready.report(0, planned=0, reason="SourceUnreachable", message=away)
         ready.end(f"repeat-send-{attempt}-0-0", 3, problem)
         ready.settle()
         assert ready.standing() == ("SourceUnreachable", "False", "True", "False", "Unknown")

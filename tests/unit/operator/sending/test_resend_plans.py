@@ -11,6 +11,8 @@ from gapless_api.bundle import BundleKind, PartitionGaps
 from gapless_api.bundle_form import canonical_sha256
 from gapless_api.offsets import OffsetRanges
 from gapless_api.v1alpha1.conditions import ConditionType as Type
+from gapless_api.wire.resend_plan import Estimate
+from kit.messages import read_bundle
 
 World = Any
 
@@ -24,8 +26,8 @@ def test_plans_without_sending_and_sends_when_it_is_told_to(ready: World) -> Non
     assert job == "repeat-plan-1"
     assert ready.standing() == ("Planning", "False", "True", "False", "Unknown")
     assert ready.a_diode().status.active == ()
-    estimate = {"datagrams": 2000, "payloadBytes": 123456, "seconds": 12.5}
-    plan = {"event": "report", "events": 990, "ranges": 1, "unavailable": {"Expired": 10}, "estimate": estimate}
+    estimate = Estimate(mean_event_bytes=100.0, datagrams=2000, payload_bytes=123456, seconds=12.5)
+    plan = ready.plan(990, unavailable=10, estimate=estimate)
     ready.end(f"{job}-0-0", 0, plan)
     ready.settle()
     assert ready.standing() == ("Planned", "True", "False", "False", "Unknown")
@@ -41,12 +43,12 @@ def test_plans_without_sending_and_sends_when_it_is_told_to(ready: World) -> Non
 
 def test_plans_anew_for_another_pace(ready: World) -> None:
     job = ready.begin(mode="Plan")
-    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 990, "estimate": {"seconds": 10}})
+    ready.end(f"{job}-0-0", 0, ready.plan(990, seconds=10.0))
     ready.settle()
     ready.resend(mode="Plan", eps=5)
     ready.settle()
     ready.start_pods()
-    ready.end("repeat-plan-2-0-0", 0, {"event": "report", "events": 990, "estimate": {"seconds": 198}})
+    ready.end("repeat-plan-2-0-0", 0, ready.plan(990, seconds=198.0))
     ready.settle()
     assert ready.a_resend().status.plan.estimated_seconds == 198
 
@@ -55,7 +57,7 @@ def test_has_a_bundle_that_only_pods_can_read_looked_into_before_it_is_sent(read
     where = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}, "sha256": SHA256}
     job = ready.begin(without=("offsets",), bundle=where)
     assert job == "repeat-plan-1"
-    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": "b-1"}})
+    ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, "b-1")))
     ready.settle()
     status = ready.a_resend().status
     assert (status.job, status.bundle_sha256, status.bundle_id) == ("repeat-send-2", SHA256, "b-1")
@@ -73,14 +75,14 @@ def test_holds_on_to_the_bundle_that_was_looked_into(ready: World, kind: str) ->
         }
     job = ready.begin(without=("offsets",), bundle=where)
     if kind == "volume":
-        ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": "b-1"}})
+        ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, "b-1")))
         ready.settle()
     status = ready.a_resend().status
     assert status.job.startswith("repeat-send-")
     assert ready.property_of(status.job, "bundleSha256") == f"bundleSha256={status.bundle_sha256}"
     ready.start_pods()
     found = f"The bundle is another one: its digest is {'f' * 64} and {status.bundle_sha256} is wanted."
-    problem = {"event": "report", "reason": "BadBundle", "message": found}
+    problem = ready.report(0, planned=0, reason="BadBundle", message=found)
     ready.end(f"{status.job}-0-0", 2, problem)
     ready.settle()
     assert ready.standing() == ("BadBundle", "False", "False", "True", "False")
@@ -92,7 +94,7 @@ def test_holds_on_to_the_bundle_that_was_looked_into(ready: World, kind: str) ->
 def test_refuses_a_bundle_in_a_volume_that_is_not_the_one_meant(ready: World) -> None:
     where = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}, "sha256": "0" * 64}
     job = ready.begin(without=("offsets",), bundle=where)
-    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": None}})
+    ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, None)))
     ready.settle()
     assert ready.standing() == ("BadBundle", "False", "False", "True", "False")
     assert [name for name in ready.jobs_made if name.startswith("repeat")] == ["repeat-plan-1"]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from gapless_api.wire.progress import PROGRESS_LINE
+from gapless_api.wire.totals import Totals
 from gapless_operator.shell.pod_logs import PodLogs
+from kit import messages
+
+PROGRESS = messages.progress(Totals(planned=2, sent=1, remaining=1))
 
 
 class Source:
     def __init__(self) -> None:
-        self.text: str | None = '{"event":"progress","sent":1}\n'
+        self.text: str | None = json.dumps(PROGRESS) + "\n"
         self.asked: list[tuple[str, int]] = []
 
     def log(self, _namespace: str, _pod: str, container: str, *, tail_lines: int, most_bytes: int) -> str | None:
@@ -45,7 +51,7 @@ def test_a_running_pod_is_asked_every_few_seconds() -> None:
     for _ in range(3):
         output = made.output(pod({"running": {}}))
         assert output is not None
-        assert output.progress == {"event": "progress", "sent": 1}
+        assert output.progress == PROGRESS_LINE.from_json(PROGRESS)
     assert len(source.asked) == 1
     now[0] = 3.5
     made.output(pod({"running": {}}))

@@ -1,0 +1,38 @@
+"""Owns which lines of a pod's log are messages of ours, and reads them; must not know where a log comes from.
+
+The pieces of a scan's result are put together elsewhere: see `result_lines`.
+"""
+
+from typing import Any, NamedTuple
+
+from gapless_api.wire.form import Form, WireError, parsed
+from gapless_api.wire.preflight import PREFLIGHT_LINE
+from gapless_api.wire.progress import PROGRESS_LINE
+from gapless_api.wire.resend_plan import SHORT_PLAN
+from gapless_api.wire.resend_report import SHORT_REPORT
+
+FORMS: dict[str, Form[Any]] = {form.event: form for form in (PROGRESS_LINE, SHORT_REPORT, SHORT_PLAN, PREFLIGHT_LINE)}
+"""What our programs write as a single line, by the member ``event``."""
+
+
+class LogLine(NamedTuple):
+    """One message in a log."""
+
+    event: str
+    message: Any
+    """The model; ``None`` when the line cannot be read."""
+    problem: str
+    """Why it cannot be read; empty when it can."""
+
+
+def read_line(line: str) -> LogLine | None:
+    """Read a line of a log; ``None`` for any line that is not a message of ours."""
+    members = parsed(line) if line.startswith("{") else None
+    event = members.get("event") if isinstance(members, dict) else None
+    form = FORMS.get(event) if isinstance(event, str) else None
+    if form is None:
+        return None
+    try:
+        return LogLine(form.event, form.from_json(members), "")
+    except WireError as error:
+        return LogLine(form.event, None, str(error))

@@ -1,0 +1,30 @@
+"""Owns the progress line of ``gapless resend``, which the operator reads; must not know when one is written."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from gapless_api.wire.form import Flat, Form
+from gapless_api.wire.totals import Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressLine:
+    """How far one shard of a resend is."""
+
+    time: str
+    """RFC 3339, with the offset of the time zone."""
+    shard: int
+    """Number of the shard, from 0."""
+    shards: int
+    percent: float
+    ledger: Annotated[Totals, Flat]
+    datagrams: int
+    """Sent so far by this run."""
+    events_per_second: float
+    """Mean of this run."""
+    eta_seconds: float | None
+    """Estimated time that is left; null while the speed is 0."""
+
+
+PROGRESS_LINE = Form("progress line", "gaplessProgress", 2, ProgressLine, event="progress")
+"""Version 1 had no version and names in snake_case."""

@@ -1,0 +1,74 @@
+"""Owns the plan of ``gapless resend --plan``: a file, text on standard output, and cut down a line of a log.
+
+Must not know how its figures come about.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from gapless_api.wire.form import Flat, Form, Offset, PartitionNumber
+from gapless_api.wire.resend_report import ReadBundle, SkippedEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What sending would take, estimated from a few records."""
+
+    mean_event_bytes: float
+    datagrams: int
+    payload_bytes: int
+    seconds: float | None
+    """Null when no rate is set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPartition:
+    """What would be sent of one partition."""
+
+    topic: str
+    """As the downstream side names it."""
+    partition: PartitionNumber
+    upstream_topic: str
+    upstream_partition: PartitionNumber
+    events: int
+    ranges: int
+    first_offset: Offset | None
+    last_offset: Offset | None
+    """Inclusive."""
+    expired: int
+    not_yet_written: int
+    sent_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendPlan:
+    """What would be sent."""
+
+    shard: int
+    shards: int
+    mode: str
+    """bundle, offsets or time."""
+    bundle: ReadBundle | None
+    events: int
+    ranges: int
+    sent_before: int
+    unavailable: Mapping[str, int]
+    """How many of the wanted events cannot be sent, by reason."""
+    estimate: Estimate
+    note: str
+    skipped: tuple[SkippedEntry, ...]
+    partitions: tuple[PlannedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortPlan:
+    """The plan with its lists cut; the partitions with the most unavailable events come first."""
+
+    plan: Annotated[ResendPlan, Flat]
+    skipped_omitted: int
+    partitions_omitted: int
+
+
+RESEND_PLAN = Form("resend plan", "gaplessPlan", 2, ResendPlan, kind="full")
+SHORT_PLAN = Form("resend plan", "gaplessPlan", 2, ShortPlan, event="plan", kind="short")

@@ -1,0 +1,199 @@
+"""Owns the report of ``gapless resend``: the whole one, which is a file, and the short one, which is a line of a log.
+
+Must not know how a report comes about. The whole one may hold ten million ranges, so it is written range by range here
+and read range by range in `resend_report_files`; everything but the ranges is small.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import Annotated
+
+from gapless_api.wire.form import Flat, Form, Offset, PartitionNumber, plain
+from gapless_api.wire.totals import Totals
+
+Ranges = Iterable[Sequence[int]]
+"""First and last offsets (inclusive), ascending; can be iterated again."""
+
+_RANGES_AT_ONCE = 10_000
+
+
+class Outcome(StrEnum):
+    """How a resend ended."""
+
+    DONE = "Done"
+    """Everything planned was sent (or filtered or filled)."""
+    NOTHING_TO_DO = "NothingToDo"
+    INCOMPLETE = "Incomplete"
+    """Finished, and something could not be sent; it is listed."""
+    STOPPED = "Stopped"
+    """By a signal; the checkpoint has the progress."""
+    FAILED = "Failed"
+
+
+class RangeKind(StrEnum):
+    """What became of a range of offsets."""
+
+    SENT = "sent"
+    FILTERED = "filtered"
+    FILLED = "filled"
+    """Sent as empty events, because there is nothing else to send."""
+    OUTSIDE_TIME_RANGE = "outsideTimeRange"
+    EXPIRED = "Expired"
+    NON_EXISTENT = "NonExistent"
+    NOT_YET_WRITTEN = "NotYetWritten"
+    TOO_LARGE = "TooLarge"
+
+
+UNAVAILABLE = (RangeKind.EXPIRED, RangeKind.NON_EXISTENT, RangeKind.NOT_YET_WRITTEN, RangeKind.TOO_LARGE)
+"""Why an event could not be sent."""
+NEVER = tuple(kind for kind in UNAVAILABLE if kind is not RangeKind.NOT_YET_WRITTEN)
+"""Why an event cannot be sent, ever; one that is not yet written may still come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBundle:
+    """The bundle that was read."""
+
+    file: str
+    type: str
+    id: str | None
+    """Null for a bundle of another program."""
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkTraffic:
+    """What went over the link."""
+
+    datagrams: int
+    payload_bytes: int
+    system_calls: int
+    refused: int
+    retries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedEntry:
+    """An entry of a bundle that is another cluster's."""
+
+    topic: str
+    partition: PartitionNumber
+    events: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFigures:
+    """The account of one partition, without its ranges."""
+
+    topic: str
+    """As the downstream side names it."""
+    partition: PartitionNumber
+    upstream_topic: str
+    upstream_partition: PartitionNumber
+    ledger: Annotated[Totals, Flat]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnavailableRange:
+    """Offsets that could not be sent."""
+
+    topic: str
+    partition: PartitionNumber
+    first: Offset
+    """Inclusive."""
+    last: Offset
+    """Inclusive."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportHead:
+    """What both forms say of the whole resend, or of one shard of it."""
+
+    outcome: Outcome
+    exit_code: int
+    reason: str | None
+    """The reason of the condition that a failure leads to; null when there was none."""
+    message: str
+    shard: int | None
+    """Number of the shard, from 0; null for all shards together."""
+    shards: int
+    mode: str | None
+    """bundle, offsets or time; null when the work ended before that was known."""
+    bundle: ReadBundle | None
+    started: str
+    """RFC 3339, with the offset of the time zone."""
+    seconds: float
+    events_per_second: float
+    ledger: Totals
+    unavailable: Mapping[str, int]
+    """How many events could not be sent, by reason."""
+    link: LinkTraffic
+    keys_announced: int
+    skipped: tuple[SkippedEntry, ...]
+    """Entries of the bundle outside the partition window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    """The account of one partition, with what became of each range."""
+
+    figures: PartitionFigures
+    ranges: Mapping[str, Ranges]
+    """By `RangeKind`. There may be ten million, so they become text one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResendReport:
+    """The whole report."""
+
+    head: ReportHead
+    partitions: Sequence[PartitionReport]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortReport:
+    """The report without the ranges of partitions; lists are cut and say by how much, totals are complete."""
+
+    head: Annotated[ReportHead, Flat]
+    skipped_omitted: int
+    partitions: tuple[PartitionFigures, ...]
+    """Those with the most unavailable events first."""
+    partitions_omitted: int
+    unavailable_ranges: tuple[UnavailableRange, ...]
+    unavailable_ranges_omitted: int
+
+
+FULL_REPORT_HEAD = Form("resend report", "gaplessReport", 2, ReportHead, kind="full")
+"""The whole report but its partitions: see `report_text` and `resend_report_files`."""
+FULL_REPORT_PARTITION = Form("resend report", "gaplessReport", 2, PartitionFigures)
+SHORT_REPORT = Form("resend report", "gaplessReport", 2, ShortReport, event="report", kind="short")
+
+
+def report_text(report: ResendReport) -> Iterator[str]:
+    """The JSON of the whole `report` in parts; the only writer of it."""
+    yield json.dumps(FULL_REPORT_HEAD.to_json(report.head), indent=1).removesuffix("\n}")
+    yield ',\n "partitions": ['
+    between = "\n"
+    for partition in report.partitions:
+        yield f"{between}  {json.dumps(plain(partition.figures)).removesuffix('}')}, "
+        yield '"ranges": {'
+        comma = ""
+        for kind, ranges in partition.ranges.items():
+            yield f"{comma}\n   {json.dumps(kind)}: ["
+            yield from _pairs(iter(ranges))
+            yield "]"
+            comma = ","
+        yield "}}"
+        between = ",\n"
+    yield "]\n}\n"
+
+
+def _pairs(ranges: Iterator[Sequence[int]]) -> Iterator[str]:
+    before = ""
+    while some := [f"[{first},{last}]" for first, last in islice(ranges, _RANGES_AT_ONCE)]:
+        yield before + ",".join(some)
+        before = ","

@@ -1,0 +1,257 @@
+"""Owns what the reports of resends say became of offsets (``gapless resend --report``); must not know who sends.
+
+Read as a stream of JSON events, so that memory holds the ranges (16 bytes each) and nothing else.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from decimal import Decimal
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import ijson
+
+from gapless_api.errors import ConfigurationError
+from gapless_api.ids import MAX_OFFSET, is_topic
+from gapless_api.offsets import OffsetRanges, RangesBuilder
+from gapless_api.wire.form import WireError, members_of
+from gapless_api.wire.resend_report import (
+    FULL_REPORT_HEAD,
+    FULL_REPORT_PARTITION,
+    NEVER,
+    RangeKind,
+    ReportHead,
+    ShortReport,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+Place = tuple[str, int]
+"""Topic and partition as the downstream side names them."""
+
+_RANGES, _PARTITION = "partitions.item.ranges.", "partitions.item"
+_KINDS = frozenset(RangeKind)
+_READ = frozenset({RangeKind.SENT, RangeKind.FILLED, *NEVER})
+_OLDER_VERSION = 1
+"""Also read: its partitions are the same, and of the rest only `started` is used."""
+_HEAD = frozenset({FULL_REPORT_HEAD.marker, "form", "event", *members_of(ReportHead)})
+_SHORT = frozenset(members_of(ShortReport)) - _HEAD - {"partitions"}
+"""Members that only the short form of a report has, in both versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResendFindings:
+    """What one or several resends said, all together."""
+
+    filled: Mapping[Place, OffsetRanges] = field(default_factory=dict)
+    """Sent as empty events, because there is nothing else to send."""
+    unavailable: Mapping[Place, OffsetRanges] = field(default_factory=dict)
+    """Could not be sent by the last of them that tried, and never can be."""
+
+
+def read_resend_reports(paths: Iterable[Path]) -> ResendFindings:
+    """Read the reports `paths`; a folder stands for the files ``*.json`` in it.
+
+    Raises:
+        ConfigurationError: one is missing, or is not the report of a resend; the sentence says which.
+    """
+    filled: dict[Place, OffsetRanges] = {}
+    unavailable: dict[Place, OffsetRanges] = {}
+    for _, found in sorted((_read(path) for path in _files(paths)), key=itemgetter(0)):
+        # The later word counts: what an archive could still send is not out of reach, what retention took since is.
+        for (place, kind), ranges in found.items():
+            if kind in {RangeKind.SENT, RangeKind.FILLED}:
+                unavailable[place] = unavailable.get(place, OffsetRanges()) - ranges
+            if kind == RangeKind.SENT:
+                filled[place] = filled.get(place, OffsetRanges()) - ranges
+        for (place, kind), ranges in found.items():
+            if kind != RangeKind.SENT:
+                by_place = filled if kind == RangeKind.FILLED else unavailable
+                by_place[place] = by_place.get(place, OffsetRanges()) | ranges
+    return ResendFindings(_not_empty(filled), _not_empty(unavailable))
+
+
+def _not_empty(by_place: dict[Place, OffsetRanges]) -> dict[Place, OffsetRanges]:
+    return {place: ranges for place, ranges in by_place.items() if len(ranges)}
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    found = []
+    for path in paths:
+        listed = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        if not listed:
+            raise ConfigurationError(f"The folder {path} holds no report of a resend (*.json); give the right one.")
+        found += listed
+    return found
+
+
+def _read(path: Path) -> tuple[str, dict[tuple[Place, str], OffsetRanges]]:
+    """When a resend began, and what it says of each place."""
+    try:
+        with path.open("rb") as stream:
+            return _Reading(ijson.parse(stream)).findings()
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+    except WireError as error:
+        problem = f"cannot be used: {error}"
+    except (ijson.JSONError, ValueError, SystemError, ArithmeticError):
+        # The last three are for numbers of thousands of digits, and for those like 0e9223372036854775808.
+        problem = "is not valid JSON or is cut off"
+    raise ConfigurationError(
+        f"The resend report {path} {problem}; give the file that gapless resend --report wrote."
+    ) from None
+
+
+class _Reading:
+    """One reading of one report: partitions are taken one by one, whatever the order of their members."""
+
+    def __init__(self, events: Iterable[tuple[str, str, Any]]) -> None:
+        self._events = events
+        self._found: dict[tuple[Place, str], OffsetRanges] = {}
+        self._head = ijson.ObjectBuilder()
+        self._unknown = ""
+        """The first member of the report that it should not have."""
+        self._version: Any = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin a partition."""
+        self._columns: dict[str, tuple[array[int], array[int]]] = {}
+        """First and last offsets of the partition at hand, by kind."""
+        self._figures = ijson.ObjectBuilder()
+        """What else it says."""
+        self._has_ranges = False
+        self._range_prefix, self._column, self._count = "", (array("q"), array("q")), 0
+        """The kind at hand: its offsets have this path; its offsets; its ranges so far."""
+
+    def findings(self) -> tuple[str, dict[tuple[Place, str], OffsetRanges]]:
+        """When the resend began, and what it says of each place. Raises WireError."""
+        is_listed = False
+        for prefix, event, value in self._events:
+            if prefix.startswith(_RANGES):
+                self._take_range(prefix, event, value)
+            elif prefix.startswith(_PARTITION):
+                self._take_of_partition(prefix, event, value)
+            elif prefix == "partitions":
+                is_listed = event in {"start_array", "end_array"}
+            else:
+                self._take_of_head(prefix, event, value)
+        head = self._head.value if isinstance(getattr(self._head, "value", None), dict) else {}
+        self._check(head, is_listed=is_listed)
+        return str(head["started"]), self._found
+
+    def _take_of_head(self, prefix: str, event: str, value: Any) -> None:
+        if prefix == FULL_REPORT_HEAD.marker:
+            self._version = value
+        is_name = event == "map_key" and not prefix
+        if is_name:
+            self._check_name(value)
+        name = value if is_name else prefix.split(".", 1)[0]
+        if name == "partitions":
+            return
+        if name and name not in _HEAD:
+            self._unknown = self._unknown or name
+            return
+        self._head.event(event, _figure(value))
+
+    def _check_name(self, name: str) -> None:
+        """Refuse a name that cannot be told from a path."""
+        if not name or "." in name:
+            self._refuse(f"{name[:40]!r} is unknown")
+
+    def _check(self, head: dict[str, Any], *, is_listed: bool) -> None:
+        """Make sure that what stands beside the partitions is that of a whole report."""
+        version = head.get(FULL_REPORT_HEAD.marker)
+        if self._unknown in _SHORT:
+            self._refuse("it is the short form, which does not list what was sent and filled")
+        if type(version) is int and version == _OLDER_VERSION:
+            if not isinstance(head.get("started"), str):
+                self._refuse("started is missing or no text")
+        else:
+            FULL_REPORT_HEAD.from_json(head)
+            if self._unknown:
+                self._refuse(f"{self._unknown[:40]!r} is unknown")
+        if not is_listed:
+            self._refuse("partitions is missing or no list")
+
+    def _take_range(self, prefix: str, event: str, value: Any) -> None:
+        """Take an event from within the ranges of a partition; the inner loop of reading."""
+        if event == "number":
+            if prefix != self._range_prefix:
+                self._choose_kind(prefix)
+            if type(value) is not int or not 0 <= value <= MAX_OFFSET:
+                self._refuse("an offset in it is none")
+            firsts, lasts = self._column
+            (firsts if len(firsts) == len(lasts) else lasts).append(value)
+        elif event == "end_array":
+            self._count += prefix.endswith(".item")
+            if not len(self._column[0]) == len(self._column[1]) == self._count:
+                self._refuse("a range in it is not first and last")
+        elif event == "start_array":
+            if prefix.count(".") == _RANGES.count("."):
+                self._choose_kind(f"{prefix}.item.item")
+            elif prefix.count(".") > _RANGES.count(".") + 1:
+                self._refuse("a range in it is not first and last")
+        else:
+            self._refuse("a range in it is not first and last")
+
+    def _choose_kind(self, prefix: str) -> None:
+        kind = prefix.removeprefix(_RANGES).removesuffix(".item.item")
+        if kind not in _KINDS or prefix != f"{_RANGES}{kind}.item.item":
+            self._refuse(f"ranges.{kind[:40]} is unknown, or its ranges are not first and last")
+        self._range_prefix = prefix
+        self._column = (array("q"), array("q"))
+        if kind in _READ:
+            self._column = self._columns.setdefault(kind, self._column)
+        self._count = len(self._column[1])
+
+    def _take_of_partition(self, prefix: str, event: str, value: Any) -> None:
+        if prefix == f"{_PARTITION}.ranges":
+            self._has_ranges = event in {"start_map", "map_key", "end_map"}
+            if not self._has_ranges or (event == "map_key" and value not in _KINDS):
+                self._refuse("the ranges of a partition are no object, or of an unknown kind")
+            return
+        if prefix == _PARTITION and event == "map_key":
+            self._check_name(value)
+            if value == "ranges":
+                return
+        self._figures.event(event, _figure(value))
+        if prefix == _PARTITION and event not in {"start_map", "map_key"}:
+            self._end_partition()
+
+    def _end_partition(self) -> None:
+        figures = self._figures.value
+        if not self._has_ranges:
+            self._refuse("a partition in it has no ranges, as in the short form of a report")
+        marked = {FULL_REPORT_PARTITION.marker: FULL_REPORT_PARTITION.version, **figures}
+        figures = FULL_REPORT_PARTITION.from_json(marked)
+        if not is_topic(figures.topic):
+            self._refuse("a partition in it has no topic")
+        for kind, columns in self._columns.items():
+            place = (figures.topic, figures.partition)
+            before = self._found.get((place, kind))
+            ranges = self._built(*columns)
+            self._found[place, kind] = ranges if before is None else before | ranges
+        self._begin()
+
+    def _built(self, firsts: array[int], lasts: array[int]) -> OffsetRanges:
+        builder = RangesBuilder()
+        try:
+            for first, last in zip(firsts, lasts, strict=True):
+                builder.add(first, last)
+        except ValueError as error:
+            self._refuse(str(error))
+        return builder.build()
+
+    def _refuse(self, problem: str) -> NoReturn:
+        if self._version == _OLDER_VERSION:
+            problem = f"version 1 is read, too, but {problem}"
+        raise FULL_REPORT_HEAD.refusal(self._version, problem)
+
+
+def _figure(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
