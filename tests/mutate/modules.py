@@ -17,14 +17,14 @@ def _of_sender(*names: str) -> tuple[str, ...]:
 
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "gapless_api.offsets": (*_ALGEBRA, *_of_sender("plan", "walk", "extents")),
+    "gapless_api.offsets": ("api/test_offsets.py", "api/test_listed_ranges.py", *_of_sender("plan", "walk")),
     "gapless_api.roaring": ("api/test_gap_records.py", "api/test_roaring.py"),
     "gapless_api.listed_ranges": _ALGEBRA,
     "gapless_api.bundle_algebra": _ALGEBRA,
-    "gapless_sender.plan": _of_sender("plan", "walk", "replay", "sharding", "extents"),
+    "gapless_sender.plan": _of_sender("plan", "walk", "partition_replay", "sharding"),
     "gapless_sender.packets": _of_sender("packets", "packet_vectors", "given_key", "encryption", "nonces"),
     "gapless_sender.checkpoint": _of_sender("checkpoint", "sharding", "topic_ids", "ledger"),
-    "gapless_sender.ledger": _of_sender("checkpoint", "ledger", "replay", "report_file", "report_line"),
+    "gapless_sender.ledger": _of_sender("checkpoint", "ledger", "partition_replay", "report_file", "report_line"),
     "gapless_sender.encryption": _of_sender("encryption", "nonces", "given_key", "packet_vectors", "key_schedule"),
     "gapless_operator.resend.reconcile": _RESEND,
     "gapless_operator.resend.jobs": _RESEND,

@@ -207,16 +207,25 @@ def _run(item: pytest.Item, following: pytest.Item | None) -> None:
 def _traced(source: str, lines: set[int]) -> Iterator[None]:
     """Gather the lines of a file that run, in all threads."""
 
+    unseen: dict[CodeType, set[int]] = {}
+
     def local(frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "line":
             lines.add(frame.f_lineno)
+            left = unseen[frame.f_code]
+            left.discard(frame.f_lineno)
+            if not left:  # All is known of this function: what is not traced any more costs no time.
+                return None
         return local
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
-        if frame.f_code.co_filename != source:
+        code = frame.f_code
+        if code.co_filename != source:
             return None
-        lines.add(frame.f_lineno)
-        return local
+        if code not in unseen:
+            unseen[code] = {line for _, _, line in code.co_lines() if line is not None and line != frame.f_lineno}
+            lines.add(frame.f_lineno)
+        return local if unseen[code] else None
 
     threading.settrace(trace)
     sys.settrace(trace)
