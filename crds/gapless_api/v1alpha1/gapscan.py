@@ -107,11 +107,24 @@ class Executor(ApiModel):
 
 
 class Engine(ApiModel):
-    """How Spark runs."""
+    """Where a scan runs, and what reads Kafka."""
+
+    RULES: ClassVar = (
+        Rule(
+            "self.type != 'SparkApplication' || self.reader != 'Local'",
+            "reader Local reads without Spark and cannot run as a SparkApplication: set type to Job or Auto, or reader "
+            "to Spark",
+            lambda engine: engine.type != "SparkApplication" or engine.reader != "Local",
+            "reader",
+        ),
+    )
 
     type: Literal["Auto", "Job", "SparkApplication"] = "Auto"
-    """Job runs Spark in one pod; SparkApplication has executors and needs the Spark operator; Auto takes the second
-    where its CRD is installed."""
+    """Job runs Spark in one pod; SparkApplication has executors and needs the Spark operator; Auto takes
+    SparkApplication where its CRD is installed, and Job where it is not (event NoSparkOperator) or reader is Local."""
+    reader: Literal["Spark", "Local"] = "Spark"
+    """What reads Kafka. Local is one process without Spark, which is quicker for small topics; a scan that would have
+    to hold more than 256 MiB of what it reads is refused. The status says in readBy what the last scan was read by."""
     image: Image | None = None
     """Image with Spark and Gapless; without it the operator's default."""
     service_account_name: Name | None = None
@@ -258,7 +271,7 @@ class GapScanSpec(ApiModel):
     history_limits: HistoryLimits = HistoryLimits()
     """How many ended scans are kept."""
     engine: Engine = Engine()
-    """How Spark runs."""
+    """Where a scan runs, and what reads Kafka."""
     output: Output = Output()
     """Where the bundle goes."""
     resend: ResendTemplate | None = None
@@ -286,6 +299,7 @@ class GapScan(Resource):
         Column("Ranges", "integer", ".status.missingRanges", "Missing ranges.", wide=True),
         Column("Inferred", "integer", ".status.inferredEvents", "Missing events that nobody reported.", wide=True),
         Column("Oldest gap", "date", ".status.oldestGapSince", "Since when gaps are open.", wide=True),
+        Column("Read by", "string", ".status.readBy", "What read Kafka, spark or local.", wide=True),
         Column("Schedule", "string", ".spec.schedule.cron", "When scans are due.", wide=True),
         Column("Suspended", "boolean", ".spec.suspend", "Whether no scans begin.", wide=True),
         Column("Bundle", "string", ".status.bundle.location", "Where the bundle is.", wide=True),

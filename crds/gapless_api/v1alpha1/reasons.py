@@ -53,6 +53,7 @@ class Reason(StrEnum):
     UNREADABLE_RECORDS = "UnreadableRecords"
     TOPIC_MISSING = "TopicMissing"
     ENGINE_UNAVAILABLE = "EngineUnavailable"
+    NO_SPARK_OPERATOR = "NoSparkOperator"
     START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
     RUN_DEADLINE_EXCEEDED = "RunDeadlineExceeded"
     SCAN_FAILED = "ScanFailed"
@@ -194,6 +195,11 @@ MEANINGS: dict[Reason, Meaning] = {
         (GAP_SCAN,),
         "engine.type is SparkApplication and the cluster has no such CRD.",
         "Install the Spark operator, or set engine.type: Auto or Job.",
+    ),
+    Reason.NO_SPARK_OPERATOR: Meaning(
+        (GAP_SCAN,),
+        "An event: engine.type is Auto and the cluster has no Spark operator, so scans run as Jobs, without executors.",
+        "None if one pod is enough; else install the Spark operator. With engine.type: Job the event does not come.",
     ),
     Reason.START_DEADLINE_EXCEEDED: Meaning(
         (GAP_SCAN,), "The scan did not start within engine.startDeadlineSeconds.", f"{_PODS}."

@@ -122,6 +122,9 @@ class GapScanStatus(StatusModel):
     """When the last scan that ended well ended."""
     last_attempt: LastAttempt | None = None
     """The scan that began last."""
+    read_by: Literal["spark", "local"] | None = None
+    """What read Kafka in the last scan that ended well: spark, or local, which is one process without Spark. Absent
+    when there was nothing to read."""
     missing_events: Count | None = None
     """Missing events in all partitions, by the last scan that ended well."""
     missing_ranges: Count | None = None

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from gapless_operator.engines.engine import Attempt, SparkEngine
+    from gapless_api.v1alpha1.gapscan import Engine
+    from gapless_operator.engines.engine import Attempt, EngineName, SparkEngine
     from gapless_operator.engines.sparkapplication import ObservedSparkApplication
     from gapless_operator.observed import ObservedJob, ObservedPod
     from gapless_operator.plan import Ref
@@ -22,18 +23,25 @@ if TYPE_CHECKING:
 _ENGINES: dict[str, SparkEngine] = {"Job": JobEngine(), "SparkApplication": SparkApplicationEngine()}
 
 
-def engine_for(wanted: str, *, spark_operator: bool) -> SparkEngine | None:
+def engine_for(spec: Engine, *, spark_operator: bool) -> SparkEngine | None:
     """The engine that a spec asks for; ``None`` where the cluster does not have it.
 
     Args:
-        wanted: ``Auto``, ``Job`` or ``SparkApplication``.
+        spec: of a GapScan.
         spark_operator: whether the cluster knows SparkApplications.
     """
+    wanted = spec.type
     if wanted == "Auto":
-        wanted = "SparkApplication" if spark_operator else "Job"
+        # Without Spark there is nothing for executors to do.
+        wanted = "SparkApplication" if spark_operator and spec.reader == "Spark" else "Job"
     if wanted == "SparkApplication" and not spark_operator:
         return None
     return _ENGINES[wanted]
+
+
+def fell_back(spec: Engine, engine: EngineName) -> bool:
+    """Whether a scan runs as a Job only because the cluster does not know SparkApplications."""
+    return spec.type == "Auto" and spec.reader == "Spark" and engine == "Job"
 
 
 def ref_of(attempt: Attempt) -> Ref:

@@ -1,4 +1,4 @@
-"""Owns how a scan runs in one plain Job with Spark in local mode, and what such a Job says about it.
+"""Owns how a scan runs in one plain Job, with Spark in local mode or without it, and what such a Job says about it.
 
 Must not know when a scan is due or what its result means. Needs nothing in the cluster but Kubernetes.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class JobEngine:
-    """Spark in local mode in a Job."""
+    """One pod, in which Spark runs in local mode unless ``engine.reader`` is Local."""
 
     name: EngineName = "Job"
 

@@ -90,6 +90,7 @@ def _of_findings(found: Findings, before: GapScanStatus, at: datetime) -> dict[s
         )
     return {
         "last_scan_time": at,
+        "read_by": found.read_by,
         "missing_events": found.missing_events,
         "missing_ranges": found.missing_ranges,
         "inferred_events": found.inferred_events,

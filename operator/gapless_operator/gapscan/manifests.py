@@ -67,6 +67,7 @@ def properties(scan: GapScan, attempt: str) -> str:
     lines |= _source(scan)
     lines["limit"] = spec.limit.lower()
     lines["sourceName"] = f"GapScan {scan.key}"
+    lines["engine"] = spec.engine.reader.lower()
     lines["master"] = f"local[{spec.engine.driver.cores}]"
     lines["driverMemory"] = scan_pod.java_memory(spec.engine.driver.memory)
     lines |= _output(scan, attempt)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import LastAttempt
-from gapless_operator.engines.choice import engine_for, ref_of
+from gapless_operator.engines.choice import engine_for, fell_back, ref_of
 from gapless_operator.engines.engine import Phase, Run
 from gapless_operator.gapscan.answer import answer, warned
 from gapless_operator.gapscan.comparison import older_bundle, question
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gapless_operator.plan import Ref
     from gapless_operator.settings import Program
 
+_FELL_BACK = "engine.type is Auto and this cluster has no Spark operator, so the scan runs as a Job, without executors."
 _LOOK_AGAIN = timedelta(seconds=10)
 """At the state that is in use, although its release is an event, too."""
 
@@ -73,19 +74,20 @@ def _going_on(situation: Situation, last: LastAttempt) -> Plan:
     return answer(
         situation,
         {"last_attempt": last, "last_schedule_time": acted_upon(situation, attempt)},
-        at_work(situation, _how_far(attempt), attempt),
+        at_work(situation, _how_far(situation, attempt), attempt),
         delete=_leftovers(situation, keep=last.name),
         until=deadline_of(attempt, engine),
         soon=attempt.ended,
     )
 
 
-def _how_far(attempt: Attempt) -> str:
+def _how_far(situation: Situation, attempt: Attempt) -> str:
     if attempt.ended:
         return f"The {attempt.engine} {attempt.name} has ended; its log is being read."
     state = "is running" if attempt.phase is not Phase.PENDING else "is being started"
     trouble = f" {attempt.trouble.message}" if attempt.trouble is not None else ""
-    return f"The {attempt.engine} {attempt.name} {state}.{trouble}"
+    why = f" {_FELL_BACK}" if fell_back(situation.scan.spec.engine, attempt.engine) else ""
+    return f"The {attempt.engine} {attempt.name} {state}.{why}{trouble}"
 
 
 def _replaced(situation: Situation, attempt: Attempt) -> Ending | None:
@@ -111,7 +113,7 @@ def _waiting(situation: Situation, in_the_way: str) -> Plan:
 def _begun(situation: Situation, wanted: Due) -> Plan:
     """Write an attempt and what it needs."""
     scan, now = situation.scan, situation.now
-    engine = engine_for(scan.spec.engine.type, spark_operator=situation.observed.spark_operator)
+    engine = engine_for(scan.spec.engine, spark_operator=situation.observed.spark_operator)
     if engine is None:
         message = (
             "engine.type is SparkApplication, and this cluster does not know that kind; install the Spark "
@@ -135,6 +137,12 @@ def _begun(situation: Situation, wanted: Due) -> Plan:
     )
     last = LastAttempt(name=wanted.name, engine=engine.name, generation=scan.metadata.generation, started=now)
     message = f"The {engine.name} {wanted.name} is being started."
+    events = [Event(EventType.NORMAL, Reason.SCANNING, message)]
+    if fell_back(scan.spec.engine, engine.name):
+        message = f"{message} {_FELL_BACK}"
+        before = situation.last
+        if before is None or (before.engine, before.generation) != (engine.name, scan.metadata.generation):
+            events.append(Event(EventType.NORMAL, Reason.NO_SPARK_OPERATOR, _FELL_BACK))
     updates: dict[str, Any] = {"last_attempt": last}
     if wanted.scheduled is not None:
         updates["last_schedule_time"] = wanted.scheduled
@@ -143,7 +151,7 @@ def _begun(situation: Situation, wanted: Due) -> Plan:
         updates,
         at_work(situation, message),
         apply=(settings_map(scan, wanted.name), engine.manifest(scan, run, situation.program)),
-        events=(Event(EventType.NORMAL, Reason.SCANNING, message),),
+        events=tuple(events),
         until=now + timedelta(seconds=scan.spec.engine.start_deadline_seconds),
     )
 

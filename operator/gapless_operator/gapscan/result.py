@@ -5,7 +5,7 @@ Must not know when the scan ran or what happens to its attempt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gapless_api.bundle import read_bundle_text
 from gapless_api.errors import BundleError
@@ -47,6 +47,8 @@ class Findings(NamedTuple):
     inferred_events: int | None
     """How many of the missing events nobody reported; ``None`` when nothing was to be inferred."""
     partitions: tuple[PartitionFindings, ...]
+    read_by: Literal["spark", "local"] | None
+    """``None`` when nothing was there to read, or the image of the scan does not say."""
     bundle: BundleReference
     resend: str | None
     """The Resend that sends what is missing; ``None`` when nothing is, or none is wanted."""
@@ -75,6 +77,7 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, question: st
         named = result.report["bundle"]
         sha256, bundle_id = str(named["sha256"]), str(named["id"])
         listed = _whole(named, "missing", missing)
+        read_by = _reader(result.report)
     except (KeyError, TypeError, ValueError) as error:
         raise ResultError(
             Reason.RESULT_UNREADABLE, f"The report of {attempt} is not one that this operator understands ({error})."
@@ -107,6 +110,7 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, question: st
         missing_ranges=ranges,
         inferred_events=inferred,
         partitions=tuple(found for found in worst if found.missing)[:LONGEST_PARTITIONS],
+        read_by=read_by,
         bundle=reference,
         resend=resend,
         bundle_map=kept,
@@ -160,6 +164,14 @@ def _findings(entry: Mapping[str, Any], *, infers: bool) -> PartitionFindings:
         first_missing=entry.get("first_missing"),
         last_missing=entry.get("last_missing"),
     )
+
+
+def _reader(report: Mapping[str, Any]) -> Literal["spark", "local"] | None:
+    named = report.get("read_by")
+    if named not in {"spark", "local", None}:
+        raise ValueError(f"read_by is {named!r}")
+    reader: Literal["spark", "local"] | None = named
+    return reader
 
 
 def _whole(members: Mapping[str, Any], name: str, default: int | None = None) -> int:

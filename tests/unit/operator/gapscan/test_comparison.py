@@ -82,7 +82,7 @@ def test_the_first_scan_is_compared_with_nothing_and_says_so_without_an_event(cl
     assert "compareWith" not in settings(night)
     assert older_source(night) == []
     assert night.condition("GapsClosed") == ("Unknown", "NothingToCompareWith")
-    assert [event.reason for event in night.events] == ["Scanning", "GapsFound"]
+    assert [event.reason for event in night.events] == ["Scanning", "NoSparkOperator", "GapsFound"]
     assert "comparison" not in night.status
     assert night.status["closedEventsTotal"] == 0
 

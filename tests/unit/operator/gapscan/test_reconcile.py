@@ -27,7 +27,7 @@ def test_a_scan_without_a_schedule_begins_at_once_and_says_so(cluster: Make) -> 
     assert night.condition("Ready") == ("Unknown", "NeverScanned")
     assert night.condition("Reconciling") == ("True", "Scanning")
     assert night.condition("Stalled") == ("False", "NotStalled")
-    assert [event.reason for event in night.events] == ["Scanning"]
+    assert [event.reason for event in night.events] == ["Scanning", "NoSparkOperator"]
 
 
 def test_an_attempt_that_runs_is_waited_for_until_its_deadline(cluster: Make) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from gapless_api.errors import ConfigurationError
+
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
 NIGHTLY = {"cron": "30 2 * * *", "timeZone": "Europe/Stockholm"}
@@ -18,6 +22,71 @@ def test_auto_takes_the_spark_operator_where_it_is(cluster: Make, gaps: Gaps) ->
     night.answer(gaps)
     assert night.status["lastAttempt"]["engine"] == "SparkApplication"
     assert night.status["missingEvents"] == 7
+
+
+def test_auto_without_the_spark_operator_takes_a_job_and_says_so_once(cluster: Make, gaps: Gaps) -> None:
+    night = cluster(schedule=MINUTELY)
+    for _ in range(2):
+        night.later(minutes=1)
+        night.step()
+        assert night.names("Job")
+        assert "this cluster has no Spark operator" in night.message("Reconciling")
+        night.run()
+        night.step()
+        assert "this cluster has no Spark operator" in night.message("Reconciling"), "as long as the scan runs"
+        night.end(night.log_of(gaps))
+        night.settle()
+    told = [event for event in night.events if event.reason == "NoSparkOperator"]
+    assert [event.type for event in told] == ["Normal"]
+    night.spark_operator = True
+    night.later(minutes=1)
+    night.step()
+    assert night.status["lastAttempt"]["engine"] == "SparkApplication"
+    assert "no Spark operator" not in night.message("Reconciling")
+
+
+def test_nothing_fell_back_where_a_job_was_asked_for(cluster: Make) -> None:
+    for engine in ({"type": "Job"}, {"reader": "Local"}):
+        night = cluster(engine=engine)
+        night.step()
+        assert [event.reason for event in night.events] == ["Scanning"]
+
+
+def settings_of(night: Any) -> list[str]:
+    body: dict[str, Any] = night.objects["ConfigMap", "night-g1-1-settings"]
+    return list(body["data"]["scan.properties"].splitlines())
+
+
+def test_spark_reads_unless_the_spec_says_local(cluster: Make) -> None:
+    for spec, reader in (
+        ({}, "spark"),
+        ({"engine": {"type": "Job"}}, "spark"),
+        ({"engine": {"reader": "Local"}}, "local"),
+    ):
+        night = cluster(**spec)
+        night.step()
+        assert f"engine={reader}" in settings_of(night)
+
+
+def test_auto_takes_a_job_for_what_is_read_locally_although_the_spark_operator_is_there(cluster: Make) -> None:
+    night = cluster(spark_operator=True, engine={"reader": "Local"})
+    night.step()
+    assert night.names("Job") == ["night-g1-1"]
+    assert night.names("SparkApplication") == []
+
+
+def test_a_spark_application_that_reads_locally_is_refused(cluster: Make) -> None:
+    with pytest.raises(ConfigurationError, match="reader Local reads without Spark and cannot run as a SparkAppl"):
+        cluster(spark_operator=True, engine={"type": "SparkApplication", "reader": "Local"}).step()
+
+
+def test_the_status_says_what_read(cluster: Make, gaps: Gaps) -> None:
+    night = cluster(schedule=MINUTELY)
+    for said, expected in (("spark", "spark"), ("local", "local"), (None, None)):
+        night.later(minutes=1)
+        night.step()
+        night.answer(gaps, read_by=said)
+        assert night.status.get("readBy") == expected
 
 
 def test_a_driver_that_ended_well_counts_although_the_spark_operator_says_failed(cluster: Make, gaps: Gaps) -> None:
