@@ -1,7 +1,7 @@
 """Measures scans of two million uncompacted gap records and of a small compacted topic; bundles of ten million gaps.
 
 `make bench-scan` writes build/bench/scan.json. Each measured program is a process of its own, from its start to its
-end. Topics of these sizes are scanned without Spark, and once more with it (``--spark-above=0``), where the start of
+end. Topics of these sizes are scanned without Spark, and once more with it (``--engine=spark``), where the start of
 Java counts. Beside the scan of the large topic a bare Spark count() of it runs: on a machine that has other work,
 seconds mean little, and the ratio and the seconds of the processors (which are comparable with other programs on the
 same machine) mean more. Memory is the largest of any process of a program.
@@ -99,9 +99,9 @@ def scans(records: int, turns: int, folder: Path) -> dict[str, Any]:
         report = json.loads((folder / "report.json").read_text())
         assert report["windows"] == WINDOWS, report["windows"]
         inferring = best(scan_command(kafka, large, folder, "--infer", "--skip-stale"), turns)
-        with_spark = best(scan_command(kafka, large, folder, "--spark-above=0"), turns)
-        measured(scan_command(kafka, small, folder, "--spark-above=0"))
-        warm_with_spark = best(scan_command(kafka, small, folder, "--spark-above=0"), turns)
+        with_spark = best(scan_command(kafka, large, folder, "--engine=spark"), turns)
+        measured(scan_command(kafka, small, folder, "--engine=spark"))
+        warm_with_spark = best(scan_command(kafka, small, folder, "--engine=spark"), turns)
         warm = best(scan_command(kafka, small, folder), turns)
     return {
         "records": records,

@@ -103,25 +103,26 @@ class Demo:
         """Compare every event of the upstream topic with what arrived, byte for byte."""
         return compare_topics(self.upstream.bootstrap, self.downstream.bootstrap, TOPIC)
 
-    def scan(self, bundle: Path) -> None:
-        """Build the bundle from what the detector says is missing."""
+    def scan(self, bundle: Path) -> str:
+        """Build the bundle from what the detector says is missing, and return what read it."""
         self.detector.drain()
-        self.gapless(
-            "scan",
-            f"--bootstrap-servers={self.downstream.bootstrap}",
-            "--topic=gaps",
-            f"--resend-file-name={bundle}",
-        )
+        return self._find("scan", bundle, "--topic=gaps")
 
-    def audit(self, bundle: Path, expected: Sequence[str]) -> None:
-        """Build the bundle from the received events themselves."""
+    def audit(self, bundle: Path, expected: Sequence[str]) -> str:
+        """Build the bundle from the received events themselves, and return what read them."""
+        return self._find("audit", bundle, f"--topics={TOPIC}", *(f"--expect={line}" for line in expected))
+
+    def _find(self, command: str, bundle: Path, *source: str) -> str:
+        report = bundle.with_suffix(".report.json")
         self.gapless(
-            "audit",
+            command,
             f"--bootstrap-servers={self.downstream.bootstrap}",
-            f"--topics={TOPIC}",
-            *(f"--expect={line}" for line in expected),
+            *source,
+            "--engine=spark",  # as on a cluster
             f"--resend-file-name={bundle}",
+            f"--report={report}",
         )
+        return str(json.loads(report.read_text())["read_by"])
 
 
 def missing_in(bundle: Path) -> int:
@@ -168,10 +169,11 @@ def _story(demo: Demo, arguments: argparse.Namespace, work: Path) -> dict[str, A
         bundle = work / f"round-{len(rounds) + 1}.bundle.json"
         if by == "scan":
             console.print("\n[bold]Scan:[/bold] the gaps topic is read and becomes a bundle.")
-            demo.scan(bundle)
+            read_by = demo.scan(bundle)
         else:
-            console.print("\n[bold]Audit:[/bold] Spark looks at the received events themselves.")
-            demo.audit(bundle, expected)
+            console.print("\n[bold]Audit:[/bold] the received events themselves are looked at.")
+            read_by = demo.audit(bundle, expected)
+        console.print(f"  Read by [bold]{read_by}[/bold].")
         asked = missing_in(bundle)
         if by == "scan":
             never = truth.missing - asked
@@ -190,6 +192,7 @@ def _story(demo: Demo, arguments: argparse.Namespace, work: Path) -> dict[str, A
         rounds.append(
             {
                 "by": by,
+                "read_by": read_by,
                 "missing_before": before,
                 "in_bundle": asked,
                 "sent": report["ledger"]["sent"],
@@ -223,12 +226,12 @@ def main() -> None:
     parser.add_argument("--build", type=Path, default=Path("build/demo"))
     result = run(parser.parse_args())
     table = Table(title="What happened", title_justify="left")
-    for column in ("round", "by", "missing before", "in the bundle", "sent", "missing after"):
-        table.add_column(column, justify="left" if column == "by" else "right")
-    table.add_row("0", "live", f"{result['events']:,}", "", f"{result['events']:,}", f"{result['lost_live']:,}")
+    for column in ("round", "by", "read by", "missing before", "in the bundle", "sent", "missing after"):
+        table.add_column(column, justify="left" if column in {"by", "read by"} else "right")
+    table.add_row("0", "live", "", f"{result['events']:,}", "", f"{result['events']:,}", f"{result['lost_live']:,}")
     for number, done in enumerate(result["rounds"], start=1):
         figures = (f"{done[key]:,}" for key in ("missing_before", "in_bundle", "sent", "missing_after"))
-        table.add_row(str(number), done["by"], *figures)
+        table.add_row(str(number), done["by"], done["read_by"], *figures)
     console.print()
     console.print(table)
     complete = result["missing_final"] == 0 and result["byte_identical"]
