@@ -54,14 +54,15 @@ def test_a_signed_manifest_shows_a_silent_partition_and_a_state_has_the_next_aud
     assert found["missingEvents"] == lost
     silent = next(each for each in found["partitions"] if each["partition"] == SILENT)
     assert silent["missing"] == site.counts[SILENT]
-    assert read_by(cluster, found) == 6000 - lost
+    assert records_read(cluster, found) == 6000 - lost
 
     sent(cluster, found["resendManifest"])
     assert site.compare().complete
     found = audited(cluster, scan, site, wanted(site, internal, "upstream-key"), copies=2)
     assert (found["lastAttempt"]["outcome"], found["missingEvents"]) == ("NothingMissing", 0)
     assert said(found, "GapsClosed") == ("True", "AllClosed")
-    assert read_by(cluster, found) == lost, "the state has the others"
+    assert records_read(cluster, found) == lost, "the state has the others"
+    assert found["readBy"] == "spark", "also where a state continues"
 
     refused = audited(cluster, scan, site, wanted(site, internal, "foreign-key"))
     assert refused["lastAttempt"]["outcome"] == "BadConfiguration"
@@ -121,7 +122,7 @@ def has_ended(found: dict[str, Any]) -> bool:
     return last.get("generation") == found["metadata"]["generation"] and bool(last.get("outcome"))
 
 
-def read_by(cluster: Cluster, status: dict[str, Any]) -> int:
+def records_read(cluster: Cluster, status: dict[str, Any]) -> int:
     """How many records the last scan read, as its log says."""
     log = cluster.logs(f"job/{status['lastAttempt']['name']}", SCAN_NAMESPACE)
     read: int = find_result(log.splitlines()).report["state"]["records_new"]

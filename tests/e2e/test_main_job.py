@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kit.cluster.product import Site
 
 ROOT = Path(__file__).parents[2]
-EVENTS = 20_000
+EVENTS, FEW_EVENTS = 20_000, 5_000
 LOSS = 0.03
 MOST_ROUNDS = 5
 LOOK = ("get", "gapless", "--all-namespaces")
@@ -44,13 +44,22 @@ helm install gapless charts/gapless --namespace gapless --create-namespace \\
     --set 'scan.namespaces={gapless-receiving}' --set scan.createNamespaces=true"""
 
 
+@pytest.mark.parametrize("reader", ["Spark", "Local"])
 def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every_event_is_there(  # noqa: PLR0915
-    cluster: Cluster, installed: Installation, make_site: SiteFactory, tmp_path: Path
+    cluster: Cluster, installed: Installation, make_site: SiteFactory, tmp_path: Path, reader: str
 ) -> None:
-    hall = make_site(name="hall")
-    hall.fill(EVENTS)
+    # The page is the record of the default; what is read locally needs no second page, and fewer events.
+    is_default = reader == "Spark"
+    events = EVENTS if is_default else FEW_EVENTS
+    name, live, missing, audit = (
+        each if is_default else f"{each}-read-locally" for each in ("hall", "live", "missing", "audit")
+    )
+    engine = {"type": "Job"} if is_default else {"type": "Job", "reader": reader}
+    hall = make_site(name=name)
+    hall.fill(events)
     hall.link.change(drop=LOSS)
-    person = Walkthrough(ROOT / "build" / "e2e" / "walkthrough.md", tmp_path, cluster.kubectl)
+    page = "walkthrough" if is_default else "walkthrough-read-locally"
+    person = Walkthrough(ROOT / "build" / "e2e" / f"{page}.md", tmp_path, cluster.kubectl)
     person.write(INTRODUCTION)
     person.stage("Install")
     person.type(INSTALL)
@@ -63,9 +72,9 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     )
     person.file("diode.yaml", as_yaml(hall.diode()))
     person.kubectl("apply", "-f", "diode.yaml")
-    person.kubectl("wait", "--for=condition=Ready", "diode/hall", f"-n={SENDER_NAMESPACE}", "--timeout=90s")
+    person.kubectl("wait", "--for=condition=Ready", f"diode/{name}", f"-n={SENDER_NAMESPACE}", "--timeout=90s")
     assert "LinkReady" in person.kubectl(*LOOK)
-    preflight = status_of(cluster, "diode", "hall", SENDER_NAMESPACE)["preflight"]
+    preflight = status_of(cluster, "diode", name, SENDER_NAMESPACE)["preflight"]
     assert preflight["exists"]
     assert preflight["up"]
     assert preflight["mtu"] >= 1400
@@ -75,31 +84,33 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
         f"This stands for the live sender. The link loses {LOSS:.0%} of the datagrams, and nobody on the sending side "
         "can know which.",
     )
-    person.file("live.yaml", as_yaml(hall.everything(eps=2500)))
+    person.file("live.yaml", as_yaml(hall.everything(live, eps=2500)))
     person.kubectl("apply", "-f", "live.yaml")
-    cluster.wait_for("resend", "live", lambda it: it["status"].get("progress"), namespace=SENDER_NAMESPACE)
+    cluster.wait_for("resend", live, lambda it: it["status"].get("progress"), namespace=SENDER_NAMESPACE)
     assert "Sending" in person.kubectl(*LOOK)
-    succeeded(person, "live")
-    assert "Sent" in person.kubectl("get", "resend", "live", f"-n={SENDER_NAMESPACE}")
-    progress = status_of(cluster, "resend", "live", SENDER_NAMESPACE)["progress"]
-    assert progress["sent"] == progress["planned"] == EVENTS
+    succeeded(person, live)
+    assert "Sent" in person.kubectl("get", "resend", live, f"-n={SENDER_NAMESPACE}")
+    progress = status_of(cluster, "resend", live, SENDER_NAMESPACE)["progress"]
+    assert progress["sent"] == progress["planned"] == events
     lost = hall.compare().missing
-    assert lost > EVENTS * LOSS / 2
+    assert lost > events * LOSS / 2
 
     person.stage(
         "The receiving side asks what is missing",
         "The gap detector behind the receiver writes what it misses into its topic; a GapScan reads it.",
     )
     hall.detector.drain()
-    scan(person, cluster, hall, "missing", {"gapTopic": {"topic": hall.gap_topic}})
+    of_topic = scan(person, cluster, hall, missing, {"gapTopic": {"topic": hall.gap_topic}}, engine=engine)
+    assert of_topic["readBy"] == reader.lower()
     person.stage(*AUDIT)
     audited = {"events": {"topics": [hall.topic], "expect": hall.expected}}
-    before = scan(person, cluster, hall, "audit", audited)
+    before = scan(person, cluster, hall, audit, audited, engine=engine)
+    assert before["readBy"] == reader.lower()
     assert before["missingEvents"] == lost
     assert said(before, "GapsClosed") == ("Unknown", "NothingToCompareWith")
 
     person.stage("A person carries the answer to the sending side", CARRY)
-    status = close(person, cluster, hall, "missing")
+    status = close(person, cluster, hall, missing)
     assert 0 < status["missingEvents"] <= lost
     left = hall.compare().missing
     assert left < lost / 2
@@ -107,7 +118,7 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     for number in range(1, MOST_ROUNDS + 1):
         person.stage(*(AUDIT_AGAIN if number == 1 else ONCE_MORE))
         # Another number of copies is another spec, so the same GapScan looks once more.
-        status = scan(person, cluster, hall, "audit", audited, copies=2 + number)
+        status = scan(person, cluster, hall, audit, audited, engine=engine, copies=2 + number)
         assert status["missingEvents"] == left
         listed = before["missingEvents"]
         counts = {"listed": listed, "closed": listed - left, "unavailable": 0, "open": left, "unknown": 0, "new": 0}
@@ -116,23 +127,23 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
         assert status["closedEventsTotal"] == lost - left
         if not left:
             break
-        before = close(person, cluster, hall, "audit")
+        before = close(person, cluster, hall, audit)
         left = hall.compare().missing
 
     assert status["missingEvents"] == 0
     assert "resendManifest" not in status
     assert "oldestGapSince" not in status
-    person.kubectl("wait", "--for=condition=GapsClosed", "gapscan/audit", f"-n={SCAN_NAMESPACE}", "--timeout=60s")
+    person.kubectl("wait", "--for=condition=GapsClosed", f"gapscan/{audit}", f"-n={SCAN_NAMESPACE}", "--timeout=60s")
     truth = hall.compare()
     assert truth.complete, truth
-    assert truth.expected == EVENTS
+    assert truth.expected == events
     person.stage(
         "Nothing is missing",
-        f"The test compares all {EVENTS:,} events of both Kafkas by their bytes: every one is there, as it was sent.",
+        f"The test compares all {events:,} events of both Kafkas by their bytes: every one is there, as it was sent.",
     )
     final = person.kubectl(*LOOK)
     assert "NothingMissing" in final
-    person.kubectl("describe", "diode", "hall", f"-n={SENDER_NAMESPACE}")
+    person.kubectl("describe", "diode", name, f"-n={SENDER_NAMESPACE}")
 
 
 CARRY = (
@@ -168,10 +179,17 @@ def status_of(cluster: Cluster, kind: str, name: str, namespace: str) -> dict[st
 
 
 def scan(
-    person: Walkthrough, cluster: Cluster, site: Site, name: str, source: dict[str, Any], *, copies: int = 2
+    person: Walkthrough,
+    cluster: Cluster,
+    site: Site,
+    name: str,
+    source: dict[str, Any],
+    *,
+    engine: dict[str, str],
+    copies: int = 2,
 ) -> dict[str, Any]:
     """Apply a GapScan, or change it, and wait for its answer; return its status."""
-    wanted = site.gap_scan(name, source=source)
+    wanted = site.gap_scan(name, source=source, engine=engine)
     wanted["spec"]["resend"]["copies"] = copies
     person.file(f"{name}.yaml", as_yaml(wanted))
     person.kubectl("apply", "-f", f"{name}.yaml")

@@ -1,10 +1,12 @@
-"""A scan as a SparkApplication of the real Spark operator, with two executors."""
+"""Scans as SparkApplications of the real Spark operator, with two executors."""
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyroaring import BitMap
 
 from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE
 
@@ -37,6 +39,7 @@ def test_an_audit_with_two_executors_finds_exactly_what_is_missing(spark_operato
     done = cluster.wait_for("gapscan", scan, "Ready", namespace=SCAN_NAMESPACE, timeout_seconds=240)
     assert done["status"]["missingEvents"] == lost
     assert done["status"]["lastAttempt"]["engine"] == "SparkApplication"
+    assert done["status"]["readBy"] == "spark"
     assert len(executors) == EXECUTORS
     attempt = done["status"]["lastAttempt"]["name"]
     application = cluster.get("sparkapplication", attempt, SCAN_NAMESPACE)
@@ -54,6 +57,21 @@ def test_an_audit_with_two_executors_finds_exactly_what_is_missing(spark_operato
     )
     cluster.wait_for("resend", resend, "Succeeded", namespace=SENDER_NAMESPACE, timeout_seconds=120)
     assert site.compare().complete
+
+
+def test_auto_takes_a_spark_application_with_executors_for_a_gaps_topic(spark_operator: Cluster, site: Site) -> None:
+    cluster = spark_operator
+    window = struct.pack(">Bqq", 1, 0, 999) + BitMap(range(100, 120)).serialize()
+    site.kafka.downstream.produce(site.gap_topic, [window], keys=[f"{site.topic}:0:0".encode()])
+    scan = f"{site.name}-auto"
+    engine = {"type": "Auto", "driver": SMALL, "executor": {**SMALL, "instances": EXECUTORS}}
+    cluster.apply(site.gap_scan(scan, source={"gapTopic": {"topic": site.gap_topic}}, engine=engine))
+    executors = _executors_seen(cluster, scan)
+    done = cluster.wait_for("gapscan", scan, "Ready", namespace=SCAN_NAMESPACE, timeout_seconds=240)
+    assert done["status"]["lastAttempt"]["engine"] == "SparkApplication"
+    assert done["status"]["readBy"] == "spark"
+    assert done["status"]["missingEvents"] == 20
+    assert len(executors) == EXECUTORS
 
 
 def _executors_seen(cluster: Cluster, scan: str) -> set[str]:
