@@ -8,8 +8,6 @@ BIN := .venv/bin
 CACHE := $(or $(GAPLESS_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gapless)
 export GAPLESS_CACHE := $(CACHE)
 ENCRYPT ?= 0
-# Real brokers and clusters on a busy machine: what failed is tried once more, and both counts are printed.
-ONCE_MORE = echo "==> once more, what has failed"
 INTEGRATION := $(BIN)/python -m pytest -q tests/integration
 IMAGES := sender operator spark
 
@@ -82,7 +80,7 @@ check: .venv/.ready ## lint, types and unit tests (the fast tier)
 	@mkdir -p build
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
 	@echo "==> unit tests"
-	@$(BIN)/python -m pytest -q -n auto --dist worksteal tests/unit || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/unit --last-failed; }
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal tests/unit
 
 .PHONY: test
 test: java chromium .venv/.ready spark-jars kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)
@@ -90,9 +88,9 @@ test: java chromium .venv/.ready spark-jars kafka ## everything: lint, types, un
 	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
 	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
 	@echo "==> integration tests (a real Kafka broker, real sockets, Spark in local mode)"
-	@$(INTEGRATION) -m "not alone" -n 2 --dist loadfile || { $(ONCE_MORE); $(INTEGRATION) -m "not alone" --last-failed; }
+	@$(INTEGRATION) -m "not alone" -n 2 --dist loadfile
 	@echo "==> integration tests that measure time, with nothing beside them"
-	@$(INTEGRATION) -m alone || { $(ONCE_MORE); $(INTEGRATION) -m alone --last-failed; }
+	@$(INTEGRATION) -m alone
 
 .PHONY: demo
 demo: java .venv/.ready spark-jars kafka ## the main job from end to end on this machine (ENCRYPT=1: encrypted and compressed)
@@ -118,7 +116,7 @@ cluster-images: cluster spark-jars ## build the images and load them into the te
 test-e2e: java .venv/.ready spark-jars kafka ## the end-to-end tests: real pods on the test cluster, real Kafka, a one-way link
 	@PYTHONPATH=tests $(BIN)/python -m kit.cluster prepare
 	@$(MAKE) --no-print-directory cluster-images
-	@export GAPLESS_IMAGES=loaded; $(BIN)/python -m pytest -q tests/e2e || { $(ONCE_MORE); $(BIN)/python -m pytest -q tests/e2e --last-failed; }
+	@export GAPLESS_IMAGES=loaded; $(BIN)/python -m pytest -q tests/e2e
 
 .PHONY: bench-audit
 bench-audit: java .venv/.ready spark-jars kafka ## 1, 5 and 20 million received keys: audit beside count(), memory, state (build/bench/audit.json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,12 +37,10 @@ def one(kafka: KafkaBroker, topic: TopicFactory) -> dict[str, Any]:
     return {"topic": name, "partition": 0, "offsetFrom": 0, "offsetTo": 0}
 
 
-def test_an_unreachable_broker_is_given_up_within_15_seconds(
+def test_an_unreachable_broker_is_given_up_long_before_a_stall(
     one: dict[str, Any], resend: Resend, listener: Listener
 ) -> None:
-    began = time.monotonic()
-    ended = resend.run(**one, bootstrapServers="127.0.0.1:1")
-    assert time.monotonic() - began < 15
+    ended = resend.run(**one, bootstrapServers="127.0.0.1:1", stallTimeout=3600, timeout_seconds=90)
     assert ended.exit_code == 3
     assert "127.0.0.1:1 cannot be reached" in is_one_sentence(ended)
     assert "refused" in ended.stderr
@@ -138,11 +135,9 @@ def test_tls_and_login_work(guarded: str, secure: Resend) -> None:
 
 
 def test_a_broker_with_a_strange_certificate_is_not_trusted(guarded: str, secure: Resend) -> None:
-    began = time.monotonic()
-    ended = secure.run(topic=guarded, caFile=None, tls=True)
+    ended = secure.run(topic=guarded, caFile=None, tls=True, stallTimeout=3600, timeout_seconds=90)
     assert ended.exit_code == 3
     assert "certificate verify failed" in is_one_sentence(ended)
-    assert time.monotonic() - began < 8, "waiting would not help"
 
 
 def test_a_wrong_password_is_said(guarded: str, secure: Resend) -> None:

@@ -52,7 +52,7 @@ def test_a_signal_saves_progress_and_nothing_is_sent_twice(
     settings = {
         "resendFileName": resend.bundle(wanted(filled)),
         "checkpoint": resend.folder / "checkpoint",
-        "eps": 5000,
+        "eps": 2000,
         "parallelism": parallelism,
     }
     process = resend.start(**settings)
@@ -153,7 +153,7 @@ def test_an_altered_checkpoint_is_refused_before_anything_is_sent(
 
 def test_two_senders_cannot_share_a_checkpoint(filled: str, resend: Resend, listener: Listener) -> None:
     settings = {"topic": filled, "partition": 0, "offsetFrom": 0, "offsetTo": 3000, "checkpoint": resend.folder / "c"}
-    first = resend.start(**settings, eps=500)
+    first = resend.start(**settings, eps=20)
     listener.wait_for(10)
     second = resend.run(**settings, report=resend.folder / "second.json")
     first.terminate()
@@ -168,7 +168,7 @@ def test_an_open_end_ends_where_it_ended_at_the_first_start(
     name = topic()
     kafka.produce(name, [b"first"] * 400)
     settings = {"topic": name, "partition": 0, "offsetFrom": 100, "checkpoint": resend.folder / "c"}
-    process = resend.start(**settings, eps=100)
+    process = resend.start(**settings, eps=30)
     listener.wait_for(20)
     process.terminate()
     assert resend.ended(process).exit_code == 143

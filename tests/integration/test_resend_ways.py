@@ -211,6 +211,7 @@ def test_large_events_of_many_fragments_arrive(
     assert len(events_of(listener.settled())) >= 20 * (900_000 // body)
 
 
+@pytest.mark.alone
 def test_partitions_do_not_wait_for_the_end_of_the_one_before(
     kafka: KafkaBroker, topic: TopicFactory, resend: Resend, listener: Listener
 ) -> None:

@@ -43,7 +43,7 @@ class Listener:
             time.sleep(quiet_seconds)
         return self.datagrams
 
-    def wait_for(self, count: int, timeout_seconds: float = 30.0) -> None:
+    def wait_for(self, count: int, timeout_seconds: float = 120.0) -> None:
         """Wait until `count` datagrams have arrived. Raises TimeoutError."""
         deadline = time.monotonic() + timeout_seconds
         while len(self.arrivals) < count:

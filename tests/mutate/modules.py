@@ -24,7 +24,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gapless_sender.plan": _of_sender("plan", "walk", "partition_replay", "sharding"),
     "gapless_sender.packets": _of_sender("packets", "packet_vectors", "given_key", "encryption", "nonces"),
     "gapless_sender.checkpoint": _of_sender("checkpoint", "sharding", "topic_ids", "ledger"),
-    "gapless_sender.ledger": _of_sender("checkpoint", "ledger", "partition_replay", "report_file", "report_line"),
+    "gapless_sender.ledger": _of_sender(
+        "ledger", "checkpoint", "ledger", "partition_replay", "report_file", "report_line"
+    ),
     "gapless_sender.encryption": _of_sender("encryption", "nonces", "given_key", "packet_vectors", "key_schedule"),
     "gapless_operator.resend.reconcile": _RESEND,
     "gapless_operator.resend.jobs": _RESEND,

@@ -67,6 +67,7 @@ def tame_hypothesis() -> None:
         "mutate",
         derandomize=True,
         database=None,
+        max_examples=50,
         deadline=None,
         phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
         suppress_health_check=list(hypothesis.HealthCheck),

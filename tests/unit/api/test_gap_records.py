@@ -167,9 +167,9 @@ def test_a_small_record_that_names_four_thousand_million_offsets_is_decoded_at_o
     bitmap.run_optimize()
     key, value = record(f"t:0:{2**40}", 2**40 + 2**32 - 1, bitmap)
     assert len(value) < 1_000_000
-    begun = time.monotonic()
+    begun = time.process_time()
     assert list(decode_gap_record(key, value).missing) == [(2**40, 2**40 + 2**32 - 1)]
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5, "of the processor; offset by offset it would be minutes"
 
 
 MALFORMED = {

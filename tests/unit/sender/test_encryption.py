@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import sys
+import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -93,6 +95,25 @@ def test_no_nonce_comes_twice_within_a_process_or_across_processes_that_share_a_
     assert len(set(nonces)) == len(nonces)
 
 
+def test_a_fork_draws_new_nonces_in_the_child_only() -> None:
+    key = SessionKey(KEY)
+    before = key.seal(b"")[:8]
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Newer Pythons warn of forks beside threads.
+        child = os.fork()
+    if child == 0:
+        os.write(writing, key.seal(b"")[:8])
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        theirs = stream.read()
+    os.waitpid(child, 0)
+    assert len(theirs) == 8
+    assert theirs != before
+    assert key.seal(b"")[:8] == before
+
+
 def test_a_batch_that_fails_midway_does_not_give_its_nonces_again() -> None:
     key = SessionKey(KEY)
     with pytest.raises(TypeError):
@@ -107,7 +128,7 @@ def test_a_key_asks_to_be_replaced_long_before_its_counter_ends() -> None:
     assert not key.exhausted
     key.seal(b"")
     assert key.exhausted
-    assert MESSAGES_PER_KEY <= 2**32 // 4
+    assert MESSAGES_PER_KEY == 2**32 // 4
 
 
 def test_a_key_without_nonces_left_seals_nothing() -> None:
@@ -170,6 +191,26 @@ def test_a_certificate_outside_its_dates_is_used_with_a_warning(
     assert loaded.public_key.public_numbers() == rsa_key.public_key().public_numbers()
     assert says in loaded.warning
     assert bool(says) == bool(loaded.warning)
+
+
+def test_a_certificate_is_valid_from_its_first_to_its_last_moment() -> None:
+    certificate = x509.load_pem_x509_certificate(CERTIFICATE.read_bytes())
+    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    moment = timedelta(seconds=1)
+    said = [KeyExchange.load(CERTIFICATE, now=now).warning for now in (first - moment, first, last, last + moment)]
+    assert "not valid before" in said[0]
+    assert said[1:3] == ["", ""]
+    assert "expired on" in said[3]
+
+
+def test_an_rsa_key_with_which_nothing_can_be_encrypted_is_refused(tmp_path: Path, rsa_key: rsa.RSAPrivateKey) -> None:
+    file = certificate_file(tmp_path, rsa_key)
+    der = x509.load_pem_x509_certificate(file.read_bytes()).public_bytes(Encoding.DER)
+    modulus = rsa_key.public_key().public_numbers().n.to_bytes(256, "big")
+    even = modulus[:-1] + bytes([modulus[-1] & 0xFE])
+    broken = base64.encodebytes(der.replace(modulus, even))
+    file.write_bytes(b"-----BEGIN CERTIFICATE-----\n" + broken + b"-----END CERTIFICATE-----\n")
+    assert "nothing can be encrypted with" in refused(file)
 
 
 def refused(file: Path) -> str:

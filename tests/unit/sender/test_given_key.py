@@ -51,7 +51,16 @@ def test_the_key_is_read_as_it_is_or_as_base64(tmp_path: Path, content: bytes) -
 
 
 @pytest.mark.parametrize(
-    "content", [b"", KEY[:31], KEY + b"\n", base64.b64encode(KEY[:31]), b"?" * 44, KEY.hex().encode()]
+    "content",
+    [
+        b"",
+        KEY[:31],
+        KEY + b"\n",
+        base64.b64encode(KEY[:31]),
+        b"?" * 44,
+        b"!" + base64.b64encode(KEY),
+        KEY.hex().encode(),
+    ],
 )
 def test_a_file_without_a_key_is_refused_with_how_to_make_one(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key").write_bytes(content)
@@ -100,6 +109,7 @@ def test_a_full_counter_begins_anew_and_every_message_can_be_read() -> None:
     assert [AESGCM(KEY).decrypt(body[:12], body[12:], None) for body in sealed] == [b"last", b"a", b"b"]
     assert sealed[0][8:12] == b"\xff\xff\xff\xff"
     assert [body[8:12] for body in sealed[1:]] == [bytes(4), bytes(3) + b"\x01"]
+    assert key.seal(b"c")[8:12] == bytes(3) + b"\x02"
     assert not key.exhausted
 
 

@@ -242,6 +242,13 @@ while time.monotonic() < deadline:
 """
 
 
+def _read_from(shards: list[subprocess.Popen[bytes]], events: int) -> None:
+    """Wait until each has sent so many more."""
+    for shard in shards:
+        assert shard.stdout
+        assert len(shard.stdout.read(events)) == events
+
+
 def test_processes_share_a_budget_and_a_killed_one_leaves_the_lock_behind() -> None:
     budget = Budget.shared()
     pace = Pace(2000, budget=budget)
@@ -263,20 +270,19 @@ def test_processes_share_a_budget_and_a_killed_one_leaves_the_lock_behind() -> N
             assert shard.stdin
             shard.stdin.write(b"\n")
             shard.stdin.flush()
-        time.sleep(0.7)
+        _read_from(shards, 300)
         shards[0].kill()
-        time.sleep(0.8)
-        pace.admit(1, 0)  # hangs if the killed one had kept the lock
+        _read_from(shards[1:], 300)  # They go on, and so does this process: whoever was killed kept no lock.
+        pace.admit(1, 0)
         for shard in shards:
             shard.kill()
         seconds = time.monotonic() - began
-        sent = sum(len(shard.stdout.read()) for shard in shards if shard.stdout)
+        sent = 3 * 300 + 2 * 300 + sum(len(shard.stdout.read()) for shard in shards if shard.stdout)
     finally:
         for shard in shards:
             shard.kill()
             shard.communicate()
     assert sent <= 2000 * (seconds + BURST_SECONDS + CATCH_UP_SECONDS) + 3
-    assert sent >= 500, "only a machine that stands still is that slow"
 
 
 def test_a_budget_of_one_process_cannot_be_handed_on() -> None:
@@ -295,4 +301,3 @@ def test_on_the_real_clock_it_is_never_too_fast() -> None:
         pace.admit(1, 0)
     seconds = clock.now() - began
     assert seconds >= 8000 / 20_000 - BURST_SECONDS - CATCH_UP_SECONDS
-    assert seconds < 30, "only a machine that stands still is that slow"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,7 +84,7 @@ class Replayed:
     def account(self) -> dict[str, int]:
         account = totals(self.wanted, self.wanted.count, self.ledger)
         assert account.holds
-        return {name: count for name, count in account.as_json().items() if count}
+        return {name: count for name, count in asdict(account).items() if count}
 
     def arrived(self) -> dict[int, bytes]:
         """Offset to value of every event that a receiver can join, which must be one."""
@@ -178,7 +178,7 @@ def test_holes_of_an_open_end_and_what_is_outside_the_time_range_are_not_of_the_
     assert list(replayed.ledger.ranges(Reason.NON_EXISTENT)) == [(2, 3)]
     assert list(replayed.ledger.ranges(NOT_ASKED_FOR)) == [(4, 5)]
     assert list(replayed.ledger.ranges(OUTSIDE)) == [(0, 1), (8, 9)]
-    assert replayed.account == {"planned": 4, "sent": 2, "unavailable": 2, "outsideTimeRange": 4}
+    assert replayed.account == {"planned": 4, "sent": 2, "unavailable": 2, "outside_time_range": 4}
 
 
 def test_a_filtered_event_is_sent_empty_and_a_filled_one_is_not_filtered(listener: Listener) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -130,8 +129,6 @@ def test_help_loads_neither_spark_nor_kafka(command: str) -> None:
         "slow &= set(sys.modules)\n"
         "assert not slow, slow"
     )
-    started = time.monotonic()
     ended = subprocess.run([sys.executable, "-c", program, command], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "Usage: gapless" in ended.stdout
-    assert time.monotonic() - started < 2  # 0.1 s when the machine is quiet
