@@ -36,12 +36,10 @@ def recorded(ledger: Iterable[LedgerEntry], resends: Iterable[Resend], *, diode_
             entries.setdefault((entry.resend_uid, entry.force, entry.identity), entry)
     existing = {resend.metadata.uid for resend in present}
     by_age = sorted(entries.values(), key=lambda entry: (entry.finished_at, entry.resend, entry.resend_uid))
-    surplus = len(by_age) - LONGEST_LEDGER
-    if surplus > 0:
-        leaving = sorted(by_age, key=lambda entry: entry.resend_uid in existing)[:surplus]
-        gone = {id(entry) for entry in leaving}
-        by_age = [entry for entry in by_age if id(entry) not in gone]
-    return tuple(by_age)
+    surplus = max(len(by_age) - LONGEST_LEDGER, 0)
+    leaving = sorted(by_age, key=lambda entry: entry.resend_uid in existing)[:surplus]
+    gone = {id(entry) for entry in leaving}
+    return tuple(entry for entry in by_age if id(entry) not in gone)
 
 
 def same_work(ledger: Iterable[LedgerEntry], *, identity: str, force: str | None) -> LedgerEntry | None:

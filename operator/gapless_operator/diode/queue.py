@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend
-    from gapless_operator.observed import DiodeObserved, ObservedPod
+    from gapless_operator.observed import DiodeObserved
 
 SENDING_ROLE = "send"
 """Role of the pods that use the link; those that only plan or look do not."""
@@ -51,7 +51,11 @@ def turns(diode: Diode, observed: DiodeObserved, *, ready: bool, now: datetime) 
     name = diode.metadata.name
     mine = sorted((resend for resend in observed.resends if resend.spec.diode_ref.name == name), key=order)
     given = {entry.resend_uid: entry for entry in diode.status.active}
-    living = {uid for pod in observed.sender_pods if (uid := _owner_of_living(pod))}
+    living = {
+        pod.meta.labels.get(UID_LABEL)
+        for pod in observed.sender_pods
+        if pod.meta.role == SENDING_ROLE and not pod.ended
+    }
     kept = [
         _entry(resend, given, now)
         for resend in mine
@@ -75,7 +79,8 @@ def lane_mates(diode: Diode, others: Iterable[Diode]) -> list[Diode]:
 
     A receiver has one key for all who send to it, so the same target is the same lane, whatever the lanes are called.
     """
-    if diode.spec.encryption is None:
+    encryption = diode.spec.encryption
+    if encryption is None:
         return []
     mates = [
         other
@@ -83,17 +88,10 @@ def lane_mates(diode: Diode, others: Iterable[Diode]) -> list[Diode]:
         if other.metadata.namespace == diode.metadata.namespace
         and other.metadata.name != diode.metadata.name
         and not other.metadata.deleting
-        and _share_receiver(diode, other)
+        and (theirs := other.spec.encryption) is not None
+        and (other.spec.target == diode.spec.target or (theirs.lane is not None and theirs.lane == encryption.lane))
     ]
     return sorted(mates, key=lambda mate: mate.metadata.name)
-
-
-def _share_receiver(one: Diode, other: Diode) -> bool:
-    if one.spec.encryption is None or other.spec.encryption is None:
-        return False
-    if one.spec.target == other.spec.target:
-        return True
-    return one.spec.encryption.lane is not None and one.spec.encryption.lane == other.spec.encryption.lane
 
 
 def _room(diode: Diode, observed: DiodeObserved, waiting: list[Resend], taken: int) -> int:
@@ -117,7 +115,3 @@ def _entry(resend: Resend, given: dict[str, ActiveResend], now: datetime) -> Act
         attempt=resend.status.attempt,
         since=before.since if before is not None else now,
     )
-
-
-def _owner_of_living(pod: ObservedPod) -> str:
-    return "" if pod.ended or pod.meta.role != SENDING_ROLE else pod.meta.labels.get(UID_LABEL, "")

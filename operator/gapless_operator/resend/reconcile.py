@@ -126,9 +126,7 @@ def _begun_anew(resend: Resend, now: datetime) -> ResendStatus:
         )
     failed = status.finished_at is not None and verdict(status) is None
     if failed and status.observed_generation != resend.metadata.generation:
-        return status.model_copy(
-            update={"started_at": None, "finished_at": None, "retry_at": now if status.attempt else None}
-        )
+        return status.model_copy(update={"started_at": None, "finished_at": None, "retry_at": now})
     return status
 
 

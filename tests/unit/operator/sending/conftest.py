@@ -120,6 +120,12 @@ class World:
             if any(owner["uid"] == uid for owner in owners) and (child_kind, child_name) in self.bodies:
                 self.delete(child_kind, child_name)
 
+    def begin_deletion(self, kind: str, name: str) -> None:
+        """Delete an object that something else still keeps from going away."""
+        body = self.bodies[kind, name]
+        metadata = {**body["metadata"], "deletionTimestamp": moment_text(self.now)}
+        self.bodies[kind, name] = {**body, "metadata": metadata}
+
     def later(self, **duration: float) -> None:
         """Let time pass."""
         self.now += timedelta(**duration)

@@ -10,7 +10,7 @@ import pytest
 
 from gapless_api.v1alpha1.diode import LONGEST_LEDGER, LedgerEntry
 from gapless_api.v1alpha1.resend import Resend
-from gapless_operator.diode.ledger import has_recorded, recorded
+from gapless_operator.diode.ledger import has_recorded, recorded, same_work
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -97,3 +97,90 @@ def test_whatever_ends_and_is_deleted_nothing_that_exists_leaves_while_something
 def test_what_has_not_ended_or_goes_over_another_diode_is_not_recorded() -> None:
     resends = [a_resend(1), a_resend(2, ended=2, diode="vault"), a_resend(3, ended=3)]
     assert numbers(recorded((), resends, diode_name="hall")) == [3]
+
+
+def ended(reason: str = "Sent", **status: Any) -> Resend:
+    """A Resend that ended with `reason` and has more in its status."""
+    resend = a_resend(1, ended=5).model_dump(by_alias=True, mode="json")
+    resend["status"]["conditions"][0]["reason"] = reason
+    resend["status"] |= status
+    return Resend.from_resource({"kind": "Resend", **resend})
+
+
+def test_an_entry_says_what_became_of_which_events() -> None:
+    progress = {"planned": 10, "sent": 1, "filtered": 2, "filled": 3, "unavailable": 4}
+    resend = ended("Incomplete", progress=progress, bundleId="b-1", force="again")
+    assert recorded((), [resend], diode_name="hall") == (
+        LedgerEntry(
+            identity=f"{1:064x}",
+            resend="r1",
+            resend_uid="uid-1",
+            bundle_id="b-1",
+            force="again",
+            finished_at=at(5),
+            sent=1,
+            filtered=2,
+            filled=3,
+            unavailable=4,
+        ),
+    )
+
+
+def test_what_ended_without_any_figures_is_recorded_with_none() -> None:
+    assert recorded((), [ended()], diode_name="hall") == (an_entry(1, ended=5),)
+
+
+@pytest.mark.parametrize(
+    "resend",
+    [ended("AlreadySent"), ended("BadBundle"), ended(identity=None), ended(finishedAt=None)],
+    ids=["sent before", "failed", "of no known work", "not ended"],
+)
+def test_only_work_that_was_carried_through_is_recorded(resend: Resend) -> None:
+    assert recorded((), [resend], diode_name="hall") == ()
+
+
+def test_an_entry_is_not_changed_by_what_its_resend_says_later() -> None:
+    before = an_entry(1, ended=3)
+    assert recorded((before,), [ended()], diode_name="hall") == (before,)
+
+
+@pytest.mark.parametrize("more", [{"force": "again"}, {"identity": "f" * 64}])
+def test_other_work_of_the_same_resend_is_an_entry_of_its_own(more: dict[str, str]) -> None:
+    before = an_entry(1, ended=3)
+    assert len(recorded((before,), [ended(**more)], diode_name="hall")) == 2
+
+
+def test_entries_of_one_moment_are_in_the_order_of_their_names_and_uids() -> None:
+    entries = [
+        an_entry(number, ended=1).model_copy(update={"resend": name}) for number, name in ((3, "a"), (2, "b"), (1, "b"))
+    ]
+    assert numbers(recorded(reversed(entries), [], diode_name="hall")) == [3, 1, 2]
+
+
+def test_the_same_work_is_the_latest_with_that_identity_and_force() -> None:
+    early, late = an_entry(1, ended=1), an_entry(1, ended=9)
+    forced, other = late.model_copy(update={"force": "again", "finished_at": at(20)}), an_entry(2, ended=30)
+    ledger = (early, late, forced, other)
+    for order in (ledger, tuple(reversed(ledger))):
+        assert same_work(order, identity=f"{1:064x}", force=None) == late
+        assert same_work(order, identity=f"{1:064x}", force="again") == forced
+    assert same_work(ledger, identity=f"{2:064x}", force="again") is None
+
+
+@pytest.mark.parametrize(
+    ("entries", "uid", "force", "finished", "known"),
+    [
+        (1, "uid-0", None, 0, True),
+        (1, "uid-0", "again", 0, False),
+        (1, "uid-1", None, 0, False),
+        (LONGEST_LEDGER, "uid-x", None, 0, True),
+        (LONGEST_LEDGER, "uid-x", None, -1, True),
+        (LONGEST_LEDGER, "uid-x", None, 1, False),
+        (LONGEST_LEDGER - 1, "uid-x", None, 0, False),
+    ],
+)
+def test_a_full_ledger_of_later_ends_has_forgotten_what_it_does_not_list(
+    *, entries: int, uid: str, force: str | None, finished: int, known: bool
+) -> None:
+    ledger = [an_entry(number, ended=number) for number in range(entries)]
+    assert has_recorded(ledger, uid=uid, force=force, finished_at=at(finished)) is known

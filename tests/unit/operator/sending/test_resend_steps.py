@@ -1,0 +1,406 @@
+"""What a Resend writes, deletes and tells at each step, and when it is reconciled again: to the second."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gapless_api.bundle import BundleKind, PartitionGaps
+from gapless_api.bundle_form import canonical_sha256
+from gapless_api.offsets import OffsetRanges
+from gapless_api.v1alpha1.conditions import ConditionType as Type
+from gapless_operator.plan import EventType, Ref
+
+World = Any
+
+ENTRY = {"topic": "transfer", "partition": 3, "window_min": 0, "window_max": 9, "gaps": [[5]]}
+BUNDLE = json.dumps({"type": "all", "results": [ENTRY]})
+SHA256 = canonical_sha256(BundleKind.ALL, [PartitionGaps("transfer", 3, 0, 9, OffsetRanges([(5, 5)]))])
+ENCRYPTED = {"certificateSecret": {"name": "receiver"}}
+IN_A_VOLUME = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}}
+
+
+def asks_again_after(world: World, name: str = "repeat") -> float | None:
+    """In how many seconds a Resend without news is reconciled again."""
+    plan = world.planned("Resend", name)
+    assert plan.is_empty
+    seconds: float | None = plan.requeue_after_seconds
+    return seconds
+
+
+def told(world: World, name: str = "repeat") -> list[tuple[str, str]]:
+    return [(event.reason, event.type) for of, event in world.events if of == name]
+
+
+def refs(world: World, kind: str, *names: str) -> tuple[Ref, ...]:
+    version = "batch/v1" if kind == "Job" else "v1"
+    return tuple(Ref(version, kind, name, world.bodies[kind, name]["metadata"]["uid"]) for name in names)
+
+
+# ------------------------------------------------------------------------------------------------ before it begins
+
+
+def test_looks_every_half_minute_for_what_is_not_there_yet(world: World) -> None:
+    world.resend(without=("offsets",), bundle={"configMap": {"name": "carried"}})
+    world.settle()
+    assert asks_again_after(world) == 30
+    assert "no Diode hall in the namespace gapless-sender" in world.said(Type.READY).message
+    world.diode()
+    world.settle()
+    assert world.standing()[0] == "BundleNotFound"
+    assert asks_again_after(world) == 30
+    assert "no bundle.json of ConfigMap carried in the namespace gapless-sender" in world.said(Type.READY).message
+    assert world.said(Type.ACCEPTED).status == "False"
+
+
+def test_a_diode_on_its_way_out_is_none(ready: World) -> None:
+    ready.begin_deletion("Diode", "hall")
+    ready.resend()
+    ready.reconcile("Resend", "repeat")
+    assert ready.standing()[0] == "DiodeNotFound"
+
+
+def test_what_is_refused_waits_for_a_person(ready: World) -> None:
+    ready.resend(offsets={"topic": "t", "partition": 0, "from": 0, "to": 9}, partitionWindow={"start": 5})
+    ready.settle()
+    assert ready.standing()[0] == "BadConfiguration"
+    assert asks_again_after(ready) is None
+    assert told(ready) == [("BadConfiguration", EventType.WARNING)]
+    assert ready.said(Type.ACCEPTED).reason == "BadConfiguration"
+
+
+def test_its_own_window_comes_before_the_diodes(ready: World) -> None:
+    ready.diode(partitionWindow={"start": 100})
+    ready.settle()
+    ready.resend(partitionWindow={"start": 0, "count": 5})
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+
+
+def test_waits_for_its_turn_without_asking(ready: World) -> None:
+    ready.resend("first")
+    ready.settle()
+    ready.resend("second", offsets={"topic": "t", "partition": 0, "from": 1, "to": 9})
+    ready.settle()
+    assert ready.said(Type.READY, "second").reason == "Queued"
+    assert asks_again_after(ready, "second") is None
+    assert told(ready, "second") == [("Queued", EventType.NORMAL)]
+
+
+def test_an_inline_bundle_is_known_before_anything_is_sent(ready: World) -> None:
+    ready.resend(without=("offsets",), bundle={"inline": BUNDLE, "sha256": SHA256})
+    ready.reconcile("Resend", "repeat")
+    status = ready.a_resend().status
+    assert (status.bundle_sha256, status.bundle_id) == (SHA256, None)
+    assert status.identity is not None
+    assert (status.phase, status.observed_generation) == ("Queued", 1)
+
+
+def test_a_digest_that_is_known_is_not_looked_up_again(ready: World) -> None:
+    ready.resend(without=("offsets",), bundle={"configMap": {"name": "carried"}})
+    ready.bodies["ConfigMap", "carried"] = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "carried", "namespace": "gapless-sender", "uid": "theirs"},
+        "data": {"bundle.json": BUNDLE},
+    }
+    ready.settle()
+    identity = ready.a_resend().status.identity
+    ready.delete("ConfigMap", "carried")
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+    assert ready.a_resend().status.identity == identity
+
+
+# ---------------------------------------------------------------------------------------------- the ledger decides
+
+
+def test_what_another_resend_sent_is_said_with_its_figures(ready: World) -> None:
+    ready.finished("before")
+    ready.later(minutes=5)
+    ready.resend()
+    ready.settle()
+    assert ready.standing() == ("AlreadySent", "True", "False", "False", "True")
+    message = ready.said(Type.SUCCEEDED).message
+    assert "Resend before until 2026-11-20 10:00:00 UTC (1,000 events, 0 unavailable)" in message
+    status = ready.a_resend().status
+    assert (status.finished_at, status.started_at, status.retry_at) == (ready.now, None, None)
+    assert told(ready) == [("AlreadySent", EventType.NORMAL)]
+    assert asks_again_after(ready) == 3600
+
+
+def test_what_was_begun_goes_on_whatever_the_ledger_says_meanwhile(ready: World) -> None:
+    ready.diode(maxConcurrentResends=2)
+    ready.settle()
+    ready.resend()
+    ready.resend("twin")
+    ready.settle()
+    ready.start_pods()
+    ready.end("twin-send-1-0-0", 0, ready.report(1000))
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+    ready.end("repeat-send-1-0-0", 3, "gapless: Kafka is away; wait.")
+    ready.settle()
+    ready.later(hours=1)
+    ready.settle()
+    assert ready.a_resend().status.job == "repeat-send-2"
+
+
+def test_a_job_that_runs_is_not_called_sent_before_its_beginning_was_recorded(ready: World) -> None:
+    ready.diode(maxConcurrentResends=2)
+    ready.settle()
+    ready.resend()
+    ready.resend("twin")
+    ready.settle()
+    ready.start_pods()
+    ready.end("twin-send-1-0-0", 0, ready.report(1000))
+    ready.settle()
+    body = ready.bodies["Resend", "repeat"]
+    body["status"] = {name: value for name, value in body["status"].items() if name != "startedAt"}
+    ready.bodies["Resend", "repeat"] = {**body}
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+
+
+def test_a_plan_is_made_although_the_same_was_sent(ready: World) -> None:
+    ready.finished("before")
+    ready.resend(mode="Plan")
+    ready.settle()
+    assert ready.standing()[0] == "Planning"
+
+
+def test_an_encrypted_resend_that_runs_goes_on_when_the_live_stream_takes_the_receiver(ready: World) -> None:
+    ready.diode(encryption=ENCRYPTED)
+    ready.settle()
+    job = ready.begin()
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    ready.diode(encryption={**ENCRYPTED, "sharedWithLiveStream": True})
+    ready.settle()
+    assert ready.standing()[0] != "SharedKeyLane"
+
+
+# ------------------------------------------------------------------------------------------------------------ plans
+
+
+def test_a_plan_stays_when_its_job_was_cleaned_away(ready: World) -> None:
+    job = ready.begin(mode="Plan")
+    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 990})
+    ready.settle()
+    message = ready.said(Type.READY).message
+    ready.delete("Job", job)
+    ready.settle()
+    assert ready.standing()[0] == "Planned"
+    assert ready.said(Type.READY).message == message
+    assert ready.jobs_made.count(job) == 1
+    assert asks_again_after(ready) is None
+
+
+def test_a_plan_that_is_suspended_says_so_and_comes_back(ready: World) -> None:
+    job = ready.begin(mode="Plan")
+    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 990})
+    ready.settle()
+    ready.delete("Job", job)
+    ready.resend(mode="Plan", suspend=True)
+    ready.settle()
+    assert ready.standing()[0] == "Suspended"
+    ready.resend(mode="Plan")
+    ready.settle()
+    assert ready.standing()[0] == "Planning"
+
+
+def test_a_bundle_in_a_volume_is_sent_a_second_after_it_was_looked_into(ready: World) -> None:
+    job = ready.begin(without=("offsets",), bundle=IN_A_VOLUME)
+    assert ready.standing()[0] == "Planning"
+    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": "b-1"}})
+    plan = ready.reconcile("Resend", "repeat")
+    assert plan.requeue_after_seconds == 1
+    assert ready.standing() == ("Planning", "False", "True", "False", "Unknown")
+    assert "it will be sent" in ready.said(Type.READY).message
+    assert ready.a_resend().status.plan.events == 1
+
+
+def test_a_sender_that_does_not_name_the_bundle_is_of_another_version(ready: World) -> None:
+    job = ready.begin(without=("offsets",), bundle=IN_A_VOLUME)
+    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1})
+    ready.settle()
+    assert ready.standing() == ("Defect", "False", "False", "True", "False")
+    assert "sender image" in ready.said(Type.STALLED).message
+    assert ready.a_resend().status.plan.events == 1
+
+
+# --------------------------------------------------------------------------------------------------- another force
+
+
+def test_another_force_forgets_all_of_the_work_before(ready: World) -> None:
+    job = ready.begin(without=("offsets",), bundle={"inline": BUNDLE})
+    ready.end(f"{job}-0-0", 4, ready.report(990, unavailable=10))
+    ready.settle()
+    before = ready.a_resend().status
+    assert before.unavailable
+    assert before.report == "repeat-report"
+    ready.later(minutes=1)
+    ready.resend(without=("offsets",), bundle={"inline": BUNDLE}, force="again", suspend=True)
+    ready.reconcile("Resend", "repeat")
+    status = ready.a_resend().status
+    assert (status.progress, status.unavailable, status.report) == (None, (), None)
+    assert (status.started_at, status.finished_at, status.retry_at) == (None, None, ready.now)
+    assert status.identity == before.identity
+    assert status.force == "again"
+
+
+def test_another_force_looks_for_the_bundle_anew(ready: World) -> None:
+    job = ready.begin(without=("offsets",), bundle=IN_A_VOLUME)
+    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": "b-1"}})
+    ready.settle()
+    ready.resend(without=("offsets",), bundle=IN_A_VOLUME, force="again", suspend=True)
+    ready.settle()
+    status = ready.a_resend().status
+    assert (status.bundle_sha256, status.bundle_id, status.identity) == (None, None, None)
+
+
+def test_another_force_before_anything_began_is_only_remembered(ready: World) -> None:
+    ready.resend(suspend=True)
+    ready.settle()
+    identity = ready.a_resend().status.identity
+    ready.resend(suspend=True, force="word")
+    ready.settle()
+    status = ready.a_resend().status
+    assert (status.force, status.identity, status.retry_at) == ("word", identity, None)
+
+
+def test_another_force_makes_what_was_sent_before_by_another_new_work(ready: World) -> None:
+    ready.finished("before")
+    ready.resend()
+    ready.settle()
+    assert ready.standing()[0] == "AlreadySent"
+    ready.resend(force="again")
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+    status = ready.a_resend().status
+    assert (status.attempt, status.retry_at, status.finished_at) == (1, None, None)
+
+
+def test_a_change_of_the_spec_tries_again_what_had_failed_and_keeps_its_progress(ready: World) -> None:
+    job = ready.begin()
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    ready.end(f"{job}-0-0", 2, "gapless: The certificate is wrong; replace it.")
+    ready.settle()
+    assert ready.a_resend().status.finished_at == ready.now
+    assert asks_again_after(ready) is None
+    ready.later(minutes=1)
+    ready.resend(priority=1, suspend=True)
+    ready.reconcile("Resend", "repeat")
+    status = ready.a_resend().status
+    assert (status.started_at, status.finished_at, status.retry_at) == (None, None, ready.now)
+    assert status.progress.sent == 400
+
+
+# ------------------------------------------------------------------------------------------------ when it is over
+
+
+def test_asks_every_five_seconds_until_the_ledger_has_it(ready: World) -> None:
+    job = ready.begin()
+    ready.end(f"{job}-0-0", 0, ready.report(1000))
+    ready.reconcile("Resend", "repeat")
+    assert asks_again_after(ready) == 5
+    assert ready.standing() == ("Sending", "False", "True", "False", "Unknown")
+    assert ready.said(Type.SUCCEEDED).reason == "Sent"
+    assert ready.said(Type.RECONCILING).reason == "Sent"
+
+
+def test_what_was_incomplete_is_no_success_when_the_ledger_has_it(ready: World) -> None:
+    job = ready.begin()
+    ready.end(f"{job}-0-0", 4, ready.report(990, unavailable=10))
+    ready.reconcile("Resend", "repeat")
+    assert ready.said(Type.SUCCEEDED).status == "Unknown"
+    ready.settle()
+    assert ready.standing() == ("Incomplete", "False", "False", "True", "False")
+    assert told(ready)[-1] == ("Incomplete", EventType.WARNING)
+    for name in ("hall", "repeat"):
+        ready.reconcile("Diode" if name == "hall" else "Resend", name)
+    assert ready.standing()[0] == "Incomplete", "and stays so"
+
+
+@pytest.mark.parametrize("gone", ["deleted", "on its way out"])
+def test_a_ledger_that_is_gone_is_not_waited_for(ready: World, gone: str) -> None:
+    job = ready.begin()
+    ready.end(f"{job}-0-0", 0, ready.report(1000))
+    ready.reconcile("Resend", "repeat")
+    if gone == "deleted":
+        ready.delete("Diode", "hall")
+    else:
+        ready.begin_deletion("Diode", "hall")
+    ready.reconcile("Resend", "repeat")
+    assert ready.standing() == ("Sent", "True", "False", "False", "True")
+
+
+def test_a_success_is_not_taken_back_when_the_ledger_is_lost(ready: World) -> None:
+    ready.finished()
+    ready.delete("Diode", "hall")
+    ready.diode()
+    ready.reconcile("Resend", "repeat")
+    assert ready.standing() == ("Sent", "True", "False", "False", "True")
+
+
+def test_its_jobs_and_settings_are_kept_for_an_hour_and_the_report_longer(ready: World) -> None:
+    ready.finished(ttlSecondsAfterFinished=7200)
+    assert asks_again_after(ready) == 3600
+    ready.later(seconds=3599)
+    assert asks_again_after(ready) == 1
+    ready.later(seconds=1)
+    plan = ready.planned("Resend", "repeat")
+    assert plan.delete == (*refs(ready, "Job", "repeat-send-1"), *refs(ready, "ConfigMap", "repeat-send-1"))
+    ready.settle()
+    assert asks_again_after(ready) == 3600
+    uid = ready.a_resend().metadata.uid
+    ready.later(seconds=3600)
+    plan = ready.planned("Resend", "repeat")
+    assert plan.delete == (Ref("gapless.dev/v1alpha1", "Resend", "repeat", uid),)
+    assert plan.requeue_after_seconds == 1
+
+
+def test_what_is_on_its_way_out_is_not_deleted_again(ready: World) -> None:
+    ready.finished()
+    ready.later(hours=1)
+    for kind in ("Job", "ConfigMap"):
+        ready.begin_deletion(kind, "repeat-send-1")
+    assert ready.planned("Resend", "repeat").delete == ()
+    assert asks_again_after(ready) is None
+
+
+def test_a_short_life_after_its_end_comes_before_the_jobs(ready: World) -> None:
+    ready.finished(ttlSecondsAfterFinished=60)
+    assert asks_again_after(ready) == 60
+    ready.later(seconds=59)
+    ready.settle()
+    assert ready.names("Resend") == ["repeat"]
+    ready.later(seconds=1)
+    ready.settle()
+    assert ready.names("Resend") == []
+
+
+def test_is_not_deleted_before_the_ledger_has_it(ready: World) -> None:
+    job = ready.begin(ttlSecondsAfterFinished=0)
+    ready.end(f"{job}-0-0", 0, ready.report(1000))
+    ready.reconcile("Resend", "repeat")
+    ready.later(hours=3)
+    assert ready.planned("Resend", "repeat").delete == ()
+    ready.delete("Diode", "hall")
+    assert ready.planned("Resend", "repeat").delete[0].kind == "Job"
+    ready.settle()
+    assert ready.names("Resend") == []
+
+
+def test_an_inline_bundle_is_deleted_with_the_settings(ready: World) -> None:
+    ready.resend(without=("offsets",), bundle={"inline": BUNDLE})
+    ready.settle()
+    ready.start_pods()
+    ready.end("repeat-send-1-0-0", 0, ready.report(1000))
+    ready.settle()
+    assert len(ready.names("ConfigMap")) == 3
+    ready.later(hours=1)
+    ready.settle()
+    assert ready.names("ConfigMap") == ["repeat-report"]

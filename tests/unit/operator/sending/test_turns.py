@@ -1,0 +1,224 @@
+"""Whose turn it is on a Diode, from what is: who asks, who runs, whose pods live, and who else uses the receiver."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gapless_api.v1alpha1.diode import Diode
+from gapless_api.v1alpha1.resend import Resend
+from gapless_operator.diode.queue import lane_mates, turns
+from gapless_operator.observed import ROLE_LABEL, UID_LABEL, DiodeObserved, ObservedPod
+
+NOW = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
+EARLIER = NOW - timedelta(minutes=7)
+ENCRYPTION = {"certificateSecret": {"name": "receiver"}}
+
+
+def moment(at: datetime) -> str:
+    return f"{at:%FT%TZ}"
+
+
+def said(kind: str, reason: str, status: str = "True") -> dict[str, Any]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "observedGeneration": 1,
+        "lastTransitionTime": moment(EARLIER),
+    }
+
+
+def a_diode(
+    name: str = "hall",
+    *,
+    namespace: str = "s",
+    active: tuple[str, ...] = (),
+    ready: bool = True,
+    deleting: bool = False,
+    **spec: Any,
+) -> Diode:
+    """A Diode that has given turns to the Resends `active`, some minutes ago."""
+    metadata = {"name": name, "namespace": namespace, "uid": name, "generation": 1}
+    if deleting:
+        metadata["deletionTimestamp"] = moment(NOW)
+    whole = {"nodeSelector": {"diode": "hall"}, "nic": "d0", "target": {"host": "10.0.0.2", "port": 1234}, **spec}
+    status = {
+        "conditions": [said("Ready", "LinkReady", "True" if ready else "False")],
+        "active": [{"name": one, "resendUid": f"uid-{one}", "attempt": 1, "since": moment(EARLIER)} for one in active],
+    }
+    return Diode.from_resource({"kind": "Diode", "metadata": metadata, "spec": whole, "status": status})
+
+
+def a_resend(
+    name: str, reason: str | None = "Queued", *, diode: str = "hall", age: int = 0, attempt: int = 0, **spec: Any
+) -> Resend:
+    """A Resend that is `age` minutes old and says with `reason` that it waits or runs."""
+    metadata = {"name": name, "namespace": "s", "uid": f"uid-{name}", "generation": 1}
+    metadata["creationTimestamp"] = moment(NOW - timedelta(minutes=age))
+    whole = {
+        "diodeRef": {"name": diode},
+        "kafka": {"bootstrapServers": "kafka:9092"},
+        "offsets": {"topic": "t", "partition": 0, "from": 0, "to": 9},
+        **spec,
+    }
+    status = {"conditions": [] if reason is None else [said("Reconciling", reason)], "attempt": attempt}
+    return Resend.from_resource({"kind": "Resend", "metadata": metadata, "spec": whole, "status": status})
+
+
+def a_pod(of: str, *, role: str = "send", phase: str = "Running") -> ObservedPod:
+    labels = {UID_LABEL: f"uid-{of}", ROLE_LABEL: role}
+    return ObservedPod.of({"metadata": {"name": f"{of}-pod", "labels": labels}, "status": {"phase": phase}})
+
+
+def decided(diode: Diode, *resends: Resend, ready: bool = True, **observed: Any) -> tuple[list[str], int]:
+    """Who has a turn, and how many wait."""
+    found = turns(diode, DiodeObserved(resends=resends, **observed), ready=ready, now=NOW)
+    return [entry.name for entry in found.active], found.queued
+
+
+def test_a_turn_says_whose_it_is_which_attempt_it_is_and_since_when() -> None:
+    diode = a_diode(active=("old",), maxConcurrentResends=2)
+    resends = (a_resend("old", "Sending", attempt=3), a_resend("new", attempt=4))
+    found = turns(diode, DiodeObserved(resends=resends), ready=True, now=NOW)
+    assert [(one.name, one.resend_uid, one.attempt, one.since) for one in found.active] == [
+        ("new", "uid-new", 4, NOW),
+        ("old", "uid-old", 3, EARLIER),
+    ]
+    assert found.queued == 0
+
+
+def test_only_resends_over_this_diode_have_a_turn_on_it_and_wait_for_it() -> None:
+    others = (a_resend("b", diode="vault"), a_resend("c", "Sending", diode="vault"))
+    assert decided(a_diode(), a_resend("a", None), *others) == ([], 0)
+    assert decided(a_diode(), a_resend("d"), *others) == (["d"], 0)
+
+
+def test_a_turn_that_was_given_and_not_used_is_kept_from_who_comes_later_while_the_link_is_ready() -> None:
+    diode = a_diode(active=("given",))
+    resends = (a_resend("given"), a_resend("urgent", priority=9))
+    assert decided(diode, *resends) == (["given"], 1)
+    assert decided(diode, *resends, ready=False) == ([], 2)
+
+
+def test_who_was_given_a_turn_and_does_not_ask_for_it_any_more_loses_it() -> None:
+    assert decided(a_diode(active=("given",)), a_resend("given", "Retrying"), a_resend("next")) == (["next"], 0)
+
+
+def test_nobody_begins_while_the_link_is_not_ready_and_who_runs_goes_on() -> None:
+    diode = a_diode(active=("runs",), maxConcurrentResends=3)
+    assert decided(diode, a_resend("runs", "Sending"), a_resend("waits"), ready=False) == (["runs"], 1)
+
+
+def test_a_lower_limit_stops_nobody_and_lets_nobody_begin() -> None:
+    running = tuple(a_resend(name, "Sending") for name in "abc")
+    waiting = (a_resend("d"), a_resend("e"))
+    assert decided(a_diode(maxConcurrentResends=1), *running, *waiting) == (["a", "b", "c"], 2)
+    assert decided(a_diode(maxConcurrentResends=4), *running, *waiting) == (["a", "b", "c", "d"], 1)
+
+
+@pytest.mark.parametrize(
+    ("pod", "keeps"),
+    [
+        (a_pod("gone"), True),
+        (a_pod("gone", phase="Pending"), True),
+        (a_pod("gone", phase="Succeeded"), False),
+        (a_pod("gone", phase="Failed"), False),
+        (a_pod("gone", role="plan"), False),
+        (a_pod("somebody"), False),
+    ],
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_who_was_stopped_keeps_its_turn_while_a_pod_of_it_may_send(
+    *, pod: ObservedPod, keeps: bool, exists: bool
+) -> None:
+    diode = a_diode(active=("gone",))
+    resends = (a_resend("next"), *((a_resend("gone", "Suspended"),) if exists else ()))
+    assert decided(diode, *resends, sender_pods=(pod,)) == ((["gone"], 1) if keeps else (["next"], 0))
+
+
+def test_a_resend_that_is_gone_keeps_the_turn_as_it_was_given() -> None:
+    found = turns(a_diode(active=("gone",)), DiodeObserved(sender_pods=(a_pod("gone"),)), ready=True, now=NOW)
+    assert [(one.name, one.attempt, one.since) for one in found.active] == [("gone", 1, EARLIER)]
+
+
+def test_no_more_turns_are_written_than_a_status_holds() -> None:
+    running = tuple(a_resend(f"r{number:02}", "Sending") for number in range(17))
+    assert decided(a_diode(maxConcurrentResends=16), *running)[0] == [f"r{number:02}" for number in range(16)]
+
+
+def test_turns_are_listed_by_name_and_objects_of_one_name_by_uid() -> None:
+    diode = a_diode(active=("b",), maxConcurrentResends=3)
+    again = a_resend("b").model_copy(update={"metadata": a_resend("b").metadata.model_copy(update={"uid": "newer"})})
+    found = turns(diode, DiodeObserved(resends=(again, a_resend("a")), sender_pods=(a_pod("b"),)), ready=True, now=NOW)
+    assert [(one.name, one.resend_uid) for one in found.active] == [("a", "uid-a"), ("b", "newer"), ("b", "uid-b")]
+
+
+# ------------------------------------------------------------------------------------------- one receiver, one key
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "same"),
+    [
+        (ENCRYPTION, {"encryption": ENCRYPTION}, True),
+        (None, {"encryption": ENCRYPTION}, False),
+        (ENCRYPTION, {}, False),
+        (ENCRYPTION, {"encryption": ENCRYPTION, "target": {"host": "10.0.0.2", "port": 99}}, False),
+        (ENCRYPTION, {"encryption": {**ENCRYPTION, "lane": "a"}}, True),
+        ({**ENCRYPTION, "lane": "a"}, {"encryption": ENCRYPTION, "target": {"host": "x", "port": 1}}, False),
+        (
+            {**ENCRYPTION, "lane": "a"},
+            {"encryption": {**ENCRYPTION, "lane": "a"}, "target": {"host": "x", "port": 1}},
+            True,
+        ),
+        (
+            {**ENCRYPTION, "lane": "a"},
+            {"encryption": {**ENCRYPTION, "lane": "b"}, "target": {"host": "x", "port": 1}},
+            False,
+        ),
+        (ENCRYPTION, {"encryption": ENCRYPTION, "namespace": "elsewhere"}, False),
+        (ENCRYPTION, {"encryption": ENCRYPTION, "name": "hall"}, False),
+        (ENCRYPTION, {"encryption": ENCRYPTION, "deleting": True}, False),
+    ],
+)
+def test_diodes_share_a_lane_by_their_target_or_their_lanes_name(
+    mine: dict[str, Any] | None, theirs: dict[str, Any], *, same: bool
+) -> None:
+    diode = a_diode(**({} if mine is None else {"encryption": mine}))
+    other = a_diode(**{"name": "vault", **theirs})
+    assert [mate.key for mate in lane_mates(diode, [other])] == ([other.key] if same else [])
+
+
+def test_lane_mates_come_by_name() -> None:
+    others = [a_diode(name, encryption=ENCRYPTION) for name in ("c", "a", "b")]
+    found = lane_mates(a_diode(encryption=ENCRYPTION), others)
+    assert [mate.metadata.name for mate in found] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("vault", "rival", "begins"),
+    [
+        ({}, a_resend("r", diode="vault", age=9), False),
+        ({}, a_resend("r", diode="vault", age=1), True),
+        ({}, a_resend("r", diode="vault", priority=1), False),
+        ({}, a_resend("r", None, diode="vault", age=9), True),
+        ({}, a_resend("r", diode="other", age=9), True),
+        ({"ready": False}, a_resend("r", diode="vault", age=9), True),
+        ({"active": ("x",)}, a_resend("r", diode="vault", age=1), False),
+    ],
+)
+def test_of_all_that_wait_for_one_receiver_the_first_begins(
+    vault: dict[str, Any], rival: Resend, *, begins: bool
+) -> None:
+    diode = a_diode(encryption=ENCRYPTION)
+    others = (a_diode("vault", encryption=ENCRYPTION, **vault),)
+    mine = (a_resend("mine", age=5), a_resend("later", age=4))
+    assert decided(diode, *mine, rival, other_diodes=others) == ((["mine"], 1) if begins else ([], 2))
+
+
+def test_an_encrypted_diode_runs_one_at_a_time() -> None:
+    diode = a_diode(encryption=ENCRYPTION)
+    assert decided(diode, a_resend("a", "Sending"), a_resend("b")) == (["a"], 1)
+    assert decided(diode) == ([], 0)
