@@ -12,6 +12,7 @@ from gapless_api.bundle_form import canonical_sha256
 from gapless_api.offsets import OffsetRanges
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_operator.plan import EventType, Ref
+from kit.messages import read_bundle
 
 World = Any
 
@@ -186,7 +187,7 @@ def test_an_encrypted_resend_that_runs_goes_on_when_the_live_stream_takes_the_re
 
 def test_a_plan_stays_when_its_job_was_cleaned_away(ready: World) -> None:
     job = ready.begin(mode="Plan")
-    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 990})
+    ready.end(f"{job}-0-0", 0, ready.plan(990))
     ready.settle()
     message = ready.said(Type.READY).message
     ready.delete("Job", job)
@@ -199,7 +200,7 @@ def test_a_plan_stays_when_its_job_was_cleaned_away(ready: World) -> None:
 
 def test_a_plan_that_is_suspended_says_so_and_comes_back(ready: World) -> None:
     job = ready.begin(mode="Plan")
-    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 990})
+    ready.end(f"{job}-0-0", 0, ready.plan(990))
     ready.settle()
     ready.delete("Job", job)
     ready.resend(mode="Plan", suspend=True)
@@ -213,7 +214,7 @@ def test_a_plan_that_is_suspended_says_so_and_comes_back(ready: World) -> None:
 def test_a_bundle_in_a_volume_is_sent_a_second_after_it_was_looked_into(ready: World) -> None:
     job = ready.begin(without=("offsets",), bundle=IN_A_VOLUME)
     assert ready.standing()[0] == "Planning"
-    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": "b-1"}})
+    ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, "b-1")))
     plan = ready.reconcile("Resend", "repeat")
     assert plan.requeue_after_seconds == 1
     assert ready.standing() == ("Planning", "False", "True", "False", "Unknown")
@@ -223,7 +224,7 @@ def test_a_bundle_in_a_volume_is_sent_a_second_after_it_was_looked_into(ready: W
 
 def test_a_sender_that_does_not_name_the_bundle_is_of_another_version(ready: World) -> None:
     job = ready.begin(without=("offsets",), bundle=IN_A_VOLUME)
-    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1})
+    ready.end(f"{job}-0-0", 0, ready.plan(1))
     ready.settle()
     assert ready.standing() == ("Defect", "False", "False", "True", "False")
     assert "sender image" in ready.said(Type.STALLED).message
@@ -252,7 +253,7 @@ def test_another_force_forgets_all_of_the_work_before(ready: World) -> None:
 
 def test_another_force_looks_for_the_bundle_anew(ready: World) -> None:
     job = ready.begin(without=("offsets",), bundle=IN_A_VOLUME)
-    ready.end(f"{job}-0-0", 0, {"event": "report", "events": 1, "bundle": {"sha256": SHA256, "id": "b-1"}})
+    ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, "b-1")))
     ready.settle()
     ready.resend(without=("offsets",), bundle=IN_A_VOLUME, force="again", suspend=True)
     ready.settle()
