@@ -37,7 +37,7 @@ class JobEngine:
     def manifest(self, scan: GapScan, run: Run, program: Program) -> Manifest:
         """One pod, started once: whether a failure is worth another attempt is not the Job's to say."""
         engine = scan.spec.engine
-        memory = pod_memory(engine.driver.memory)
+        memory = pod_memory(engine.driver.memory, cores=engine.driver.cores)
         runner = container(scan, name="scan", driver=True) | {
             "image": engine.image or program.image,
             "imagePullPolicy": program.pull_policy,

@@ -31,8 +31,11 @@ OUTPUT_FOLDER, STATE_FOLDER = "/output", "/state"
 S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY = "s3-access-key-id", "s3-secret-access-key"
 
 _MODE = 0o440
-_JAVA_OVERHEAD, _LEAST_OVERHEAD_MIB = 0.4, 384
-"""What Spark adds to a heap for Python and Java's own needs (spark.kubernetes.memoryOverheadFactor of PySpark)."""
+_OVERHEAD, _LEAST_OVERHEAD_MIB = 0.4, 768
+"""What a pod with all of Spark in it needs beside its heap: Java's code, classes and buffers some 400 MiB, Python's
+driver and one worker some 160 each; more where there is more to be found, which the driver holds."""
+_WORKER_MIB = 160
+"""What each further core needs, because it has a worker of its own."""
 
 
 def state_of(scan: GapScan) -> AuditState | None:
@@ -137,10 +140,10 @@ def mebibytes(memory: str) -> int:
     return int(memory[:-2]) * (1024 if memory.endswith("Gi") else 1)
 
 
-def pod_memory(heap: str) -> str:
-    """What a pod needs whose Java heap is `heap`."""
+def pod_memory(heap: str, *, cores: int) -> str:
+    """What a pod needs in which Spark runs in local mode with a Java heap of `heap`."""
     size = mebibytes(heap)
-    return f"{size + max(_LEAST_OVERHEAD_MIB, int(size * _JAVA_OVERHEAD))}Mi"
+    return f"{size + max(_LEAST_OVERHEAD_MIB, int(size * _OVERHEAD)) + _WORKER_MIB * (cores - 1)}Mi"
 
 
 def java_memory(heap: str) -> str:
