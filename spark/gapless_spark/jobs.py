@@ -23,6 +23,7 @@ from gapless_api.files import check_output, write_whole
 from gapless_api.kafka_connection import KafkaConnection, connection_from
 from gapless_api.log import configure_logging
 from gapless_api.marks import moment_text
+from gapless_api.wire.scan_result import SCAN_REPORT
 from gapless_spark.bundle_place import BundlePlace
 from gapless_spark.comparison import compared, say_comparison
 from gapless_spark.kafka_source import Cut, failure_of_kafka, look, records
@@ -103,6 +104,7 @@ def run(job: Job, settings: Resolved) -> int:
     started = time.monotonic()
     created = datetime.now(UTC)
     head: dict[str, Any] = {
+        SCAN_REPORT[0]: SCAN_REPORT[1],
         "command": job.command,
         "created": moment_text(created),
         "topics": list(job.topics),

@@ -5,35 +5,59 @@ Must not know how lines are cut: see `gapless_api.wire.result_lines`.
 
 from __future__ import annotations
 
+import json
 import sys
 import zlib
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.wire.form import members_of
 from gapless_api.wire.result_lines import result_lines
+from gapless_api.wire.scan_result import SCAN_REPORT, SCAN_RESULT, ScanFindings, ScanReport
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 MOST_ENTRIES = 100
 _READ_BYTES = 1024 * 1024
 
 
-def short_report(report: dict[str, Any]) -> dict[str, Any]:
-    """Cut the lists of a report, the partitions with the most missing events first; totals stay complete."""
+def short_report(report: Mapping[str, Any], *, omits_bundle: bool) -> ScanReport:
+    """Cut the lists of a report, the partitions with the most missing events first; totals stay complete.
+
+    Args:
+        report: as the file of ``--report`` holds it.
+        omits_bundle: whether the bundle is too large for the log.
+    """
     short = dict(report)
+    findings: dict[str, Any] | None = None
     if "partitions" in report:
-        partitions = report["partitions"]
-        short["missing_ranges"] = sum(partition["ranges"] for partition in partitions)
+        infers, partitions = report.get("infer") is True, report["partitions"]
+        worst = sorted(partitions, key=lambda found: (-found["missing"], found["topic"], found["partition"]))
+        compared = short.pop("reconciliation", None)
+        findings = {
+            **short,
+            "missing_ranges": sum(partition["ranges"] for partition in partitions),
+            "inferred_events": report["inferred_events"] if infers else None,
+            "partitions": [
+                {**found, "inferred_events": found["inferred_events"] if infers else None}
+                for found in worst[:MOST_ENTRIES]
+            ],
+            "partitions_omitted": max(len(partitions) - MOST_ENTRIES, 0),
+            "bundle": {**report["bundle"], "omitted": omits_bundle},
+            "reconciliation": compared if compared is not None and compared["with"] is not None else None,
+            "comparison_problem": compared["problem"] if compared is not None and compared["with"] is None else None,
+        }
         short["partitions_in_all"] = len(partitions)
         short["partitions_incomplete"] = sum(bool(partition["missing"]) for partition in partitions)
-        worst = sorted(partitions, key=lambda found: (-found["missing"], found["topic"], found["partition"]))
-        short["partitions"] = worst[:MOST_ENTRIES]
-        short["partitions_omitted"] = max(len(partitions) - MOST_ENTRIES, 0)
     for name in ("topics", "read"):
         if len(report.get(name, ())) > MOST_ENTRIES:
             short[name] = report[name][:MOST_ENTRIES]
             short[f"{name}_omitted"] = len(report[name]) - MOST_ENTRIES
-    return short
+    known = {*members_of(ScanReport, snake_case=True), *members_of(ScanFindings, snake_case=True), SCAN_REPORT[0]}
+    details = {name: value for name, value in short.items() if name not in known}
+    whole = {"read_by": None, **short, "findings": findings, "details": details}
+    return SCAN_RESULT.chosen(json.loads(json.dumps(whole)))  # which makes plain words and lists of everything
 
 
 def packed_within(file: Path, most_bytes: int) -> bytes | None:
@@ -51,11 +75,9 @@ def packed_within(file: Path, most_bytes: int) -> bytes | None:
 
 def write_result(report: dict[str, Any], bundle: Path | None = None, *, most_bundle_bytes: int = 0) -> None:
     """Write `report`, cut down, and `bundle` to standard output; a bundle that is too large is only spoken of."""
-    short = short_report(report)
     packed = None
-    if "bundle" in report:
-        if bundle is not None and bundle.is_file():
-            packed = packed_within(bundle, most_bundle_bytes)
-        short["bundle"] = {**report["bundle"], "omitted": packed is None}
+    if "bundle" in report and bundle is not None and bundle.is_file():
+        packed = packed_within(bundle, most_bundle_bytes)
+    short = short_report(report, omits_bundle=packed is None)
     sys.stdout.write("".join(f"{line}\n" for line in result_lines(short, packed)))
     sys.stdout.flush()

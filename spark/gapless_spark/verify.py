@@ -17,6 +17,7 @@ from gapless_api.log import configure_logging
 from gapless_api.marks import moment_text
 from gapless_api.reconciliation import COUNTS, NewerFinding, reconcile
 from gapless_api.wire.resend_report_files import read_resend_reports
+from gapless_api.wire.scan_result import VERIFY_REPORT
 from gapless_spark.comparison import finding_of, older_bundle
 from gapless_spark.outcome import exit_code_of, outcome_of
 from gapless_spark.report_page.output import write_page_of_verify
@@ -52,6 +53,7 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     say_what_is_ignored(settings)
     started = time.monotonic()
     report: dict[str, Any] = {
+        VERIFY_REPORT[0]: VERIFY_REPORT[1],
         "command": "verify",
         "created": moment_text(datetime.now(UTC)),
         "older": str(old),

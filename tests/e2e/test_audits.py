@@ -125,5 +125,5 @@ def has_ended(found: dict[str, Any]) -> bool:
 def records_read(cluster: Cluster, status: dict[str, Any]) -> int:
     """How many records the last scan read, as its log says."""
     log = cluster.logs(f"job/{status['lastAttempt']['name']}", SCAN_NAMESPACE)
-    read: int = find_result(log.splitlines()).report["state"]["records_new"]
+    read: int = find_result(log.splitlines()).report.details["state"]["records_new"]
     return read

@@ -160,7 +160,16 @@ CONTRACT_TARGETS = (
         "result-lines",
         _result_lines,
         (ResultLinesError,),
-        tokens=(*_JSON, b'{"event":"result"', b'"report":{}', b'"bundle_gzip_base64":"', b'"part":', b'"piece":', b"!"),
+        tokens=(
+            *_JSON,
+            b'{"event":"result"',
+            b'"report":{"gapless_scan_result":2,',
+            b'"findings":null',
+            b'"bundle_gzip_base64":"',
+            b'"part":',
+            b'"piece":',
+            b"!",
+        ),
     ),
     Target(
         "resend-reports",

@@ -20,6 +20,8 @@ from gapless_api.wire.resend_report import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from gapless_api.wire.form import Form
     from gapless_api.wire.totals import Totals
 
@@ -125,3 +127,36 @@ def preflight(**found: Any) -> dict[str, Any]:
         message=None,
     )
     return line(PREFLIGHT_LINE, replace(message, **found))
+
+
+def scan_report(gaps: Mapping[tuple[str, int], Sequence[tuple[int, int]]], named: dict[str, Any], **more: Any) -> Any:
+    """The report of a scan that found `gaps`, as its file holds it; `named` is its bundle."""
+    missing = sum(last - first + 1 for pairs in gaps.values() for first, last in pairs)
+    partitions = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "missing": sum(last - first + 1 for first, last in pairs),
+            "inferred_events": 0,
+            "ranges": len(pairs),
+            "first_missing": pairs[0][0] if pairs else None,
+            "last_missing": pairs[-1][1] if pairs else None,
+            "looked_up_to": 9999,
+        }
+        for (topic, partition), pairs in gaps.items()
+    ]
+    return {
+        "command": "scan",
+        "created": "2026-11-20T10:00:00Z",
+        "topics": ["gaps"],
+        "outcome": "gaps-found" if missing else "nothing-missing",
+        "exit_code": 0,
+        "message": f"{missing} events are missing.",
+        "seconds": 1.5,
+        "missing": missing,
+        "infer": False,
+        "inferred_events": 0,
+        "partitions": partitions,
+        **more,
+        "bundle": {"file": None, "missing": missing, **more.get("bundle", named)},
+    }

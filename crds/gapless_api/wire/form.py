@@ -1,8 +1,8 @@
 """Owns how a frozen dataclass becomes JSON and is read back: strictly, or not at all; must not know any message.
 
-Members are named after the fields and all of them are required, whatever the default in Python. Whole numbers are 0 or
-more, floating point numbers finite and 0 or more. Only what can be read with certainty is read: an unknown version, a
-missing member, an unknown one or one of another type is a `WireError`, never a zero.
+Members are named after the fields (``with_`` is ``with``) and all are required, whatever the default in Python. Whole
+numbers are 0 or more, floating point numbers finite and 0 or more. Only what can be read with certainty is read: an
+unknown version, a missing member, an unknown one or one of another type is a `WireError`, never a zero.
 
 Own code and not msgspec, because the start of the sender counts: importing msgspec takes a fifth of that time.
 """
@@ -14,7 +14,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
 
@@ -85,9 +85,20 @@ class Form(Generic[Message]):
         if kind != self.kind:
             raise self.refusal(version, f"it has the form {_shown(kind)} and not {self.kind}")
         try:
-            return cast("Message", _read_model(self.model, members, self.snake_case))
+            return cast("Message", _read_model(self.model, members, _Mode(self.snake_case)))
         except _MemberError as error:
             raise self.refusal(version, f"{error.args[0].removeprefix('.')} {error.args[1]}") from None
+
+    def chosen(self, members: Mapping[str, Any]) -> Message:
+        """Make the message of plain `members`, which may have others and more of them.
+
+        Raises:
+            WireError: one is missing or of another type.
+        """
+        try:
+            return cast("Message", _read_model(self.model, members, _Mode(self.snake_case, is_exact=False)))
+        except _MemberError as error:
+            raise self.refusal(self.version, f"{error.args[0].removeprefix('.')} {error.args[1]}") from None
 
     def refusal(self, version: Any, problem: str) -> WireError:
         """The error for a message of `version`, with both versions in its text."""
@@ -126,6 +137,14 @@ class _MemberError(Exception):
     """A member is not what the model says: its path, and what is wrong with it."""
 
 
+class _Mode(NamedTuple):
+    """How members are read."""
+
+    snake_case: bool
+    is_exact: bool = True
+    """Whether unknown members are refused."""
+
+
 class _Part(NamedTuple):
     field: str
     member: str
@@ -138,7 +157,9 @@ def _parts(model: Any, snake_case: bool) -> tuple[_Part, ...]:  # noqa: FBT001 -
     parts = []
     for field in fields(model):
         kind, notes = _unwrapped(field.type)
-        member = field.name if snake_case else re.sub("_(.)", lambda letter: letter[1].upper(), field.name)
+        member = field.name.rstrip("_")
+        if not snake_case:
+            member = re.sub("_(.)", lambda letter: letter[1].upper(), member)
         is_flat = Flat in notes
         parts.append(_Part(field.name, member, kind if is_flat else field.type, is_flat))
     return tuple(parts)
@@ -151,62 +172,67 @@ def _unwrapped(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
     return annotation, ()
 
 
-def _read_model(model: Any, found: Any, snake_case: bool) -> Any:  # noqa: FBT001
+def _read_model(model: Any, found: Any, mode: _Mode) -> Any:
     if not isinstance(found, dict):
         raise _MemberError("", "is not an object")
     left = dict(found)
-    message = _taken(model, left, snake_case)
-    if left:
+    message = _taken(model, left, mode)
+    if left and mode.is_exact:
         raise _MemberError(f".{_shown(next(iter(left)))}", "is unknown")
     return message
 
 
-def _taken(model: Any, left: dict[str, Any], snake_case: bool) -> Any:  # noqa: FBT001
+def _taken(model: Any, left: dict[str, Any], mode: _Mode) -> Any:
     """Build a model of members that are taken out of `left`."""
     values = {}
-    for part in _parts(model, snake_case):
+    for part in _parts(model, mode.snake_case):
         if part.flat:
-            values[part.field] = _taken(part.kind, left, snake_case)
+            values[part.field] = _taken(part.kind, left, mode)
             continue
         if part.member not in left:
             raise _MemberError(f".{part.member}", "is missing")
         try:
-            values[part.field] = _value(part.kind, left.pop(part.member), snake_case)
+            values[part.field] = _value(part.kind, left.pop(part.member), mode)
         except _MemberError as error:
             raise _MemberError(f".{part.member}{error.args[0]}", error.args[1]) from None
     return model(**values)
 
 
-def _value(kind: Any, found: Any, snake_case: bool) -> Any:  # noqa: FBT001
+def _value(kind: Any, found: Any, mode: _Mode) -> Any:  # noqa: PLR0911 -- one for each kind
     kind, notes = _unwrapped(kind)
+    if kind is Any:
+        return found
     if is_dataclass(kind):
-        return _read_model(kind, found, snake_case)
+        return _read_model(kind, found, mode)
     origin, inner = get_origin(kind), get_args(kind)
     if origin in {Union, types.UnionType}:
         if found is None and type(None) in inner:
             return None
         (kind,) = (each for each in inner if each is not type(None))
-        return _value(kind, found, snake_case)
+        return _value(kind, found, mode)
     if origin is tuple:
         if not isinstance(found, list):
             raise _MemberError("", "is not a list")
-        return tuple(_entry(inner[0], entry, f"[{index}]", snake_case) for index, entry in enumerate(found))
+        return tuple(_entry(inner[0], entry, f"[{index}]", mode) for index, entry in enumerate(found))
     if origin is Mapping:
         if not isinstance(found, dict):
             raise _MemberError("", "is not an object")
-        return {name: _entry(inner[1], entry, f".{_shown(name)}", snake_case) for name, entry in found.items()}
+        return {name: _entry(inner[1], entry, f".{_shown(name)}", mode) for name, entry in found.items()}
     return _scalar(kind, notes, found)
 
 
-def _entry(kind: Any, found: Any, where: str, snake_case: bool) -> Any:  # noqa: FBT001
+def _entry(kind: Any, found: Any, where: str, mode: _Mode) -> Any:
     try:
-        return _value(kind, found, snake_case)
+        return _value(kind, found, mode)
     except _MemberError as error:
         raise _MemberError(f"{where}{error.args[0]}", error.args[1]) from None
 
 
 def _scalar(kind: Any, notes: tuple[Any, ...], found: Any) -> Any:
-    if kind is bool or kind is str:
+    if get_origin(kind) is Literal:
+        words: tuple[str, ...] = get_args(kind)
+        fits, expected, kind = type(found) is str and found in words, f"one of {', '.join(words)}", str
+    elif kind is bool or kind is str:
         fits, expected = type(found) is kind, "true or false" if kind is bool else "text"
     elif kind is int:
         most = next((note.most for note in notes if isinstance(note, AtMost)), None)

@@ -21,9 +21,13 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.wire.form import WireError, parsed
+from gapless_api.wire.scan_result import SCAN_RESULT, ScanReport
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_EVENT = "result"
 MOST_LINE_CHARACTERS = 12_000
 """Below the 16 KiB at which container runtimes cut lines, with room for what log collectors put around one."""
 _PIECE_CHARACTERS = MOST_LINE_CHARACTERS - 200
@@ -39,18 +43,17 @@ class ResultLinesError(ValueError):
 class ScanResult:
     """What a scan or an audit found, as it travels."""
 
-    report: dict[str, Any]
-    """The report of the command (`gapless scan --report`)."""
+    report: ScanReport
     bundle_gzip: bytes | None
     """The bundle, gzipped; ``None`` when it went to a volume or a bucket, or there is none."""
 
 
-def result_lines(report: dict[str, Any], bundle: bytes | None) -> list[str]:
+def result_lines(report: ScanReport, bundle: bytes | None) -> list[str]:
     """Turn a `report` and a `bundle` (plain or gzipped) into lines without line feeds, each short enough to stay whole.
 
     The same input gives the same lines.
     """
-    members: dict[str, Any] = {"event": "result", "report": report}
+    members: dict[str, Any] = {"event": _EVENT, "report": SCAN_RESULT.to_json(report)}
     if bundle is not None:
         packed = bundle if bundle.startswith(b"\x1f\x8b") else gzip.compress(bundle, mtime=0)
         members["bundle_gzip_base64"] = base64.b64encode(packed).decode("ascii")
@@ -62,7 +65,7 @@ def result_lines(report: dict[str, Any], bundle: bytes | None) -> list[str]:
     pieces = [text[start : start + _PIECE_CHARACTERS] for start in range(0, len(text), _PIECE_CHARACTERS)]
     return [
         json.dumps(
-            {"event": "result", "part": part, "parts": len(pieces), "sha256": sha256, "piece": piece},
+            {"event": _EVENT, "part": part, "parts": len(pieces), "sha256": sha256, "piece": piece},
             separators=(",", ":"),
         )
         for part, piece in enumerate(pieces, start=1)
@@ -100,13 +103,10 @@ def find_result(lines: Iterable[str]) -> ScanResult:
 
 def _entry(line: str) -> dict[str, Any] | None:
     """Read a line of the result; ``None`` for any other line."""
-    if '"result"' not in line:
+    if f'"{_EVENT}"' not in line:
         return None
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return entry if isinstance(entry, dict) and entry.get("event") == "result" else None
+    entry = parsed(line)
+    return entry if isinstance(entry, dict) and entry.get("event") == _EVENT else None
 
 
 def _joined(pieces: dict[int, str], parts: int, sha256: str) -> dict[str, Any]:
@@ -130,7 +130,11 @@ def _result(members: dict[str, Any]) -> ScanResult:
     if not isinstance(report, dict) or not isinstance(bundle, str | None):
         raise ResultLinesError("the result has no report")
     try:
-        return ScanResult(report, None if bundle is None else base64.b64decode(bundle, validate=True))
+        read = SCAN_RESULT.from_json(report)
+    except WireError as error:
+        raise ResultLinesError(str(error)) from None
+    try:
+        return ScanResult(read, None if bundle is None else base64.b64decode(bundle, validate=True))
     except ValueError as error:
         raise ResultLinesError("the bundle in the result is not base64") from error
 

@@ -17,11 +17,12 @@ from gapless_operator.engines import scan_pod
 from gapless_operator.standing import Said, conditions_with, transition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime
 
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_api.v1alpha1.scan_status import BundleReference, GapScanStatus
+    from gapless_api.v1alpha1.scan_status import GapScanStatus
+    from gapless_api.wire.scan_result import ScanFindings
     from gapless_operator.plan import Event
 
 _WARNINGS = (Reason.STILL_MISSING, Reason.COMPARISON_FAILED)
@@ -78,13 +79,15 @@ def older_bundle(scan: GapScan) -> Older | None:
     return Older(f"{scan_pod.OUTPUT_FOLDER}/{file}", None)
 
 
-def compared(before: GapScanStatus, asked: str, report: Mapping[str, Any]) -> Compared:
+def compared(  # noqa: PLR0911 -- one for each way to end
+    before: GapScanStatus, asked: str, findings: ScanFindings
+) -> Compared:
     """Read what a scan says about the bundle before.
 
     Args:
         before: the status before the scan, with that bundle.
         asked: the `question` of the scan.
-        report: of the scan.
+        findings: of the scan.
     """
     older = before.bundle
     if older is None:
@@ -93,43 +96,36 @@ def compared(before: GapScanStatus, asked: str, report: Mapping[str, Any]) -> Co
         return _unknown(
             Reason.NOT_COMPARABLE, f"The bundle {older.id} before is of a scan that looked at something else."
         )
-    found = report.get("reconciliation")
+    if findings.comparison_problem is not None:
+        return _unknown(
+            Reason.COMPARISON_FAILED, f"The bundle {older.id} before was not compared: {findings.comparison_problem}"
+        )
+    found = findings.reconciliation
     if found is None:
         return _unknown(
             Reason.NOT_COMPARABLE,
             f"The scan was not compared with the bundle {older.id} before: its pod could not reach {older.location} "
-            f"({older.type}), or its image is too old for that.",
+            f"({older.type}).",
         )
-    try:
-        return _read(older, found)
-    except (KeyError, TypeError, ValueError):
-        return _unknown(
-            Reason.COMPARISON_FAILED, f"What the scan says about the bundle {older.id} before cannot be understood."
-        )
-
-
-def _read(older: BundleReference, found: Mapping[str, Any]) -> Compared:
-    """Read the report's ``reconciliation``. Raises KeyError, TypeError or ValueError."""
-    if found["with"] is None:
-        problem = str(found["problem"])
-        return _unknown(Reason.COMPARISON_FAILED, f"The bundle {older.id} before was not compared: {problem}")
-    sha256 = str(found["with"]["sha256"])
-    if sha256 != older.sha256:
+    if found.with_.sha256 != older.sha256:
         return _unknown(
             Reason.COMPARISON_FAILED,
-            f"At {older.location} is another bundle (sha256 {sha256}) than {older.id}, which the last scan left there.",
+            f"At {older.location} is another bundle (sha256 {found.with_.sha256}) than {older.id}, which the last scan "
+            f"left there.",
         )
     counts = Comparison(
         bundle_id=older.id,
-        listed=found["listed"],
-        closed=found["closed"] + found["filled"],
-        unavailable=found["unavailable"],
-        open=found["open"],
-        unknown=found["unknown"],
-        new=found["new"],
+        listed=found.listed,
+        closed=found.closed + found.filled,
+        unavailable=found.unavailable,
+        open=found.open,
+        unknown=found.unknown,
+        new=found.new,
     )
     if counts.listed != counts.closed + counts.unavailable + counts.open + counts.unknown:
-        raise ValueError("the counts do not add up")
+        return _unknown(
+            Reason.COMPARISON_FAILED, f"What the scan says about the bundle {older.id} before does not add up."
+        )
     return Compared(_in_words(counts), counts)
 
 

@@ -53,7 +53,7 @@ def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: 
         else:
             apply = () if found.bundle_map is None else (found.bundle_map,)
             at = (attempt.finished if attempt is not None else None) or situation.now
-            outcome = compared(before, asked, result.report)
+            outcome = compared(before, asked, found.reported)
             updates = _of_findings(found, before, at) | comparison_fields(
                 before,
                 outcome,

@@ -5,7 +5,7 @@ Must not know when the scan ran or what happens to its attempt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gapless_api.bundle import read_bundle_text
 from gapless_api.errors import BundleError
@@ -21,10 +21,9 @@ from gapless_operator.gapscan.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BY
 from gapless_operator.gapscan.resend_manifest import render
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gapless_api.bundle import BundleMark
     from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_api.wire.scan_result import PartitionFinding, ScanFindings
     from gapless_operator.plan import Manifest
 
 _LARGEST_BUNDLE_BYTES = 64 * 1024 * 1024
@@ -54,6 +53,8 @@ class Findings(NamedTuple):
     """The Resend that sends what is missing; ``None`` when nothing is, or none is wanted."""
     bundle_map: Manifest | None
     """The ConfigMap to write before anything is said about it."""
+    reported: ScanFindings
+    """As the scan itself says it."""
 
 
 def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, question: str) -> Findings:
@@ -68,27 +69,18 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, question: st
     Raises:
         ResultError: it contradicts itself, or is too large for where it should go.
     """
-    try:
-        infers = result.report.get("infer") is True
-        partitions = [_findings(entry, infers=infers) for entry in result.report.get("partitions") or ()]
-        inferred = _whole(result.report, "inferred_events") if infers else None
-        missing = _whole(result.report, "missing")
-        ranges = _whole(result.report, "missing_ranges", sum(found.ranges for found in partitions))
-        named = result.report["bundle"]
-        sha256, bundle_id = str(named["sha256"]), str(named["id"])
-        listed = _whole(named, "missing", missing)
-        read_by = _reader(result.report)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ResultError(
-            Reason.RESULT_UNREADABLE, f"The report of {attempt} is not one that this operator understands ({error})."
-        ) from None
-    text, mark = _carried(attempt, result, sha256)
+    found = result.report.findings
+    if found is None:
+        raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has an outcome and no findings.")
+    partitions = tuple(map(_findings, found.partitions))
+    named = found.bundle
+    text, mark = _carried(attempt, result, named.sha256)
     location = bundle_location(scan, attempt)
-    listed = listed if mark is None else mark.missing
+    listed = named.missing if mark is None else mark.missing
     output = scan.spec.output
     reference = BundleReference(
-        id=bundle_id,
-        sha256=sha256,
+        id=named.id,
+        sha256=named.sha256,
         missing=listed,
         type=output.type,
         location=location,
@@ -100,20 +92,21 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, question: st
     resend = _resend(scan, reference, mark, text)
     kept = None
     if output.type == "ConfigMap":
-        if result.bundle_gzip is None and named.get("omitted") is not True:
+        if result.bundle_gzip is None and not named.omitted:
             raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has no bundle.")
         _check_size(attempt, result.bundle_gzip, resend)
         kept = bundle_map(scan, attempt, result.bundle_gzip or b"", resend)
     worst = sorted(partitions, key=lambda found: (-found.missing, found.topic, found.partition))
     return Findings(
-        missing_events=missing,
-        missing_ranges=ranges,
-        inferred_events=inferred,
-        partitions=tuple(found for found in worst if found.missing)[:LONGEST_PARTITIONS],
-        read_by=read_by,
+        missing_events=found.missing,
+        missing_ranges=found.missing_ranges,
+        inferred_events=found.inferred_events,
+        partitions=tuple(each for each in worst if each.missing)[:LONGEST_PARTITIONS],
+        read_by=result.report.read_by,
         bundle=reference,
         resend=resend,
         bundle_map=kept,
+        reported=found,
     )
 
 
@@ -154,28 +147,13 @@ def _resend(scan: GapScan, reference: BundleReference, mark: BundleMark | None, 
     return rendered if len(rendered) <= LONGEST_MANIFEST else None
 
 
-def _findings(entry: Mapping[str, Any], *, infers: bool) -> PartitionFindings:
+def _findings(entry: PartitionFinding) -> PartitionFindings:
     return PartitionFindings(
-        topic=entry["topic"],
-        partition=entry["partition"],
-        missing=entry["missing"],
-        inferred=entry.get("inferred_events") if infers else None,
-        ranges=entry["ranges"],
-        first_missing=entry.get("first_missing"),
-        last_missing=entry.get("last_missing"),
+        topic=entry.topic,
+        partition=entry.partition,
+        missing=entry.missing,
+        inferred=entry.inferred_events,
+        ranges=entry.ranges,
+        first_missing=entry.first_missing,
+        last_missing=entry.last_missing,
     )
-
-
-def _reader(report: Mapping[str, Any]) -> Literal["spark", "local"] | None:
-    named = report.get("read_by")
-    if named not in {"spark", "local", None}:
-        raise ValueError(f"read_by is {named!r}")
-    reader: Literal["spark", "local"] | None = named
-    return reader
-
-
-def _whole(members: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    number = members.get(name, default)
-    if type(number) is not int or number < 0:
-        raise ValueError(f"{name} is no number")
-    return number

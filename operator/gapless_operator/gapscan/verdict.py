@@ -140,14 +140,15 @@ def _ended(attempt: Attempt, now: datetime) -> Ending | None:
             return _without_a_log(attempt)
     result = driver.output.result
     if result is not None:
-        reason = _OUTCOMES.get(str(result.report.get("outcome")))
-        message = str(result.report.get("message") or "")
+        reason, message = _OUTCOMES.get(result.report.outcome), result.report.message
         if reason is not None and (reason not in ANSWERED or attempt.phase is Phase.SUCCEEDED or _incomplete(attempt)):
             return Ending(reason, message, result if reason in ANSWERED else None)
-    if attempt.phase is Phase.SUCCEEDED:
+    if attempt.phase is Phase.SUCCEEDED or _incomplete(attempt):
+        problem = driver.output.result_error
+        if result is not None:
+            problem = f"this operator does not know the outcome {result.report.outcome[:40]!r}"
         return Ending(
-            Reason.RESULT_UNREADABLE,
-            f"Pod {driver.meta.name} ended well, and its result cannot be read: {driver.output.result_error}.",
+            Reason.RESULT_UNREADABLE, f"Pod {driver.meta.name} ended well, and its result cannot be read: {problem}."
         )
     return _failed(attempt)
 

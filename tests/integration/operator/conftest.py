@@ -28,6 +28,7 @@ from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
 from gapless_api.offsets import OffsetRange, OffsetRanges
 from gapless_api.wire.result_lines import result_lines
 from gapless_api.wire.totals import Totals
+from gapless_spark.result_log import short_report
 from kit import messages
 from kit.api_server import ApiServer
 from kit.kubelet import Behaviour, Kubelet, Runs, as_lines
@@ -54,20 +55,8 @@ def scan_log(gaps: Gaps = GAPS, **more: Any) -> str:
         mark = write_bundle(None, BundleKind.ALL, results, created=at, source={"command": "gapless scan"})
         content = held.getvalue()
         stream.detach()
-    missing = {place: sum(last - first + 1 for first, last in pairs) for place, pairs in gaps.items()}
-    report = {
-        "outcome": "gaps-found" if any(missing.values()) else "nothing-missing",
-        "message": f"{sum(missing.values())} events are missing.",
-        "missing": sum(missing.values()),
-        "missing_ranges": sum(map(len, gaps.values())),
-        "partitions": [
-            {"topic": topic, "partition": number, "missing": missing[topic, number], "ranges": len(pairs)}
-            for (topic, number), pairs in gaps.items()
-        ],
-        "bundle": {"file": None, "id": mark.id, "sha256": mark.sha256, "missing": mark.missing, "omitted": False},
-        **more,
-    }
-    return "\n".join([*result_lines(report, gzip.compress(content, mtime=0)), ""])
+    report = messages.scan_report(gaps, {"file": None, "id": mark.id, "sha256": mark.sha256}, **more)
+    return "\n".join([*result_lines(short_report(report, omits_bundle=False), gzip.compress(content, mtime=0)), ""])
 
 
 PREFLIGHT_LOG = as_lines(messages.preflight())

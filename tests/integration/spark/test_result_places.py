@@ -18,6 +18,7 @@ from pyroaring import BitMap
 from gapless_api import cli
 from gapless_api.bundle import read_bundle, read_bundle_text
 from gapless_api.wire.result_lines import find_result, unpacked
+from gapless_api.wire.scan_result import NamedBundle
 from gapless_spark.jars import connector_jars
 from kit.object_store import ObjectStore
 
@@ -109,8 +110,8 @@ def test_a_bucket_that_takes_nothing_fails_the_scan_in_one_sentence(
     said = capfd.readouterr()
     assert said.err.splitlines()[-1].startswith("gapless: The object s3://other/b at http")
     result = find_result(said.out.splitlines())
-    assert (result.report["outcome"], result.bundle_gzip) == ("bad-configuration", None)
-    assert "(NoSuchBucket)" in result.report["message"]
+    assert (result.report.outcome, result.bundle_gzip) == ("bad-configuration", None)
+    assert "(NoSuchBucket)" in result.report.message
 
 
 @pytest.mark.usefixtures("spark")
@@ -125,26 +126,21 @@ def test_a_log_carries_the_whole_bundle_and_the_worst_partitions(
     assert "11175 events are missing" in said.err, "people read the other stream"
     result = find_result(said.out.splitlines())
     report = result.report
-    assert (report["missing"], report["outcome"], report["exit_code"]) == (11_175, "gaps-found", 0)
-    assert len(report["partitions"]) == 100
-    assert (report["partitions_omitted"], report["partitions_in_all"], report["partitions_incomplete"]) == (
-        50,
-        150,
-        149,
-    )
-    assert [found["partition"] for found in report["partitions"]] == list(range(149, 49, -1))
+    found = report.findings
+    assert found is not None
+    assert (found.missing, report.outcome, report.exit_code) == (11_175, "gaps-found", 0)
+    assert len(found.partitions) == 100
+    assert (found.partitions_omitted, report.details["partitions_in_all"]) == (50, 150)
+    assert report.details["partitions_incomplete"] == 149
+    assert [each.partition for each in found.partitions] == list(range(149, 49, -1))
     assert result.bundle_gzip is not None
     bundle = read_bundle_text(unpacked(result.bundle_gzip), name="of the log")
     assert bundle.missing == 11_175
-    assert report["missing_ranges"] == sum(len(found.ranges) for found in bundle.results)
+    assert found.missing_ranges == sum(len(entry.ranges) for entry in bundle.results)
     assert bundle.mark is not None
-    assert report["bundle"] == {
-        "file": None,
-        "id": bundle.mark.id,
-        "sha256": bundle.mark.sha256,
-        "missing": 11_175,
-        "omitted": False,
-    }
+    assert found.bundle == NamedBundle(
+        file=None, id=bundle.mark.id, sha256=bundle.mark.sha256, missing=11_175, omitted=False
+    )
 
 
 @pytest.mark.usefixtures("spark")
@@ -161,8 +157,10 @@ def test_a_bundle_that_is_too_large_for_the_log_is_left_out_and_said_so(
     assert run(monkeypatch, "scan", *source, f"--resend-file-name={file}") == 0
     result = find_result(capfd.readouterr().out.splitlines())
     assert result.bundle_gzip is None
-    assert result.report["bundle"]["omitted"] is True
-    assert result.report["bundle"]["sha256"] == getattr(read_bundle(file).mark, "sha256", None)
+    assert result.report.findings is not None
+    named = result.report.findings.bundle
+    assert named.omitted
+    assert named.sha256 == getattr(read_bundle(file).mark, "sha256", None)
 
 
 def test_spark_submit_runs_the_commands_with_executors_of_their_own(
@@ -203,8 +201,9 @@ def test_spark_submit_runs_the_commands_with_executors_of_their_own(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     result = find_result(done.stdout.splitlines())
-    assert result.report["missing"] == 11_175
-    assert result.report["read_by"] == "spark"
+    assert result.report.findings is not None
+    assert result.report.findings.missing == 11_175
+    assert result.report.read_by == "spark"
     assert result.bundle_gzip is not None
     executors = list((home / "work").glob("app-*/*/stderr"))
     assert len(executors) == 2
@@ -213,4 +212,4 @@ def test_spark_submit_runs_the_commands_with_executors_of_their_own(
         [*command, main, "scan", settings], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path
     )
     assert failed.returncode == 2, "the exit code passes through spark-submit"
-    assert find_result(failed.stdout.splitlines()).report["outcome"] == "topic-missing"
+    assert find_result(failed.stdout.splitlines()).report.outcome == "topic-missing"

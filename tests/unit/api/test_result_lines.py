@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,16 +13,30 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gapless_api.wire.result_lines import MOST_LINE_CHARACTERS, ResultLinesError, find_result, result_lines, unpacked
+from gapless_api.wire.scan_result import SCAN_RESULT, ScanReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-REPORT = {"outcome": "gaps-found", "missing": 9223372036854775807, "message": "ä \u2028 and \n a line feed"}
+REPORT = ScanReport(
+    command="scan",
+    created="2026-11-20T10:00:00Z",
+    topics=("gaps",),
+    outcome="stopped",
+    exit_code=143,
+    message="ä \u2028 and \n a line feed",
+    read_by=None,
+    seconds=1.5,
+    findings=None,
+    details={"most": 9223372036854775807},
+)
+LATER = replace(REPORT, exit_code=130)
+PLAIN = SCAN_RESULT.to_json(REPORT)
 
 
 def test_a_small_result_is_one_line_that_a_person_can_read() -> None:
     (line,) = result_lines(REPORT, b'{"type": "all"}')
-    assert json.loads(line)["report"] == REPORT
+    assert json.loads(line)["report"] == PLAIN
     found = find_result([line])
     assert found.report == REPORT
     assert found.bundle_gzip is not None
@@ -48,9 +63,9 @@ def test_a_result_without_a_bundle_has_none() -> None:
 
 
 def test_the_last_result_of_a_log_counts() -> None:
-    first, second = result_lines({"n": 1}, random.Random(1).randbytes(50_000)), result_lines({"n": 2}, None)
-    assert find_result([*first, *second]).report == {"n": 2}
-    assert find_result([*second, *first]).report == {"n": 1}
+    first, second = result_lines(REPORT, random.Random(1).randbytes(50_000)), result_lines(LATER, None)
+    assert find_result([*first, *second]).report == LATER
+    assert find_result([*second, *first]).report == REPORT
 
 
 @pytest.mark.parametrize(
@@ -63,7 +78,8 @@ def test_the_last_result_of_a_log_counts() -> None:
         (lambda lines: [lines[0].replace('"piece":"', '"piece":"AAAA'), *lines[1:]], "do not match their digest"),
         (lambda _: [json.dumps({"event": "result", "piece": 5})], "malformed"),
         (lambda _: [json.dumps({"event": "result", "report": 5})], "no report"),
-        (lambda _: [json.dumps({"event": "result", "report": {}, "bundle_gzip_base64": "?"})], "not base64"),
+        (lambda _: [json.dumps({"event": "result", "report": {}})], "no version .* this program reads version 2"),
+        (lambda _: [json.dumps({"event": "result", "report": PLAIN, "bundle_gzip_base64": "?"})], "not base64"),
     ],
 )
 def test_what_is_missing_or_altered_is_named(spoil: Callable[[list[str]], list[str]], reason: str) -> None:
@@ -96,13 +112,13 @@ _foreign = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.dictionaries(st.text(max_size=9), _reports, max_size=6),
+    st.dictionaries(st.text(max_size=9), _reports, max_size=6).map(lambda details: replace(REPORT, details=details)),
     st.none() | st.integers(0, 60_000),
     st.lists(_foreign, max_size=12),
     st.randoms(use_true_random=False),
 )
 def test_any_result_is_found_whatever_stands_between_its_lines(
-    report: dict[str, object], size: int | None, foreign: list[str], chance: random.Random
+    report: ScanReport, size: int | None, foreign: list[str], chance: random.Random
 ) -> None:
     bundle = None if size is None else chance.randbytes(size)
     lines = result_lines(report, bundle)
@@ -116,7 +132,7 @@ def test_any_result_is_found_whatever_stands_between_its_lines(
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0, 1), st.floats(0, 1))
 def test_a_log_that_is_cut_anywhere_never_gives_half_a_result(seed: int, one: float, other: float) -> None:
-    log = "\n".join(result_lines({"n": 1}, random.Random(seed).randbytes(40_000)))
+    log = "\n".join(result_lines(REPORT, random.Random(seed).randbytes(40_000)))
     start, end = sorted((int(one * len(log)), int(other * len(log))))
     assume(end - start < len(log))
     with pytest.raises(ResultLinesError):

@@ -18,10 +18,13 @@ from gapless_api.errors import ConfigurationError
 from gapless_api.offsets import OffsetRanges
 from gapless_api.reconciliation import MOST_PARTITIONS
 from gapless_api.settings import resolve
+from gapless_api.wire.form import members_of
+from gapless_api.wire.totals import Totals
 from gapless_spark.comparison import compared, finding_of
 from gapless_spark.outcome import Conclusion, Outcome
 from gapless_spark.settings import AUDIT, SCAN
 from gapless_spark.verify_settings import NEEDED_TO_LOOK, VERIFY
+from kit import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,9 +68,23 @@ def bundle(folder: Path, name: str, *entries: PartitionGaps, kind: BundleKind = 
 
 def resend_report(folder: Path, **kinds: list[list[int]]) -> Path:
     path = folder / "resend.json"
-    partition = {"topic": "transfer", "partition": 0, "ranges": kinds}
+    figures = {"topic": "transfer", "partition": 0, "upstreamTopic": "transfer", "upstreamPartition": 0}
+    partition = {**figures, **dict.fromkeys(members_of(Totals), 0), "ranges": kinds}
     path.write_text(json.dumps({"gaplessReport": 1, "started": "2026-11-20T10:00:00Z", "partitions": [partition]}))
     return path
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_short_form_of_a_resend_report_is_refused(tmp_path: Path, verify: Verify, version: int) -> None:
+    """It lists what could not be sent and not what was: taken for a whole one, nothing would be unavailable."""
+    old, new = bundle(tmp_path, "old", gaps((5, 9))), bundle(tmp_path, "new", gaps((5, 9)))
+    path = tmp_path / "short.json"
+    short = {**messages.report(Totals(planned=5, unavailable=5)), "gaplessReport": version}
+    path.write_text(json.dumps({name: value for name, value in short.items() if version != 1 or name != "form"}))
+    ended = verify(old, f"--against={new}", f"--resend-report={path}")
+    assert ended.code == 2
+    assert f"has version {version}, and this program reads version 2" in ended.err
+    assert "it is the short form" in ended.err
 
 
 def test_gaps_that_have_closed_end_with_0(tmp_path: Path, verify: Verify) -> None:

@@ -23,6 +23,8 @@ from gapless_operator.gapscan.situation import GapScanObserved
 from gapless_operator.observed import ObservedChild, ObservedJob, ObservedPod
 from gapless_operator.pod_output import read_output
 from gapless_operator.settings import Program
+from gapless_spark.result_log import short_report
+from kit.messages import scan_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,35 +54,11 @@ def bundle_of(gaps: Gaps, *, at: datetime = START) -> tuple[bytes, dict[str, Any
     return content, {"file": None, "id": mark.id, "sha256": mark.sha256}
 
 
-def report_of(gaps: Gaps, named: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The report of a scan that found `gaps`."""
-    missing = sum(last - first + 1 for pairs in gaps.values() for first, last in pairs)
-    return {
-        "command": "scan",
-        "outcome": "gaps-found" if missing else "nothing-missing",
-        "message": f"{missing} events are missing.",
-        "missing": missing,
-        "partitions": [
-            {
-                "topic": topic,
-                "partition": partition,
-                "missing": sum(last - first + 1 for first, last in pairs),
-                "ranges": len(pairs),
-                "first_missing": pairs[0][0] if pairs else None,
-                "last_missing": pairs[-1][1] if pairs else None,
-                "looked_up_to": 9999,
-            }
-            for (topic, partition), pairs in gaps.items()
-        ],
-        "bundle": named,
-        **more,
-    }
-
-
 def log_of(gaps: Gaps, **more: Any) -> str:
     """What the pod of a scan prints that found `gaps`."""
     content, named = bundle_of(gaps)
-    return "\n".join(["starting", *result_lines(report_of(gaps, named, **more), gzip.compress(content, mtime=0)), ""])
+    report = short_report(scan_report(gaps, named, **more), omits_bundle=False)
+    return "\n".join(["starting", *result_lines(report, gzip.compress(content, mtime=0)), ""])
 
 
 @dataclass
@@ -100,8 +78,9 @@ class Cluster:
     _count: int = 0
 
     bundle_of = staticmethod(bundle_of)
-    report_of = staticmethod(report_of)
+    report_of = staticmethod(scan_report)
     log_of = staticmethod(log_of)
+    short_report = staticmethod(short_report)
 
     # -------------------------------------------------------------------------------------------- the operator
 

@@ -280,14 +280,7 @@ def test_a_bundle_that_listed_nothing_has_nothing_that_could_be_missing(cluster:
         (None, "NotComparable", "could not reach"),
         ({"with": None, "problem": "There is no file."}, "ComparisonFailed", "There is no file."),
         (counts("0" * 64, listed=7), "ComparisonFailed", "another bundle"),
-        ({"with": {"sha256": "same"}, "open": 1}, "ComparisonFailed", "cannot be understood"),
-        ({**counts("same", listed=7), "listed": 8}, "ComparisonFailed", "cannot be understood"),
-        (
-            {"with": {"sha256": "same"}, "listed": 1, "open": 2, "unknown": 0, "new": 0},
-            "ComparisonFailed",
-            "understood",
-        ),
-        ([], "ComparisonFailed", "cannot be understood"),
+        ({**counts("same", listed=7), "listed": 8}, "ComparisonFailed", "does not add up"),
     ],
 )
 def test_a_comparison_that_failed_leaves_it_unknown_and_spoils_nothing_else(
@@ -296,7 +289,7 @@ def test_a_comparison_that_failed_leaves_it_unknown_and_spoils_nothing_else(
     night = scanned(cluster, gaps)
     begin(night)
     if isinstance(reconciliation, dict) and (reconciliation.get("with") or {}).get("sha256") == "same":
-        reconciliation = {**reconciliation, "with": {"sha256": night.status["bundle"]["sha256"]}}
+        reconciliation["with"]["sha256"] = night.status["bundle"]["sha256"]
     night.answer(NOTHING, **({} if reconciliation is None else {"reconciliation": reconciliation}))
     assert night.condition("GapsClosed") == ("Unknown", reason)
     assert fragment in night.message("GapsClosed")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.wire.result_lines import result_lines
 from gapless_operator.shell.refusal import refused
+from gapless_spark.result_log import short_report
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
@@ -116,12 +119,44 @@ def test_a_scan_that_runs_too_long_is_ended(cluster: Make) -> None:
     assert len(night.begun) == 1
 
 
+def failure(outcome: str, exit_code: int) -> str:
+    """What the pod of a scan prints that did not finish."""
+    head = {"command": "scan", "created": "2026-11-20T10:00:00Z", "topics": ["gaps"], "seconds": 1.5}
+    report = {**head, "outcome": outcome, "exit_code": exit_code, "message": "M"}
+    (line,) = result_lines(short_report(report, omits_bundle=True), None)
+    return line
+
+
+@pytest.mark.parametrize("version", [1, 3, "2", None])
+def test_a_result_of_another_version_is_no_finding(cluster: Make, gaps: Gaps, version: Any) -> None:
+    night = cluster()
+    night.step()
+    night.run()
+    lines = []
+    for line in night.log_of(gaps).splitlines():
+        entry = json.loads(line) if line.startswith("{") else None
+        if entry is not None:
+            entry["report"]["gapless_scan_result"] = version
+            entry["report"] = {name: value for name, value in entry["report"].items() if value is not None}
+        lines.append(line if entry is None else json.dumps(entry))
+    night.end("\n".join(lines))
+    night.settle()
+    assert night.condition("Ready") == ("False", "ResultUnreadable")
+    found = "no version (gapless_scan_result)" if version is None else f"version {json.dumps(version)}"
+    assert f"the result of a scan has {found}, and this program reads version 2" in night.message("Ready")
+    assert "missingEvents" not in night.status
+    assert night.names("ConfigMap") == ["night-g1-1-settings"]
+
+
 @pytest.mark.parametrize(
     ("log", "exit_code", "why", "reason", "stalled"),
     [
         ("gapless: The setting limit is 'x'; it must be all or first.", 2, "Error", "BadConfiguration", "True"),
-        ('{"event":"result","report":{"outcome":"topic-missing","message":"M"}}', 2, "Error", "TopicMissing", "True"),
-        ('{"event":"result","report":{"outcome":"unreachable","message":"M"}}', 3, "", "SourceUnreachable", "False"),
+        (failure("topic-missing", 2), 2, "Error", "TopicMissing", "True"),
+        (failure("unreachable", 3), 3, "", "SourceUnreachable", "False"),
+        (failure("unreachable", 3).replace('scan_result":2', 'scan_result":3'), 0, "", "ResultUnreadable", "True"),
+        (failure("unheard-of", 0), 0, "", "ResultUnreadable", "True"),
+        (failure("gaps-found", 0), 0, "", "ResultUnreadable", "True"),
         ("Traceback", 1, "Error", "ScanFailed", "False"),
         ("", 137, "OOMKilled", "ScanFailed", "False"),
         ("gapless: Stopped by SIGTERM; nothing was written.", 143, "Error", "Stopped", "False"),
