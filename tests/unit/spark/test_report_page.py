@@ -145,8 +145,9 @@ def test_page_and_report_say_the_same(tmp_path: Path) -> None:
     gappy = PartitionGaps("transfer", 0, 0, 999, ranges)
     guessed = PartitionGaps("transfer", 0, 0, 999, OffsetRanges([(150, 199)]))
     conclusion = concluded(whole, gappy, inferred=(guessed,))
-    full = page_of(report_of(conclusion), conclusion, values(tmp_path))
+    full = page_of(report_of(conclusion, read_by="local"), conclusion, values(tmp_path))
     page = (tmp_path / "page.html").read_text()
+    assert "read by local ·" in page
     assert [(g["first_offset"], g["last_offset"], g["missing"], g["inferred"]) for g in full["biggest_gaps"]] == [
         (100, 199, 100, 50),
         (3, 5, 3, 0),
