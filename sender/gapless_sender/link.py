@@ -163,6 +163,11 @@ class UdpLink:
             mtu, self.header_bytes, where=self._nic.name if self._nic else f"the way to {self._target}"
         )
 
+    @property
+    def keeps_order(self) -> bool:
+        """Whether datagrams leave in the order in which they are given."""
+        return self._order == "strict"
+
     def _mtu(self) -> int:
         if self._target.family == socket.AF_INET6:
             mtu = self._socket.getsockopt(socket.IPPROTO_IPV6, _IPV6_MTU)

@@ -12,6 +12,7 @@ burst.
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Protocol
 
@@ -157,6 +158,16 @@ class Pace:
             self._budget.unlock()
         return wait_seconds
 
+    @property
+    def burst(self) -> tuple[float, float]:
+        """Events and bits that may leave at once; infinite without a limit."""
+        events_per_second, bits_per_second = self.rates
+        seconds = self._burst_seconds
+        return (
+            events_per_second * seconds if events_per_second else math.inf,
+            bits_per_second * seconds if bits_per_second else math.inf,
+        )
+
     def largest_burst(self, events_per_datagram: float, bits_per_datagram: float) -> int:
         """How many such datagrams make one burst; at least 1. A pace without limits says a very large number."""
         events_per_second, bits_per_second = self.rates
@@ -192,6 +203,12 @@ class Paces:
         """
         for pace in self._paces:
             pace.admit(events, bits)
+
+    @property
+    def burst(self) -> tuple[float, float]:
+        """Events and bits that may leave at once, the fewest of each; infinite without a limit."""
+        events, bits = zip(*(pace.burst for pace in self._paces), strict=True) if self._paces else ((), ())
+        return min(events, default=math.inf), min(bits, default=math.inf)
 
     def largest_burst(self, events_per_datagram: float, bits_per_datagram: float) -> int:
         """How many such datagrams make one burst for all paces; at least 1."""

@@ -34,7 +34,7 @@ except ImportError:  # pragma: no cover -- an interpreter built without its own 
     md5 = partial(hashlib.md5, usedforsecurity=False)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
 HEADER_BYTES = 13
@@ -43,6 +43,8 @@ MAX_FRAGMENTS = 65535
 """The most fragments that the 16-bit field can announce."""
 RECEIVER_FRAGMENTS = 4096
 """The most fragments that the usual receiver accepts for one message (its maxNrMessages); it drops longer messages."""
+RECEIVER_KEEPS_SECONDS = 30
+"""So long the usual receiver keeps an incomplete message, from its first fragment on."""
 MAX_OFFSET_DIGITS = 19
 GZIP_FLAG = 0x20
 STATUS_ID = b"STATUS"
@@ -116,6 +118,15 @@ def packetize(packet_type: int, event_id: bytes, body: bytes, payload_size: int)
         check = md5(payload).hexdigest()[28:].encode()
         packets.append(b"".join((before, uint16[number], after, check, uint16[len(payload)], payload)))
     return packets
+
+
+def event_fragments(datagrams: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Cut the datagrams of whole events, one event behind the other, into those of each."""
+    start = 0
+    while start < len(datagrams):
+        end = start + int.from_bytes(datagrams[start][3:5], "big")
+        yield list(datagrams[start:end])
+        start = end
 
 
 class EventPacketizer:

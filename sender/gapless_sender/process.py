@@ -17,12 +17,13 @@ from gapless_sender.lazy_log import log
 from gapless_sender.link_opening import open_link
 from gapless_sender.packets import finished_text, starting_text, status_packet, stopping_text
 from gapless_sender.plan import Reason
-from gapless_sender.replay import DISORDER_OFFSETS, MOST_BATCH_EVENTS, Transmitter, Treatment
+from gapless_sender.replay import DISORDER_OFFSETS, Treatment
 from gapless_sender.report import Traffic
 from gapless_sender.sharding import WHOLE, Shard, check_sharing
 from gapless_sender.share import Job, all_wishes, planned_jobs, watch_topics, work_through
 from gapless_sender.shared_pace import SharedPace
 from gapless_sender.source import KafkaSource
+from gapless_sender.transmitter import MOST_BATCH_EVENTS, Transmitter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from gapless_sender.compression import gzip_bodies
 from gapless_sender.ledger import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Step
-from gapless_sender.pacing import wire_bits
 from gapless_sender.packets import GZIP_FLAG, EventPacketizer, PacketError, PacketType
 from gapless_sender.plan import Reason
-from gapless_sender.runs import Run
+from gapless_sender.walk import parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,20 +23,12 @@ if TYPE_CHECKING:
     from gapless_sender.encryption import SessionKey
     from gapless_sender.input_filter import InputFilter
     from gapless_sender.ledger import PartitionLedger
-    from gapless_sender.link import UdpLink
-    from gapless_sender.pacing import Pace, Paces
     from gapless_sender.plan import PartitionPlan
+    from gapless_sender.transmitter import Transmitter
     from gapless_sender.walk import Chunk
 
-MOST_BATCH_EVENTS = 16_000
-MOST_BATCH_BYTES = 8 * 1024 * 1024
 MOST_BATCH_EXCEPTIONS = 50_000
 """Ranges that are not sent as they are; they cost memory like events."""
-BATCH_SECONDS = 0.05
-"""A batch holds no more than the pace lets through in this time.
-
-While it is read and made ready nothing is sent, and a pace makes good only some milliseconds (see `pacing`).
-"""
 DETECTOR_WINDOW_OFFSETS = 1_000
 """How many offsets a window of the receiving side's gap detector holds unless it is set otherwise."""
 DISORDER_OFFSETS = 2 * DETECTOR_WINDOW_OFFSETS
@@ -74,90 +65,6 @@ class Treatment:
     """Datagrams of offsets that are this far apart keep their order, and copies follow at this distance."""
     sealing_bytes: int = 0
     """What encryption adds to each body; 0 without encryption."""
-
-
-class Transmitter:
-    """Sends batches at the pace that is allowed."""
-
-    def __init__(  # noqa: PLR0913 -- the link, the pace, and whom to tell
-        self,
-        link: UdpLink,
-        pace: Pace | Paces,
-        copies: int,
-        *,
-        under_way: Callable[[], None],
-        sharers: int = 1,
-        follow_rates: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Take the link and the pace, which `sharers` processes share.
-
-        `under_way` is called when the first datagrams of a batch may go out, just before they do; `follow_rates` before
-        each stretch, to change the pace if somebody wants that.
-        """
-        self._batch_seconds = BATCH_SECONDS / sharers
-        self._link = link
-        self._under_way = under_way
-        self._follow_rates = follow_rates
-        self._pace = pace
-        self._copies = copies
-
-    @property
-    def batch_events(self) -> int:
-        """The most events of a batch."""
-        events_per_second, _ = self._pace.rates
-        if events_per_second is None:
-            return MOST_BATCH_EVENTS
-        return max(1, min(MOST_BATCH_EVENTS, int(events_per_second * self._batch_seconds)))
-
-    @property
-    def batch_bytes(self) -> int:
-        """About the most bytes of a batch."""
-        _, bits_per_second = self._pace.rates
-        if bits_per_second is None:
-            return MOST_BATCH_BYTES
-        return max(1, min(MOST_BATCH_BYTES, int(bits_per_second * self._batch_seconds / 8 / self._copies)))
-
-    def send(self, datagrams: list[bytes], events: int) -> None:
-        """Send every datagram of a stretch in all its copies. Raises LinkError.
-
-        The copies of a stretch follow each other, so that a burst of loss does not take all copies of one event.
-        """
-        if not datagrams:
-            return
-        runs = self._link.runs(datagrams)
-        self._follow_rates()
-        if self._pace.unlimited:
-            self._under_way()
-            for _ in range(self._copies):
-                self._link.send_runs(runs)
-            return
-        events_each = events / (len(datagrams) * self._copies)
-        for _ in range(self._copies):
-            for burst, payload_bytes in self._bursts(runs, events_each):
-                count = sum([len(run.datagrams) for run in burst])
-                self._pace.admit(events_each * count, wire_bits(payload_bytes, count, self._link.header_bytes))
-                self._under_way()
-                self._link.send_runs(burst)
-
-    def _bursts(self, runs: list[Run], events_each: float) -> Iterator[tuple[list[Run], int]]:
-        """Cut `runs` into what may leave at once; with each burst the bytes of its datagrams."""
-        header_bytes = self._link.header_bytes
-        burst: list[Run] = []
-        payload_bytes, part = 0, 0.0
-        for run in runs:
-            bits_each = wire_bits(run.size, 1, header_bytes)
-            start = 0
-            while start < len(run.datagrams):
-                most = self._pace.largest_burst(events_each, bits_each)  # The pace may have changed since the last one.
-                piece = run.datagrams[start : start + most]
-                start += most
-                if burst and part + len(piece) / most > 1.0:
-                    yield burst, payload_bytes
-                    burst, payload_bytes, part = [], 0, 0.0
-                burst.append(Run(run.size, piece))
-                payload_bytes += run.size * (len(piece) - 1) + len(piece[-1])
-                part += len(piece) / most
-        yield burst, payload_bytes
 
 
 def stretches(offsets: Sequence[int], most_offsets: int, *, opening: bool = False) -> Iterator[tuple[int, int]]:
@@ -208,15 +115,23 @@ class PartitionReplay:
 
     def run(self, chunks: Iterable[Chunk]) -> None:
         """Send all of `chunks`. Raises what reading, the link and the checkpoint raise."""
-        for chunk in chunks:
+        for part in self._parts(chunks):
             if not self._offsets:
                 self._gathering_since = time.monotonic()
-            self._take_in(chunk)
+            self._take_in(part)
             full = len(self._offsets) >= self._transmitter.batch_events or self._bytes >= self._transmitter.batch_bytes
             full |= self._step.size >= MOST_BATCH_EXCEPTIONS
             if full or time.monotonic() - self._gathering_since > GATHERING_SECONDS:
                 self._flush()
         self._flush()
+
+    def _parts(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+        """Cut `chunks` into what a batch may hold, as the pace is at that moment: nobody knows sizes before reading."""
+        transmitter = self._transmitter
+        for chunk in chunks:
+            yield from parts(
+                chunk, lambda: (transmitter.batch_events, transmitter.batch_bytes), filled=self._treatment.fill
+            )
 
     def _take_in(self, chunk: Chunk) -> None:
         step = self._step

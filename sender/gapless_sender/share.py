@@ -14,7 +14,7 @@ from gapless_sender.freed_memory import FreedMemory
 from gapless_sender.lazy_log import log
 from gapless_sender.ledger import PartitionLedger, Step, totals
 from gapless_sender.plan import plan_partition, wishes_of_all
-from gapless_sender.replay import PartitionReplay, Transmitter
+from gapless_sender.replay import PartitionReplay
 from gapless_sender.report import PartitionAccount, account_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gapless_sender.replay import Keys, Treatment
     from gapless_sender.source import KafkaSource
     from gapless_sender.stopping import Stopping
+    from gapless_sender.transmitter import Transmitter
 
 
 @dataclass(slots=True)

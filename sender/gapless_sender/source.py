@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MOST_RECORDS_AT_ONCE = 1000
 """Records asked of librdkafka in one call; more are slower to hand over."""
 MOST_BYTES_AT_ONCE = 4 * 1024 * 1024
+UNSEEN_BYTES = 64 * 1024
+"""Taken for the mean length of values as long as none was seen."""
 SEEK_OVER_RECORDS = 1500
 SEEK_OVER_BYTES = 400_000
 """A hole beyond both is cheaper to jump over (some 3 ms and a new fetch) than to read through."""
@@ -303,7 +305,7 @@ class KafkaSource:
             self._watch.make_sure(topic)
 
     def _at_once(self) -> int:
-        by_bytes = int(self.most_bytes / self.mean_bytes) if self.mean_bytes else MOST_RECORDS_AT_ONCE
+        by_bytes = int(self.most_bytes / (self.mean_bytes or UNSEEN_BYTES))
         return max(1, min(self.most_events, by_bytes, MOST_RECORDS_AT_ONCE))
 
     def _worth_reading(self) -> int:

@@ -1,8 +1,8 @@
 """Owns the wish to stop: signals, and the sleep that one of them ends; must not know what is being done.
 
-The first SIGTERM or SIGINT lets the batch that is under way finish (it holds a second of pace at most) so that nothing
-is sent twice; a second one ends it at once, and so does `PATIENCE_SECONDS` after the first, for a batch that was made
-before the pace was lowered may last for hours.
+The first SIGTERM or SIGINT lets the batch that is under way finish (it holds some milliseconds of pace, or one event)
+so that nothing is sent twice; a second one ends it at once, and so does `PATIENCE_SECONDS` after the first, for a batch
+that was made before the pace was lowered may last for hours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 3.0
 
 
 class Stopping:

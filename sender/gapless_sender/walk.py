@@ -6,12 +6,14 @@ Must not know Kafka's client, only the messages that it hands over.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from heapq import merge
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_sender.plan import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from confluent_kafka import Message
 
@@ -31,6 +33,55 @@ class Chunk(NamedTuple):
     outside: list[tuple[int, int]]
     """Wanted offsets whose record is outside the time range."""
     upto: int
+
+
+def parts(chunk: Chunk, limits: Callable[[], tuple[int, int]], *, filled: Collection[Reason]) -> Iterator[Chunk]:
+    """Cut `chunk` into parts that each hold no more events and bytes than `limits` says when it is their turn.
+
+    A part holds one event at least. Holes of the reasons in `filled` become empty events, so they count as such.
+    """
+    while True:
+        end = _end_of_part(chunk, *limits(), filled)
+        if end is None:
+            yield chunk
+            return
+        before, chunk = _cut_at(chunk, end)
+        yield before
+
+
+def _end_of_part(chunk: Chunk, most_events: int, most_bytes: int, filled: Collection[Reason]) -> int | None:
+    """The offset that the first part of `chunk` must not hold any more; ``None`` when it may hold everything."""
+    empty = [range(first, last + 1) for first, last, reason in chunk.holes if reason in filled]
+    if len(chunk.offsets) + sum(map(len, empty)) <= most_events and sum(map(len, chunk.values)) <= most_bytes:
+        return None
+    events = zip(chunk.offsets, map(len, chunk.values), strict=True)
+    count = size = 0
+    for offset, length in merge(events, zip(chain.from_iterable(empty), repeat(0))):
+        if count and (count >= most_events or size + length > most_bytes):
+            return offset
+        count, size = count + 1, size + length
+    return None
+
+
+def _cut_at(chunk: Chunk, offset: int) -> tuple[Chunk, Chunk]:
+    """What `chunk` says below `offset`, and the rest."""
+    index = bisect_left(chunk.offsets, offset)
+    holes, outside = chunk.holes, chunk.outside
+    before = Chunk(
+        chunk.offsets[:index],
+        chunk.values[:index],
+        [(first, min(last, offset - 1), reason) for first, last, reason in holes if first < offset],
+        [(first, min(last, offset - 1)) for first, last in outside if first < offset],
+        offset,
+    )
+    after = Chunk(
+        chunk.offsets[index:],
+        chunk.values[index:],
+        [(max(first, offset), last, reason) for first, last, reason in holes if last >= offset],
+        [(max(first, offset), last) for first, last in outside if last >= offset],
+        chunk.upto,
+    )
+    return before, after
 
 
 class Walk:

@@ -18,7 +18,7 @@ from gapless_sender.input_filter import InputFilter
 from gapless_sender.link import UdpLink
 from gapless_sender.pacing import Pace
 from gapless_sender.packets import EventPacketizer, PacketType
-from gapless_sender.replay import Transmitter
+from gapless_sender.transmitter import Transmitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
