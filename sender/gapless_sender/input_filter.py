@@ -4,6 +4,9 @@ The rules are the peer's: ``action:regex``, in order, the first whose pattern is
 else the default action; without any rule nothing is withheld, whatever the default. RE2 searches in time linear in the
 value's length, so no pattern can blow up and none has to be refused for looking dangerous; a time-out per value is
 accepted in the settings and not needed.
+
+Patterns mean what they mean to the peer, which uses Go's regexp package. RE2 differs from it in a few constructs, which
+are refused here or made equal; the unit tests hold a table of what Go answers.
 """
 
 from __future__ import annotations
@@ -29,12 +32,20 @@ What follows need only look like a rule, so that a misspelt action is an error a
 """
 
 
+_QUOTED_OR_ESCAPED = re.compile(r"\\(?:Q(.*?)(?:\\E|\Z)|(.))", re.DOTALL)
+"""What follows a backslash: ``\\Q`` up to ``\\E`` or the end, or one character."""
+_PATTERN_BYTES = 128 * 1024 * 1024
+"""The most memory of a compiled pattern; RE2's own 8 MiB are too few for some that Go takes, such as ``\\pL{1000}``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule."""
 
     denies: bool
     pattern: str
+    expression: str
+    """The pattern as RE2 is given it."""
     found_in: Callable[[bytes], Any]
 
 
@@ -44,8 +55,11 @@ class InputFilter:
 
     rules: tuple[Rule, ...] = ()
     denies_by_default: bool = False
-    _any_found_in: Callable[[bytes], Any] | None = None
-    """One search for all patterns at once, since most values match no rule; ``None`` when it is of no use."""
+    _found_among_all: Callable[[bytes], list[int]] | None = None
+    """The numbers of the rules whose patterns are found, and their count, in one search; nothing when that failed.
+
+    ``None`` for a single rule, and when the patterns together are too large.
+    """
 
     @classmethod
     def parse(cls, rules: str, default_action: str = "allow") -> InputFilter:
@@ -73,7 +87,7 @@ class InputFilter:
             for number, line in enumerate(lines, start=1)
             if line.strip() and not line.strip().startswith("#")
         )
-        return cls(parsed, action == "deny", _any_of(parsed))
+        return cls(parsed, action == "deny", _search_for_all(parsed))
 
     @property
     def passes_everything(self) -> bool:
@@ -84,10 +98,12 @@ class InputFilter:
         """Whether `value` must not be sent."""
         if not value.isascii():
             value = _readable(value)
-        if self._any_found_in is None or self._any_found_in(value):
-            for rule in self.rules:
-                if rule.found_in(value):
-                    return rule.denies
+        if self._found_among_all is not None and (found := self._found_among_all(value)):
+            first = min(found)
+            return self.rules[first].denies if first < len(self.rules) else self.denies_by_default
+        for rule in self.rules:
+            if rule.found_in(value):
+                return rule.denies
         return self.denies_by_default and bool(self.rules)
 
     def denied(self, values: Sequence[bytes]) -> list[bool]:
@@ -161,36 +177,79 @@ def _rule(text: str, place: str) -> Rule:
     import re2  # noqa: PLC0415 -- slow to load, and most resends have no rules
 
     try:
-        search = _search(pattern)
+        expression = _as_go_reads(pattern)
+        found = _compiled(expression)
     except UnicodeEncodeError:  # the command line may hold any bytes
         raise ConfigurationError(
             f"The pattern of {within} is not UTF-8 text; write other bytes as \\x{{ff}}."
         ) from None
-    except re2.error as error:
+    except (re2.error, _GoRefusesError) as error:
         said = error.args[0] if isinstance(error.args[0], bytes) else str(error).encode(errors="replace")
         reason = repr(said.decode(errors="replace")[:100])[1:-1]  # it quotes the pattern
         raise ConfigurationError(
             f"The pattern of {within} is no RE2 expression ({reason}); correct {pattern[:60]!r}."
         ) from None
-    return Rule(action == "deny", pattern, search)
+    return Rule(action == "deny", pattern, expression, found.search)
 
 
-def _search(pattern: str) -> Callable[[bytes], Any]:
+class _GoRefusesError(ValueError):
+    """RE2 takes a pattern that the peer's regular expressions refuse."""
+
+
+def _as_go_reads(pattern: str) -> str:
+    """Write a pattern so that RE2 takes it as Go does. Raises `_GoRefusesError`, UnicodeEncodeError and re2.error."""
+    escaped = {found[2] for found in _QUOTED_OR_ESCAPED.finditer(pattern)}
+    if "C" in escaped:
+        raise _GoRefusesError("invalid escape sequence: \\C")
+    strange = [name for name in _compiled(pattern).groupindex if not name.isascii()]
+    if strange:
+        raise _GoRefusesError(f"invalid named capture: {strange[0]}")
+    if "B" not in escaped:
+        return pattern
+    # RE2 finds \B within a character of several bytes, Go does not look there. What begins at the start goes on by
+    # whole characters.
+    last = max(_QUOTED_OR_ESCAPED.finditer(pattern), key=re.Match.end)
+    still_quoted = last[1] is not None and not last[0].endswith(r"\E")
+    return rf"\A(?s:.*?)(?:{pattern}{chr(92) + 'E' if still_quoted else ''})"
+
+
+def _options() -> Any:
     import re2  # noqa: PLC0415 -- see _rule
 
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
-    search: Callable[[bytes], Any] = re2.compile(pattern, options).search
-    return search
+    return options
 
 
-def _any_of(rules: tuple[Rule, ...]) -> Callable[[bytes], Any] | None:
+def _compiled(pattern: str) -> Any:
+    """Compile one pattern by itself. Raises re2.error and UnicodeEncodeError."""
+    import re2  # noqa: PLC0415 -- see _rule
+
+    options = _options()
+    try:
+        return re2.compile(pattern, options)
+    except re2.error:
+        options.max_mem = _PATTERN_BYTES
+        return re2.compile(pattern, options)
+
+
+def _search_for_all(rules: tuple[Rule, ...]) -> Callable[[bytes], list[int]] | None:
+    """Search for all patterns at once, since most values match none; each is compiled by itself.
+
+    A set whose search runs out of memory says "nothing found" and not that it failed. So the last one is always found.
+    """
     if len(rules) < 2:
         return None
     import re2  # noqa: PLC0415 -- see _rule
 
+    together = re2.Set.SearchSet(_options())
     try:
-        return _search("|".join(f"(?:{rule.pattern})" for rule in rules))
+        for rule in rules:
+            together.Add(rule.expression)
+        together.Add("")
+        together.Compile()
     except re2.error:  # together they are too large
         return None
+    found: Callable[[bytes], list[int]] = together.Match
+    return found

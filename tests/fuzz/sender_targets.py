@@ -100,6 +100,36 @@ def _filter_rules(content: bytes) -> None:
     assert found.denied([value]) == [found.denies(value)]
 
 
+def _filter_decisions(content: bytes) -> None:
+    """Rules of one letter (a, d) and a pattern a line, a zero byte, and values a line; a first line d denies others."""
+    first, _, rest = content.partition(b"\n")
+    rules, _, values = rest.partition(b"\0")
+    lines = []
+    for line in rules.decode("utf-8", "surrogateescape").split("\n"):
+        with contextlib.suppress(ConfigurationError):
+            rule = f"{'deny' if line[:1] == 'd' else 'allow'}:{line[1:]}"
+            InputFilter.parse(rule)
+            lines.append(rule)
+    check_decisions("\n".join(lines), "deny" if first == b"d" else "allow", values.split(b"\n"))
+
+
+def check_decisions(rules: str, default_action: str, values: list[bytes]) -> None:
+    """Rules that are given together decide as each does that is given alone, in order."""
+    together = InputFilter.parse(rules, default_action)
+    alone = [
+        (line.startswith("deny"), InputFilter.parse(f"deny:{line.partition(':')[2]}"))
+        for line in rules.splitlines()
+        if line
+    ]
+    for value, denied in zip(values, together.denied(values), strict=True):
+        expected = bool(alone) and default_action == "deny"
+        for denies, rule in alone:
+            if rule.denies(value):
+                expected = denies
+                break
+        assert denied is expected, (rules, value)
+
+
 def _private_keys(content: bytes) -> None:
     """The first byte: p for a file beside a password, n for one without; D, E, R, S for DER that becomes PEM."""
     how, content = content[:1], content[1:]
@@ -171,6 +201,13 @@ SENDER_TARGETS = (
             b".txt",
         ),
         most_bytes=2048,
+    ),
+    Target(
+        "filter-decisions",
+        _filter_decisions,
+        (ConfigurationError,),
+        tokens=(b"\nd", b"\na", b"\0", b"\\Q", b"\\E", b"\\B", b"\\C", b"(?i)", b"(?P<n>", b"[^a]", b"{1000}", b"\\pL"),
+        most_bytes=512,
     ),
     Target("private-keys", _private_keys, (ConfigurationError,), tokens=(b"D", b"E", b"Proc-Type: 4,ENCRYPTED\n")),
     Target("certificates", _certificates, (ConfigurationError,), tokens=(b"-----BEGIN CERTIFICATE-----\n",)),

@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuzz.sender_targets import check_decisions
 from gapless_api.errors import ConfigurationError
 from gapless_sender.input_filter import InputFilter
 
@@ -157,3 +158,114 @@ def test_the_open_source_senders_filter_vector_is_met() -> None:
     vector = json.loads((Path(__file__).parents[1] / "vectors" / "up-filtered-empty-plain.json").read_text())
     rules = InputFilter.parse(vector["settings"]["inputFilterRules"])
     assert rules.denied([bytes.fromhex(given["payload_hex"]) for given in vector["inputs"]]) == [True, False]
+
+
+GO_125_NAMES = {
+    r"\p{ASCII}",
+    r"\p{Cn}",
+    r"\p{LC}",
+    r"\p{Letter}",
+    r"\p{Uppercase_Letter}",
+    r"\p{ Lu}",
+    r"\p{decimal number}",
+    r"\p{latin}",
+    r"\p{lu}",
+    r"\pn",
+}
+"""Names and spellings that Go takes since 1.25 only, and that RE2 refuses."""
+
+
+def test_every_construct_means_what_it_means_to_go_or_is_refused() -> None:
+    vectors = json.loads((Path(__file__).parents[1] / "vectors" / "filter-constructs.json").read_text())
+    values = [bytes.fromhex(value) for value in vectors["values"]]
+    found = {}
+    for pattern in vectors["answers"]:
+        try:
+            rules = InputFilter.parse(f"deny:{pattern}")
+        except ConfigurationError:
+            found[pattern] = None
+        else:
+            found[pattern] = "".join("01"[denied] for denied in rules.denied(values))
+    differing = {pattern for pattern, answer in vectors["answers"].items() if found[pattern] != answer}
+    assert differing == GO_125_NAMES
+    assert not any(found[pattern] for pattern in differing)
+
+
+@pytest.mark.parametrize("quoted", [r"\Qnothing", r"(?i)\Qnothing", r"(x|\Qnothing\E)\Q", r"\B\Qnothing"])
+def test_a_quotation_that_is_not_closed_ends_with_its_rule(quoted: str) -> None:
+    rules = InputFilter.parse(f"allow:{quoted}\ndeny:secret\ndeny:pass")
+    assert rules.denied([b"a secret", b"a pass", b"other"]) == [True, True, False]
+
+
+def test_rules_that_are_too_large_together_are_asked_one_by_one() -> None:
+    rules = InputFilter.parse(
+        "\n".join([*(rf"deny:\PN{{1000}}{number}\pL{{500}}" for number in range(4)), "deny:secret"])
+    )
+    assert rules._found_among_all is None
+    assert rules.denied([b"a secret", b"other"]) == [True, False]
+
+
+_PIECES = st.sampled_from(
+    [
+        *(
+            r"\Q",
+            r"\E",
+            "\\",
+            r"\B",
+            r"\b",
+            r"\C",
+            r"\z",
+            "a",
+            "b",
+            "é",
+            "(",
+            ")",
+            "(?i)",
+            "(?:",
+            "(?P<n>",
+            "[",
+            "]",
+            "[^a]",
+        ),
+        *(
+            "^",
+            "$",
+            "|",
+            "*",
+            "+?",
+            "{2}",
+            "{1000}",
+            ".",
+            "(?s)",
+            "(?m)",
+            "-",
+            "#",
+            "?",
+            " ",
+            "\x00",
+            "\ufffd",
+            r"\pL",
+            r"\x{ff}",
+        ),
+    ]
+)
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(st.tuples(st.booleans(), st.lists(_PIECES, min_size=1, max_size=8)), min_size=1, max_size=5),
+    st.booleans(),
+    st.lists(st.one_of(st.binary(max_size=12), st.lists(_PIECES, max_size=6).map(lambda p: "".join(p).encode()))),
+)
+def test_rules_decide_together_as_one_by_one(
+    rules: list[tuple[bool, list[str]]],
+    denies_by_default: bool,  # noqa: FBT001 -- given by Hypothesis
+    values: list[bytes],
+) -> None:
+    lines = [f"{'deny' if denies else 'allow'}:{''.join(pieces)}" for denies, pieces in rules]
+    usable = []
+    for line in lines:
+        with contextlib.suppress(ConfigurationError):
+            InputFilter.parse(line)
+            usable.append(line)
+    check_decisions("\n".join(usable), "deny" if denies_by_default else "allow", values)
