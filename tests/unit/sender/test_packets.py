@@ -117,6 +117,26 @@ def test_a_batch_of_one_type_crosses_every_number_of_digits() -> None:
     assert [parse_packet(packet).packet_id for packet in made] == [b"t_1_%d" % number for number in numbers]
 
 
+def test_a_batch_may_go_back_to_offsets_of_fewer_digits() -> None:
+    numbers = [1000, 999, 100, 50, 20, 10, 9, 1, 0]
+    made: list[bytes] = []
+    EventPacketizer("t", 1, 1400).add_batch(made, numbers, PacketType.CLEAR, [b"x"] * len(numbers))
+    assert [parse_packet(packet).packet_id for packet in made] == [b"t_1_%d" % number for number in numbers]
+
+
+def test_the_numbers_of_the_wire() -> None:
+    assert {kind.name: int(kind) for kind in PacketType} == {
+        "ENCRYPTED": 0, "ERROR": 1, "STATUS": 2, "KEY_EXCHANGE": 3, "CLEAR": 6,
+    }  # fmt: skip
+    assert (GZIP_FLAG, HEADER_BYTES, MAX_FRAGMENTS, RECEIVER_FRAGMENTS) == (32, 13, 65535, 4096)
+
+
+def test_a_packet_without_id_and_payload_is_the_shortest() -> None:
+    (shortest,) = packetize(PacketType.STATUS, b"", b"", 14)
+    assert len(shortest) == HEADER_BYTES
+    assert parse_packet(shortest) == Packet(PacketType.STATUS, 1, 1, b"", b"")
+
+
 def test_a_batch_whose_lists_differ_in_length_is_refused() -> None:
     with pytest.raises(ValueError, match="zip"):
         EventPacketizer("t", 1, 1400).add_batch([], [1, 2], PacketType.CLEAR, [b"x"])
@@ -148,6 +168,10 @@ def test_a_payload_size_without_room_for_a_payload_is_refused() -> None:
     assert len(packetize(PacketType.CLEAR, b"transfer_0_42", b"xy", HEADER_BYTES + 14)) == 2
     with pytest.raises(ConfigurationError, match="payload size 60 is too small for the events of a-long-topic"):
         EventPacketizer("a-long-topic" * 3, 0, 60)
+    longest_id = len(f"t_0_{MAX_OFFSET}")
+    with pytest.raises(ConfigurationError, match=rf"take up to {longest_id} bytes and the header 13"):
+        EventPacketizer("t", 0, HEADER_BYTES + longest_id)
+    assert EventPacketizer("t", 0, HEADER_BYTES + longest_id + 1).largest_body(7) == 7
 
 
 @pytest.mark.parametrize(
@@ -215,6 +239,34 @@ def test_incomplete_messages_are_given_up_when_they_are_old_or_too_many() -> Non
     assert (len(reassembler), reassembler.dropped) == (2, 1)
     reassembler.add(first_fragments[3], 32.0)
     assert (len(reassembler), reassembler.dropped) == (2, 2)
+
+
+def first_fragment(number: int) -> Packet:
+    return Packet(PacketType.CLEAR, 1, 2, b"t_0_%d" % number, b"x")
+
+
+def test_unless_told_otherwise_fragments_wait_for_30_seconds_and_so_do_100_000() -> None:
+    reassembler = Reassembler()
+    reassembler.add(first_fragment(0))
+    reassembler.expire(30.0)
+    assert (len(reassembler), reassembler.dropped) == (1, 0)
+    reassembler.expire(30.5)
+    assert (len(reassembler), reassembler.dropped) == (0, 1)
+    for number in range(100_000):
+        reassembler.add(first_fragment(number))
+    assert (len(reassembler), reassembler.dropped) == (100_000, 1)
+    reassembler.add(first_fragment(100_000))
+    assert (len(reassembler), reassembler.dropped) == (100_000, 2)
+
+
+def test_a_status_without_room_is_refused_and_what_is_no_text_is_replaced() -> None:
+    with pytest.raises(PacketError, match="no room"):
+        status_packet("x", HEADER_BYTES + len("STATUS"))
+    with pytest.raises(PacketError, match="no room"):
+        status_packet("x", 5)
+    assert parse_packet(status_packet("xy", HEADER_BYTES + len("STATUS") + 1)).payload == b"x"
+    assert parse_packet(status_packet("a\ud800b")).payload == b"a?b"
+    assert len(status_packet("x" * 2000)) == 1400
 
 
 def test_a_status_is_one_packet_however_long_its_text() -> None:

@@ -9,7 +9,20 @@ import pytest
 from gapless_api.bundle import Bundle, BundleKind, PartitionGaps
 from gapless_api.errors import ConfigurationError
 from gapless_api.offsets import OffsetRanges
-from gapless_sender.plan import Mode, Place, Skipped, Wish, plan_partition, select, share_out, wishes_of_all
+from gapless_api.windows import PartitionWindow
+from gapless_sender.plan import (
+    Mode,
+    PartitionPlan,
+    Place,
+    Skipped,
+    Wish,
+    plan_partition,
+    select,
+    share_of,
+    share_out,
+    wishes_of_all,
+)
+from gapless_sender.sharding import Shard
 
 NOTHING: dict[str, Any] = {
     "partitionStartValue": 0, "partitionStopValue": 0, "topicTranslations": {}, "from": None, "to": None,
@@ -123,3 +136,153 @@ def test_shares_hold_every_partition_once_and_about_the_same_load() -> None:
     assert [sum(wish.ranges.count for wish in share) for share in shares] == [1010, 1010]
     assert share_out(wishes, 2) == shares
     assert len(share_out(wishes, 9)) == 5
+
+
+def test_a_place_shows_kafkas_name_of_it_when_that_is_another() -> None:
+    assert str(Place("t", 3, "t", 3)) == "t/3"
+    assert str(Place("t", 3, "t", 2)) == "t/3 (upstream t/2)"
+    assert str(Place("t", 3, "u", 3)) == "t/3 (upstream u/3)"
+
+
+WINDOW = {"partitionStartValue": 10, "partitionStopValue": 2, "topicTranslations": {"u": "t"}}
+SAME = {**WINDOW, "from": 5, "to": 5}
+
+
+def test_the_identity_says_all_that_makes_a_resend_this_one() -> None:
+    every = NOTHING | SAME | {"topic": "u"}
+    assert select(every, None).identity == SAME | {"topic": "t", "partition": None}
+    offsets = every | {"partition": 11, "offsetFrom": 7, "offsetTo": 7}
+    assert select(offsets, None, shard=Shard(1, 2)).identity == SAME | {
+        "topic": "t",
+        "partition": 11,
+        "offsetFrom": 7,
+        "offsetTo": 7,
+        "shard": "1-of-2",
+    }
+    from_bundle = select(every, bundle(("t", 10, [(1, 1)])), bundle_digest="digest", shard=Shard(0, 2))
+    assert from_bundle.identity == SAME | {"bundle": "digest", "shard": "0-of-2"}
+    assert select(every, bundle(("t", 10, [(1, 1)]))).identity == SAME | {"bundle": ""}
+
+
+@pytest.mark.parametrize(
+    ("given", "gaps"),
+    [
+        ({}, bundle(("t", 10, [(1, 1)]))),
+        ({"topic": "t", "partition": 10, "offsetFrom": 7}, None),
+        ({"topic": "t", "partition": 10}, None),
+        ({"topic": "t"}, None),
+    ],
+)
+def test_every_selection_keeps_its_times_its_window_and_its_shard(given: dict[str, Any], gaps: Bundle | None) -> None:
+    found = select(NOTHING | SAME | given, gaps, shard=Shard(1, 3))
+    assert (found.first_timestamp_ms, found.last_timestamp_ms) == (5, 5)
+    assert found.window == PartitionWindow(10, 2)
+    assert found.shard == Shard(1, 3)
+
+
+def test_a_whole_topic_begins_with_the_windows_first_partition() -> None:
+    for times in ({"from": 5}, {"to": 5}):
+        assert select(NOTHING | WINDOW | times | {"topic": "t"}, None).all_partitions_of == Place("t", 10, "u", 0)
+
+
+@pytest.mark.parametrize("given", [{"offsetFrom": 7}, {"offsetFrom": 7, "offsetTo": 9}, {}])
+@pytest.mark.parametrize(("partition", "wishes"), [(9, 0), (10, 1), (11, 1), (12, 0)])
+def test_a_partition_of_another_cluster_is_not_wanted(given: dict[str, Any], partition: int, wishes: int) -> None:
+    found = select(NOTHING | WINDOW | given | {"topic": "t", "partition": partition}, None)
+    assert len(found.wishes) == wishes
+    assert found.mode is (Mode.OFFSETS if given else Mode.TIME)
+
+
+def test_offsets_are_wanted_by_number_up_to_the_last_or_whatever_there_is() -> None:
+    chosen = NOTHING | {"topic": "t", "partition": 0, "offsetFrom": 7}
+    place = Place("t", 0, "t", 0)
+    assert select(chosen | {"offsetTo": 7}, None).wishes == (Wish(place, OffsetRanges([(7, 7)])),)
+    assert select(chosen, None).wishes == (Wish(place, open_from=7),)
+    assert select(chosen | {"offsetFrom": None}, None).wishes == (Wish(place, by_time=True),)
+
+
+def test_wishes_that_are_known_already_stay_as_they_are() -> None:
+    chosen = select(NOTHING | {"topic": "t", "partition": 0, "offsetFrom": 7}, None)
+    assert wishes_of_all(chosen, 9) is chosen.wishes
+
+
+PLACE = Place("t", 0, "t", 0)
+
+
+@pytest.mark.parametrize(
+    ("wish", "first_in_time", "wanted", "open_from", "numbered"),
+    [
+        (Wish(PLACE, OffsetRanges([(3, 40)])), None, [(3, 40)], None, None),
+        (Wish(PLACE, OffsetRanges([(3, 40)])), 5, [(3, 40)], None, None),
+        (Wish(PLACE, open_from=8), None, [(8, 9)], 8, None),
+        (Wish(PLACE, open_from=9), None, [(9, 9)], 9, None),
+        (Wish(PLACE, open_from=10), None, [], 10, None),
+        (Wish(PLACE, open_from=11), None, [], 11, None),
+        (Wish(PLACE, by_time=True), 4, [(4, 9)], 4, None),
+        (Wish(PLACE, OffsetRanges([(2, 3), (30, 31)]), open_from=2), None, [(2, 9), (30, 31)], 2, [(2, 3), (30, 31)]),
+        (Wish(PLACE, OffsetRanges([(20, 21)]), open_from=20), None, [(20, 21)], 20, [(20, 21)]),
+    ],
+)
+def test_a_plan_of_a_partition_that_ends_at_10(
+    wish: Wish,
+    first_in_time: int | None,
+    wanted: list[tuple[int, int]],
+    open_from: int | None,
+    numbered: list[tuple[int, int]] | None,
+) -> None:
+    plan = plan_partition(wish, end=10, first_in_time=first_in_time)
+    by_number = None if numbered is None else OffsetRanges(numbered)
+    assert plan == PartitionPlan(PLACE, OffsetRanges(wanted), open_from, by_number)
+
+
+@pytest.mark.parametrize(
+    ("open_from", "numbered", "asked", "others"),
+    [
+        (None, None, [(4, 9)], []),
+        (10, None, [(4, 9)], []),
+        (9, None, [(4, 8)], [(9, 9)]),
+        (4, None, [], [(4, 9)]),
+        (0, None, [], [(4, 9)]),
+        (5, [(7, 8), (20, 20)], [(4, 4), (7, 8)], [(5, 6), (9, 9)]),
+    ],
+)
+def test_what_was_asked_for_by_number_is_missed(
+    open_from: int | None,
+    numbered: list[tuple[int, int]] | None,
+    asked: list[tuple[int, int]],
+    others: list[tuple[int, int]],
+) -> None:
+    by_number = None if numbered is None else OffsetRanges(numbered)
+    plan = PartitionPlan(PLACE, OffsetRanges([(0, 99)]), open_from, by_number)
+    assert plan.missed(4, 9) == (OffsetRanges(asked), OffsetRanges(others))
+
+
+def wish_of(partition: int, events: int, topic: str = "t") -> Wish:
+    ranges = OffsetRanges([(0, events - 1)] if events else [])
+    return Wish(Place(topic, partition, topic, partition), ranges, open_from=None if events else 0)
+
+
+def partitions_of(shares: list[list[Wish]]) -> list[list[int]]:
+    return [[wish.place.partition for wish in share] for share in shares]
+
+
+def test_an_open_end_weighs_as_much_as_the_largest_that_is_known() -> None:
+    wishes = [wish_of(0, 0), wish_of(1, 100), wish_of(2, 60), wish_of(3, 50)]
+    assert partitions_of(share_out(wishes, 2)) == [[0, 2], [1, 3]]
+    assert partitions_of(share_out([wish_of(number, 0) for number in range(5)], 2)) == [[0, 2, 4], [1, 3]]
+    by_time = [Wish(Place("t", number, "t", number), by_time=True) for number in range(3)]
+    assert partitions_of(share_out([*by_time, wish_of(3, 9)], 4)) == [[0], [1], [2], [3]]
+    assert share_out([], 3) == []
+
+
+def test_shares_are_in_the_order_of_topics_and_partitions_whatever_the_bundles() -> None:
+    wishes = [wish_of(number, 10, topic) for topic, number in (("b", 1), ("a", 2), ("b", 0), ("a", 10), ("a", 9))]
+    whole = [[(wish.place.topic, wish.place.partition) for wish in share] for share in share_out(wishes, 2)]
+    assert whole == [[("a", 2), ("a", 10), ("b", 1)], [("a", 9), ("b", 0)]]
+    assert share_out(wishes[::-1], 2) == share_out(wishes, 2)
+
+
+def test_a_share_is_that_of_its_number_and_empty_beyond_the_partitions() -> None:
+    wishes = [wish_of(0, 10), wish_of(1, 20)]
+    assert share_of(wishes, Shard(0, 1)) == tuple(wishes)
+    assert [partitions_of([list(share_of(wishes, Shard(index, 3)))])[0] for index in range(3)] == [[1], [0], []]
