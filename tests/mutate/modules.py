@@ -23,7 +23,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gapless_api.bundle_algebra": _ALGEBRA,
     "gapless_sender.plan": _of_sender("plan", "walk", "partition_replay", "sharding"),
     "gapless_sender.packets": _of_sender("packets", "packet_vectors", "given_key", "encryption", "nonces"),
-    "gapless_sender.checkpoint": _of_sender("checkpoint", "sharding", "topic_ids", "ledger"),
+    "gapless_sender.checkpoint": _of_sender("checkpoint", "checkpoint_file", "ledger", "sharding", "topic_ids"),
     "gapless_sender.ledger": _of_sender(
         "ledger", "checkpoint", "ledger", "partition_replay", "report_file", "report_line"
     ),
