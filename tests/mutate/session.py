@@ -174,8 +174,8 @@ class _Session:
             _use(session.config, folder)
             seconds = {reach.node: reach.seconds for reach in running}
             for item, following in _with_next([items[reach.node] for reach in running]):
-                # A loop without end: the default of SIGPROF ends the process.
-                signal.setitimer(signal.ITIMER_PROF, 2 + 3 * seconds[item.nodeid])
+                # A loop without end: the default of SIGPROF ends the process. The time was taken while it was traced.
+                signal.setitimer(signal.ITIMER_PROF, 3 + 1.5 * seconds[item.nodeid])
                 _run(item, following)
                 if session.testsfailed:
                     return b"noticed"

@@ -19,7 +19,8 @@ from gapless_sender.ledger import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Part
 from gapless_sender.link import UdpLink
 from gapless_sender.pacing import Pace
 from gapless_sender.plan import PartitionPlan, Place, Reason
-from gapless_sender.replay import PartitionReplay, Transmitter, Treatment
+from gapless_sender.replay import PartitionReplay, Treatment
+from gapless_sender.transmitter import Transmitter
 from gapless_sender.walk import Chunk
 from kit.listener import Listener
 from kit.opening import KEY_EXCHANGE, Opener
