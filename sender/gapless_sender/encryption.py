@@ -73,7 +73,6 @@ class SessionKey:
         self._series = b"" if series is None else bytes((series,))
         self._messages = 0
         self._counted_from = 0
-        self._prefix = b""
         self.renew_nonces()
         _live_keys.add(self)
 
@@ -183,7 +182,7 @@ class KeyExchange:
     """The receiver's public key, and how a session key is wrapped for it."""
 
     public_key: rsa.RSAPublicKey
-    warning: str = ""
+    warning: str
     """One sentence when the certificate is expired or not yet valid. It is used all the same: the receiver keeps the
     private key and looks at no date."""
 

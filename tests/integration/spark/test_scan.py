@@ -7,7 +7,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -296,10 +295,8 @@ def test_a_missing_topic_is_2_and_is_not_created(kafka: KafkaBroker, gapless: Ga
     assert "no-such-topic" not in kafka.admin().list_topics(timeout=10).topics
 
 
-def test_an_unreachable_kafka_is_3_within_15_seconds(gapless: Gapless) -> None:
-    started = time.monotonic()
-    ended = gapless("scan", "--bootstrap-servers=127.0.0.1:9", "--topic=gaps", "--spark-above=1")
-    assert time.monotonic() - started < 15
+def test_an_unreachable_kafka_is_3_after_the_connect_timeout(gapless: Gapless) -> None:
+    ended = gapless("scan", "--bootstrap-servers=127.0.0.1:9", "--topic=gaps", "--spark-above=1", "--connect-timeout=2")
     assert (ended.code, ended.bundle) == (3, None)
     assert ended.report is not None
     assert ended.report["outcome"] == "unreachable"
@@ -341,17 +338,16 @@ def test_a_denied_topic_is_3_and_says_so(secure_kafka: KafkaBroker, gapless: Gap
 
 def test_a_wrong_password_is_3_and_is_said_at_once(secure_kafka: KafkaBroker, gapless: Gapless, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("not it")
-    started = time.monotonic()
     ended = gapless(
         "scan",
         f"--bootstrap-servers={secure_kafka.address('SASL_PLAINTEXT')}",
         "--topic=any",
+        "--connect-timeout=3600",  # Which it must not wait for.
         "--saslMechanism=PLAIN",
         "--sasl-username=alice",
         f"--sasl-password-file={tmp_path / 'password'}",
     )
     assert ended.code == 3
-    assert time.monotonic() - started < 5
     assert "refuses the connection" in ended.err
     assert "not it" not in ended.err
 

@@ -14,6 +14,7 @@ from gapless_sender.plan import (
     Mode,
     PartitionPlan,
     Place,
+    Reason,
     Skipped,
     Wish,
     plan_partition,
@@ -257,6 +258,16 @@ def test_what_was_asked_for_by_number_is_missed(
     assert plan.missed(4, 9) == (OffsetRanges(asked), OffsetRanges(others))
 
 
+def test_offset_0_can_be_missed() -> None:
+    plan = PartitionPlan(PLACE, OffsetRanges([(0, 99)]), open_from=2)
+    assert plan.missed(0, 3) == (OffsetRanges([(0, 1)]), OffsetRanges([(2, 3)]))
+
+
+def test_modes_and_reasons_have_the_names_of_reports_and_settings() -> None:
+    assert list(map(str, Mode)) == ["bundle", "offsets", "time"]
+    assert list(map(str, Reason)) == ["Expired", "NonExistent", "NotYetWritten", "TooLarge"]
+
+
 def wish_of(partition: int, events: int, topic: str = "t") -> Wish:
     ranges = OffsetRanges([(0, events - 1)] if events else [])
     return Wish(Place(topic, partition, topic, partition), ranges, open_from=None if events else 0)
@@ -280,9 +291,11 @@ def test_shares_are_in_the_order_of_topics_and_partitions_whatever_the_bundles()
     whole = [[(wish.place.topic, wish.place.partition) for wish in share] for share in share_out(wishes, 2)]
     assert whole == [[("a", 2), ("a", 10), ("b", 1)], [("a", 9), ("b", 0)]]
     assert share_out(wishes[::-1], 2) == share_out(wishes, 2)
+    assert partitions_of(share_out([wish_of(number, number + 1) for number in range(4)], 1)) == [[0, 1, 2, 3]]
 
 
 def test_a_share_is_that_of_its_number_and_empty_beyond_the_partitions() -> None:
     wishes = [wish_of(0, 10), wish_of(1, 20)]
     assert share_of(wishes, Shard(0, 1)) == tuple(wishes)
-    assert [partitions_of([list(share_of(wishes, Shard(index, 3)))])[0] for index in range(3)] == [[1], [0], []]
+    for count, partitions in ((2, [[1], [0]]), (3, [[1], [0], []])):
+        assert partitions_of([list(share_of(wishes, Shard(index, count))) for index in range(count)]) == partitions
