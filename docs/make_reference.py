@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from messages_page import messages_page
 
 from gapless_api.cli import SettingsCommand, gapless
 from gapless_api.exit_codes import ExitCode
@@ -215,6 +216,7 @@ def pages() -> dict[Path, str]:
         HERE / "exit-codes.md": exit_codes_page(),
         HERE / "conditions.md": conditions_page(),
         HERE / "api.md": api_page(),
+        HERE / "messages.md": messages_page(MADE),
     }
     context = click.Context(gapless)
     for name in gapless.list_commands(context):

@@ -19,7 +19,9 @@ from gapless_api.bundle import BundleKind, PartitionGaps, read_bundle, write_bun
 from gapless_api.bundle_algebra import Limits, differences, merged, pieces, subtracted
 from gapless_api.offsets import OffsetRanges
 from gapless_api.reconciliation import NewerFinding, reconcile
+from gapless_api.wire.form import members_of
 from gapless_api.wire.resend_report_files import read_resend_reports
+from gapless_api.wire.totals import Totals
 
 RANGES = 10_000_000
 LIMIT_MIB = 1024
@@ -36,7 +38,8 @@ def make(folder: Path) -> None:
         write_bundle(folder / name, BundleKind.ALL, [entry], created=datetime.now(UTC), source={})
     ranges = {"Expired": [[first, first] for first in range(0, STEP * RANGES, STEP * 10)]}
     report = {"gaplessReport": 1, "started": "2026-11-20T10:00:00Z"}
-    partition = {"topic": "transfer", "partition": 0, "ranges": ranges}
+    place = {"topic": "transfer", "partition": 0, "upstreamTopic": "transfer", "upstreamPartition": 0}
+    partition = {**place, **dict.fromkeys(members_of(Totals), 0), "ranges": ranges}
     (folder / "report.json").write_text(json.dumps({**report, "partitions": [partition]}))
 
 

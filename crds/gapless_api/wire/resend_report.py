@@ -37,14 +37,21 @@ class RangeKind(StrEnum):
     """What became of a range of offsets."""
 
     SENT = "sent"
+    """Sent as they are."""
     FILTERED = "filtered"
+    """Denied by the input filter."""
     FILLED = "filled"
     """Sent as empty events, because there is nothing else to send."""
     OUTSIDE_TIME_RANGE = "outsideTimeRange"
+    """Looked at and not wanted."""
     EXPIRED = "Expired"
+    """Deleted by Kafka before they were read."""
     NON_EXISTENT = "NonExistent"
+    """Never there, or compacted: later offsets exist."""
     NOT_YET_WRITTEN = "NotYetWritten"
+    """Beyond the partition's end."""
     TOO_LARGE = "TooLarge"
+    """Need more datagrams than the receiver joins."""
 
 
 UNAVAILABLE = (RangeKind.EXPIRED, RangeKind.NON_EXISTENT, RangeKind.NOT_YET_WRITTEN, RangeKind.TOO_LARGE)

@@ -8,12 +8,18 @@ class Totals:
     """The account of a partition, of a shard, or of a whole resend."""
 
     planned: int = 0
+    """Events that are wanted: sent + filtered + filled + unavailable + remaining."""
     sent: int = 0
     filtered: int = 0
+    """Not sent, because the input filter denies them."""
     filled: int = 0
+    """Sent as empty events, because there is nothing else to send."""
     unavailable: int = 0
+    """Cannot be sent."""
     remaining: int = 0
+    """Not dealt with yet."""
     outside_time_range: int = 0
+    """Looked at and not wanted; no part of the plan."""
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(*(getattr(self, name) + getattr(other, name) for name in Totals.__slots__))
