@@ -13,6 +13,8 @@ from pyroaring import BitMap
 
 from gapless_api import cli
 from gapless_api.bundle import read_bundle
+from gapless_api.wire.form import members_of
+from gapless_api.wire.totals import Totals
 from kit.object_store import ObjectStore
 
 if TYPE_CHECKING:
