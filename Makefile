@@ -138,7 +138,7 @@ build/fuzz/site/.ready: tests/fuzz/requirements.txt | .venv/.ready
 	@touch $@
 
 .PHONY: fuzz
-fuzz: build/fuzz/site/.ready ## fuzzing, a million inputs for each target (FUZZ_TARGET=name, FUZZ_RUNS=n, FUZZ_SECONDS=n, FUZZ_INPUT=file)
+fuzz: java build/fuzz/site/.ready ## fuzzing, a million inputs for each target (FUZZ_TARGET=name, FUZZ_RUNS=n, FUZZ_SECONDS=n, FUZZ_INPUT=file)
 	@PYTHONPATH=build/fuzz/site:tests nice -n 10 $(BIN)/python -m fuzz --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) \
 	  $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET)) $(if $(FUZZ_INPUT),--input $(FUZZ_INPUT))
 

@@ -1,9 +1,8 @@
 """Owns the records of the gap detector's topic, in both forms it has had; must not know Kafka or who reads them.
 
-A record tells what is missing in one window of one partition. The key is ``topic:partition:windowMin``; the value is
+A record tells what is missing in one window of one partition, which its key names (see `gap_keys`). The value is
 ``01 | windowMin | windowMax | bitmap`` with 64-bit big-endian numbers, windowMax inclusive, and a portable Roaring
-bitmap of missing positions relative to windowMin. Until version 0.1.11 of the detector the key was
-``topic_partition:windowMin`` and the value a JSON object. Keys are split from the right, for topics contain anything.
+bitmap of missing positions relative to windowMin. Until version 0.1.11 of the detector it was a JSON object.
 """
 
 from __future__ import annotations
@@ -11,28 +10,19 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, is_topic, unpadded_decimal
+from gapless_api.gap_keys import UndecodableRecordError, decode_gap_key
+from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges, RangesBuilder
 from gapless_api.roaring import EMPTY_BITMAP, MalformedBitmapError, bitmap_ranges
+
+if TYPE_CHECKING:
+    from gapless_api.gap_keys import GapKey
 
 _HEADER = struct.Struct(">Bqq")
 _VERSION = 1
 _JSON_BEGINS_WITH = b"{ \t\r\n"
-
-
-class UndecodableRecordError(ValueError):
-    """A record of the gap topic is not what a gap detector writes; the text tells which check failed."""
-
-
-class GapKey(NamedTuple):
-    """Which window a record is about. A later record, or a tombstone, with an equal key replaces an earlier one."""
-
-    topic: str
-    partition: int
-    """The downstream partition."""
-    window_min: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +37,6 @@ class GapRecord:
     """Inclusive."""
     missing: OffsetRanges
     """Absolute offsets, all within the window."""
-
-
-def decode_gap_key(key: bytes | None) -> GapKey:
-    """Decode the key of either form; a tombstone has nothing else.
-
-    Raises:
-        UndecodableRecordError: there is no key, or it is not of that form.
-    """
-    if key is None:
-        raise UndecodableRecordError("the record has no key")
-    try:
-        text = key.decode("utf-8")
-    except UnicodeDecodeError:
-        raise UndecodableRecordError(f"the key {_shown(key)} is not UTF-8 text") from None
-    place, _, window_text = text.rpartition(":")
-    topic, _, partition_text = place.rpartition(":" if ":" in place else "_")
-    partition, window_min = unpadded_decimal(partition_text, MAX_PARTITION), unpadded_decimal(window_text, MAX_OFFSET)
-    if partition is None or window_min is None or not is_topic(topic):
-        raise UndecodableRecordError(f"the key {_shown(key)} is not topic:partition:windowMin")
-    return GapKey(topic, partition, window_min)
 
 
 def decode_gap_record(key: bytes | None, value: bytes) -> GapRecord:
@@ -170,8 +140,3 @@ def _check_inside(first: int, last: int, window_min: int, window_max: int) -> No
         raise UndecodableRecordError(
             f"positions {first} to {last} reach beyond the window of {window_min} to {window_max}"
         )
-
-
-def _shown(key: bytes) -> str:
-    """A key for a message: printable and not too long."""
-    return repr(key[:80].decode("utf-8", "backslashreplace")) + ("…" if len(key) > 80 else "")

@@ -1,15 +1,16 @@
 """Owns which of a gaps topic's records are the latest of their windows when they are few enough for one process.
 
-Must not know how records are read or decoded. It finds what `latest_records` finds with Spark, by the same rules.
+Must not know how records are read or decoded. It finds what `latest_records` finds with Spark, by the same rules: see
+`gapless_api.gap_keys` for which keys are about one window, and `gap_windows.Age` for which record is the later one.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gapless_spark.gap_windows import LatestRecord
+from gapless_api.gap_keys import identity_of
+from gapless_spark.gap_windows import Age, LatestRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _BYTES_OF_A_WINDOW = 600
 """What Python needs for each beside its value; one of 65,536 offsets with gaps everywhere has 8 KiB."""
-_OLD_WINDOW = re.compile(rb"\A([^:]+)_([0-9]+):([0-9]+)\Z")
 
 
 class FewWindows(NamedTuple):
@@ -32,8 +32,7 @@ class FewWindows(NamedTuple):
 class _Seen(NamedTuple):
     """The latest record of a key in one partition of the gaps topic."""
 
-    age: tuple[int, int, int]
-    """Timestamp, partition and offset."""
+    age: Age
     key: bytes | None
     value: bytes | None
 
@@ -65,15 +64,15 @@ def latest_of_few(batches: Iterable[list[Message]], most_bytes: int) -> FewWindo
     latest: dict[bytes | None, _Seen] = {}
     for of_partition in by_partition.values():
         for key, message in of_partition.items():
-            identity = _OLD_WINDOW.sub(rb"\1:\2:\3", key) if key is not None else None
+            identity = identity_of(key) if key is not None else None
             seen = _seen(key, message)
             if identity not in latest or seen.age > latest[identity].age:
                 latest[identity] = seen
     return FewWindows(
-        [LatestRecord(seen.key, seen.value, *seen.age[1:]) for seen in latest.values()],
+        [LatestRecord(seen.key, seen.value, seen.age.partition, seen.age.offset) for seen in latest.values()],
         max(without_key - 1, 0),
     )
 
 
 def _seen(key: bytes | None, message: Any) -> _Seen:
-    return _Seen((message.timestamp()[1], message.partition(), message.offset()), key, message.value())
+    return _Seen(Age(message.timestamp()[1], message.partition(), message.offset()), key, message.value())

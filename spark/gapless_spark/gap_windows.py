@@ -14,7 +14,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.bundle_form import PartitionGaps
-from gapless_api.gap_records import GapRecord, UndecodableRecordError, decode_gap_key, decode_gap_record
+from gapless_api.gap_keys import UndecodableRecordError, decode_gap_key
+from gapless_api.gap_records import GapRecord, decode_gap_record
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges, RangesBuilder
 from gapless_spark.window_inference import (
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
 
 LISTED_UNREADABLE = 20
 """So many unreadable records are listed, the rest is counted."""
+
+
+class Age(NamedTuple):
+    """Which of two records about one window is the later one, when their keys or their partitions differ."""
+
+    timestamp: int
+    partition: int
+    """Of the gaps topic."""
+    offset: int
 
 
 class LatestRecord(NamedTuple):

@@ -4,16 +4,20 @@ Must not know how a bitmap is read or what becomes of the result. Everything her
 large as what is missing: the windows without gaps, which are most of them, arrive as one bit each, in rows of 32768.
 
 Latest means: of one key in one partition of the gaps topic, the highest offset. Between partitions (the topic was given
-more of them) and between the two forms of a key, which hash differently, the latest timestamp.
+more of them) and between the two forms of a key, which hash differently, the latest timestamp. Which keys are about one
+window is `gapless_api.gap_keys`'s to say: its patterns are applied to the bytes of a key, each as the character of its
+number (ISO-8859-1). As UTF-8, all that is none would become U+FFFD, and keys the same that are not.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.gap_keys import OLD_KEY, PLAIN_KEY, WINDOW_KEY
 from gapless_spark.gap_windows import (
     AS_REPORTED,
     LISTED_UNREADABLE,
+    Age,
     Choices,
     CompleteWindows,
     LatestRecord,
@@ -29,20 +33,20 @@ if TYPE_CHECKING:
 COLUMNS = ("partition", "offset", "timestamp", "key", "value")
 """What `find_windows` needs of Spark's Kafka source."""
 
-_WINDOW = "(?s)^.+:[0-9]+:[0-9]+$"
-_OLD_WINDOW = r"^([^:]+)_([0-9]+):([0-9]+)$"
-_PLAIN_WINDOW = "^[A-Za-z0-9._-]+:(0|[1-9][0-9]{0,8}):(0|[1-9][0-9]{0,17})$"
-"""A window whose numbers need no check beyond this; the others are left to Python."""
-
-_COMPLETE = """
-    key_text RLIKE '{plain}' AND length(value) = 25
+_ENCODING = "ISO-8859-1"
+"""Has one character for each byte, and none is refused."""
+_COLON = "X'3A'"
+_COMPLETE = rf"""
+    key_text RLIKE r'{PLAIN_KEY}' AND length(value) = 25
     AND hex(substring(value, 18, 8)) = '3A30000000000000'
     AND hex(substring(value, 1, 9))
-        = concat('01', lpad(hex(cast(substring_index(key_text, ':', -1) AS bigint)), 16, '0'))
+        = concat('01', lpad(hex(try_cast(substring_index(key_text, ':', -1) AS bigint)), 16, '0'))
     AND hex(substring(value, 10, 8)) >= hex(substring(value, 2, 8))
     AND hex(substring(value, 10, 1)) < '80'
 """
-"""Header and bitmap of a window without gaps; hexadecimal text of equal length sorts like the numbers it stands for."""
+"""Header and bitmap of a window without gaps; hexadecimal text of equal length sorts like the numbers it stands for.
+
+All others with a key of a window are left to Python, whether it can be read or not."""
 
 
 _COUNTED_IN_HASH_TABLE = "count(*) + size(collect_list(CASE WHEN offset < 0 THEN offset END))"
@@ -76,7 +80,7 @@ def find_windows(records: DataFrame, choices: Choices = AS_REPORTED) -> WindowFi
         [_record(row) for row in (*by_kind["window"], *listed)],
         [run for row in by_kind["complete"] for run in _complete(row)],
         tombstones=sum(row["n"] for row in by_kind["tombstone"]),
-        taken_back=[row["place"].encode() for row in by_kind["tombstone"] if row["place"] is not None],
+        taken_back=[row["place"].encode(_ENCODING) for row in by_kind["tombstone"] if row["place"] is not None],
         further_unreadable=foreign - len(listed),
         choices=choices,
     )
@@ -94,29 +98,29 @@ def latest_of(records: DataFrame) -> DataFrame:
             "partition",
             "offset",
             "struct(partition, offset, timestamp, "
-            "CASE WHEN value IS NULL OR locate(':', cast(key AS string)) > 0 THEN value ELSE x'' END AS value) "
+            f"CASE WHEN value IS NULL OR contains(key, {_COLON}) THEN value ELSE x'' END AS value) "
             "AS record",
         )
         .groupBy("key", "partition")
         .agg(_sql("max_by(record, offset) AS record"), _sql(f"{_COUNTED_IN_HASH_TABLE} AS n"))
     )
     return (
-        by_key.selectExpr("*", "cast(key AS string) AS key_text")
+        by_key.selectExpr("*", f"decode(key, '{_ENCODING}') AS key_text")
         .selectExpr(
-            rf"regexp_replace(key_text, r'{_OLD_WINDOW}', '$1:$2:$3') AS identity",
+            rf"regexp_replace(key_text, r'{OLD_KEY}', '$1:$2:$3') AS identity",
             "struct(record.*, key, key_text) AS record",
-            "struct(record.timestamp, partition, record.offset) AS age",
+            f"struct({', '.join(f'record.{name}' for name in Age._fields)}) AS age",
             "n",
         )
         .groupBy("identity")
         .agg(_sql("max_by(record, age) AS record"), _sql("sum(n) AS n"))
-        .selectExpr("*", f"identity RLIKE '{_WINDOW}' AS known")
+        .selectExpr("*", rf"identity RLIKE r'{WINDOW_KEY}' AS known")
     )
 
 
 def _classified(latest: DataFrame) -> DataFrame:
     """Say of each what it is; of a window that may be complete, say how large it is and which one of that size."""
-    whole = f"value IS NOT NULL AND known AND {_COMPLETE.format(plain=_PLAIN_WINDOW)}"
+    whole = f"value IS NOT NULL AND known AND {_COMPLETE}"
     return (
         latest.selectExpr("identity", "record.*", "n", "known")
         .selectExpr("*", f"CASE WHEN {whole} THEN {_NUMBER.format(2)} END AS first")

@@ -28,6 +28,8 @@ CRASHES = HERE / "crashes"
 BUILD = ROOT / "build" / "fuzz"
 _MOST_MEMORY_MIB = 1024
 _MOST_KEPT_BYTES = 40_000
+COMPARED = "latest-records"
+"""Compares both readers of a gaps topic. No target of atheris: Spark takes records by the ten thousands."""
 
 
 class Run(NamedTuple):
@@ -41,7 +43,7 @@ class Run(NamedTuple):
 def main() -> int:
     """Run what the command line names; the exit code is 0 when nothing was found."""
     arguments = _arguments()
-    chosen = [TARGETS[arguments.target]] if arguments.target else list(TARGETS.values())
+    chosen = [TARGETS[name] for name in TARGETS if arguments.target in {None, name}]
     if arguments.input:
         return _once(chosen[0], arguments.input)
     if arguments.keep:
@@ -52,28 +54,45 @@ def main() -> int:
     found = 0
     for target in chosen:
         run = _run(target, arguments.runs, arguments.seconds)
-        rate = run.inputs / run.seconds if run.seconds else 0
-        print(
-            f"{target.name:<16}{run.inputs:>10}{run.seconds:>9.0f}{rate:>12.0f}  "
-            f"{'nothing' if run.exit_code == 0 else 'A DEFECT'}",
-            flush=True,
-        )
+        _show(target.name, run)
         if run.exit_code:
             found += 1
             _tell(target)
+    if arguments.target in {None, COMPARED}:
+        run = _compared(arguments.runs, arguments.seconds)
+        _show(COMPARED, run)
+        found += run.exit_code
     return 1 if found else 0
+
+
+def _show(name: str, run: Run) -> None:
+    rate = run.inputs / run.seconds if run.seconds else 0
+    outcome = "nothing" if run.exit_code == 0 else "A DEFECT"
+    print(f"{name:<16}{run.inputs:>10}{run.seconds:>9.0f}{rate:>12.0f}  {outcome}", flush=True)
+
+
+def _compared(runs: int, seconds: int) -> Run:
+    from fuzz.latest_records import compare  # noqa: PLC0415 -- needs Spark
+
+    began, done, exit_code = time.monotonic(), 0, 0
+    try:
+        done = compare(runs, seconds)
+    except AssertionError as error:
+        print(error)
+        exit_code = 1
+    return Run(done, time.monotonic() - began, exit_code)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fuzz", description="Give the product inputs that somebody else might.")
-    parser.add_argument("--target", choices=list(TARGETS), help="only this one")
+    parser.add_argument("--target", choices=[*TARGETS, COMPARED], help="only this one")
     parser.add_argument("--runs", type=int, default=1_000_000, help="inputs for each target")
     parser.add_argument("--seconds", type=int, default=0, help="stop a target after so long; 0 for never")
     parser.add_argument("--input", type=Path, help="give TARGET this one file, as a crash is reproduced")
     parser.add_argument("--keep", action="store_true", help="take the best of what was found into the corpus")
     arguments = parser.parse_args()
-    if arguments.input and not arguments.target:
-        parser.error("--input needs --target")
+    if arguments.input and arguments.target not in TARGETS:
+        parser.error("--input needs --target, of those that take files")
     return arguments
 
 

@@ -17,7 +17,8 @@ from fuzz.target import Target, as_file
 from gapless_api.bundle_lines import _check_word, read_typed, typed_lines
 from gapless_api.bundle_reader import read_bundle_text
 from gapless_api.errors import BundleError, ConfigurationError
-from gapless_api.gap_records import UndecodableRecordError, decode_gap_key, decode_gap_record
+from gapless_api.gap_keys import UndecodableRecordError, decode_gap_key
+from gapless_api.gap_records import decode_gap_record
 from gapless_api.manifest_parts import PartsHeld, parse_part
 from gapless_api.manifest_reader import read_manifest_text
 from gapless_api.roaring import MalformedBitmapError, bitmap_ranges

@@ -1,0 +1,277 @@
+"""Owns the comparison of both readers of a gaps topic on hostile records: one with Spark, one in this process.
+
+Must not know Kafka. Both get the same records of all partitions, and must find the same, whatever the keys and values.
+Keys come from few parts on purpose, so that many of them are about the same window, or nearly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import struct
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
+from pyroaring import BitMap
+
+from gapless_api.ids import MAX_OFFSET
+from gapless_spark.few_windows import latest_of_few
+from gapless_spark.gap_windows import Choices, read_windows
+from gapless_spark.latest_records import find_windows
+from gapless_spark.session import Engine, session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from gapless_spark.gap_windows import WindowFindings
+
+PARTITIONS = 3
+RECORDS_A_BATCH = 50_000
+CHOICES = (Choices(), Choices(infer=True, all_tails=True), Choices(infer=True, skip_stale=True, remembered_windows=2))
+_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+
+
+class Record(NamedTuple):
+    """A record of the gaps topic."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    """Milliseconds."""
+    key: bytes | None
+    value: bytes | None
+
+
+def binary(first: int, last: int, missing: Sequence[int] = (), *, version: int = 1) -> bytes:
+    """The value of a gap record; `missing` is relative to `first`."""
+    return struct.pack(">Bqq", version, first, last) + BitMap(missing).serialize()
+
+
+def old_form(topic: str, partition: int, first: int, last: int, gaps: str = "[[1]]") -> bytes:
+    """The value of a record of the old form."""
+    return (
+        f'{{"topic":"{topic}","partition":{partition},"window_min":{first},"window_max":{last},"gaps":{gaps}}}'.encode()
+    )
+
+
+_WHOLE, _GAPPY = binary(0, 9), binary(0, 9, [3])
+WRITTEN_BY_HAND: tuple[tuple[bytes | None, bytes | None], ...] = (
+    (b"t:0:0", _GAPPY),
+    (b"t:0:0\n", _WHOLE),
+    (b"t:1:0", _WHOLE),
+    (b"t:1:0\n", _GAPPY),
+    *((b"nl%d:0:0%s" % pair, _WHOLE) for pair in enumerate((b"\r", b"\r\n", b"\xc2\x85", b"\xe2\x80\xa8", b"\x85"))),
+    (b"\nt:0:0", _GAPPY),
+    (b"t\n:0:0", _GAPPY),
+    (b"o_3:0", old_form("o", 3, 0, 9)),
+    (b"o_3:0\n", None),
+    (b"o_4:0\n", old_form("o", 4, 0, 9)),
+    ("u\ufffd:0:0".encode(), _GAPPY),
+    (b"u\xff:0:0", _WHOLE),
+    (b"u\xfe\xff:0:0", None),
+    ("u\ufffd_7:0".encode(), old_form("u\ufffd", 7, 0, 9)),
+    (b"u\x80_7:0", b""),
+    (b"\xf0:0:0", _GAPPY),
+    (b"\xc3:0:0", _GAPPY),
+    (b"t\xe2\x80:2:0", _GAPPY),
+    (b"a\x00b:0:0", _GAPPY),
+    (b"t:0:0\x00", _WHOLE),
+    (b"\x00", b"x"),
+    (b"", _GAPPY),
+    (b"", None),
+    (None, _GAPPY),
+    (None, None),
+    (None, b""),
+    (b"t:00:0", _WHOLE),
+    (b"t:0:00", _WHOLE),
+    (b"t_00:0", old_form("t", 0, 0, 9)),
+    (b"t:2147483647:0", _GAPPY),
+    (b"t:2147483648:0", _GAPPY),
+    (b"t:999999999:0", _WHOLE),
+    (b"t:1000000000:0", _WHOLE),
+    (b"big:0:%d" % (MAX_OFFSET - 9), binary(MAX_OFFSET - 9, MAX_OFFSET, [0, 9])),
+    (b"big:1:%d" % (MAX_OFFSET - 9), binary(MAX_OFFSET - 9, MAX_OFFSET)),
+    (b"big:2:9223372036854775808", _WHOLE),
+    (b"big:3:%s" % (b"9" * 40), _WHOLE),
+    (b"big:%s:0" % (b"9" * 40), _WHOLE),
+    (b"w:0:0", binary(0, 2**31 - 1)),
+    (b"w:1:0", binary(0, 2**31)),
+    (b"w:2:0", binary(0, MAX_OFFSET)),
+    (b"w:3:0", struct.pack(">Bqq", 1, 0, -1) + BitMap().serialize()),
+    (b"w:4:5", binary(5, 14)),
+    (b"w:5:0", _WHOLE + b"\x00"),
+    (b"w:6:0", _WHOLE[:-1]),
+    (b"w:7:0", binary(0, 9, version=2)),
+    (b"w:8:0", binary(10, 19)),
+    (b"w:9:0", b"{"),
+    ("\u0661:0:0".encode(), _GAPPY),
+    ("t:\u0661:0".encode(), _GAPPY),
+    (b"s:0:0", _GAPPY),
+    (b"s:0:0", b""),
+    (b"s_1:0", old_form("s", 1, 0, 9)),
+    (b"s:1:0", None),
+    (b"s:2:0", _GAPPY),
+    (b"s_2:0", b""),
+    (b":0:0", _WHOLE),
+    (b"_0:0", old_form("", 0, 0, 9)),
+    (b"x:y:0:0", _GAPPY),
+    (b"x_1:0:0", _GAPPY),
+    (b"a_b_1:0", old_form("a_b", 1, 0, 9)),
+    (b"a_b:1:0", _WHOLE),
+    (b"foreign", b"x" * 5000),
+    (b"foreign", None),
+    (b"x" * 5000 + b":0:0", _GAPPY),
+)
+"""Every pair that looked dangerous; each meets its neighbours about the same window."""
+
+_TOPICS = (
+    b"t", b"a_b", b"a.b-c", b"x:y", b"a\x00b", b"t\n", b"\n", b"", b"_", b":", b"1", b"t ",
+    b"\xff", b"\xfe", b"t\xc3", b"\xf0", b"t\xe2\x80", b"\x85", "\ufffd".encode(), "t\ufffd".encode(),
+    "\u00e9".encode(), "\u2028".encode(), "\u0661".encode(), "\U0001f600".encode(),
+)  # fmt: skip
+_PARTITIONS = (b"0", b"0", b"1", b"2", b"00", b"-1", b"", b"2147483647", b"2147483648", b"1e3", "\u0661".encode())
+_FIRSTS = (
+    *(b"0", b"0", b"0", b"10", b"10", b"20", b"50", b"00", b"010", b"5", b"", b"+0", b"1_0", b"9" * 30),
+    *(b"9223372036854775798", b"9223372036854775800", b"9223372036854775808", b"999999999999999999"),
+)
+_ENDS = (*(b"",) * 12, b"\n", b"\r", b"\r\n", b"\x00", b" ", b"\x85", b"\xff", "\u2028".encode(), "\ufffd".encode())
+_SIZES = (10, 10, 10, 10, 1, 20, 2**31, 2**31 + 1, 0, -5)
+
+
+def hostile_key(chance: random.Random) -> bytes | None:
+    """A key that is a window's, or nearly."""
+    kind = chance.random()
+    if kind < 0.02:
+        return None
+    if kind < 0.04:
+        return chance.randbytes(chance.randrange(6))
+    form = (b"%s:%s:%s%s", b"%s_%s:%s%s")[kind < 0.4]
+    key = form % (chance.choice(_TOPICS), chance.choice(_PARTITIONS), chance.choice(_FIRSTS), chance.choice(_ENDS))
+    if chance.random() < 0.1:
+        key = _with_a_byte_changed(key, chance)
+    return key
+
+
+def hostile_value(key: bytes | None, chance: random.Random) -> bytes | None:
+    """A value that fits `key`, or nearly."""
+    kind = chance.random()
+    if kind < 0.1:
+        return None
+    if kind < 0.15:
+        return b""
+    if kind < 0.2:
+        return chance.randbytes(chance.randrange(30))
+    digits = (key or b"").rpartition(b":")[2].strip()
+    first = int(digits) if digits.isdigit() and len(digits) < 20 else 0
+    first = min(first, MAX_OFFSET)
+    last = max(min(first + chance.choice(_SIZES) - 1, MAX_OFFSET), -MAX_OFFSET)
+    missing = chance.sample(range(10), chance.choice((0, 0, 0, 1, 3)))
+    if kind < 0.4:
+        place = (key or b"").rpartition(b":")[0].decode("utf-8", "replace")
+        topic, _, partition = place.rpartition("_")
+        number = int(partition) if partition.isascii() and partition.isdigit() else 0
+        gaps = str([[one] for one in sorted(missing)])
+        return old_form(topic, number, first, last, gaps)
+    value = binary(first, last, missing, version=chance.choice((*(1,) * 30, 2)))
+    return _with_a_byte_changed(value, chance) if chance.random() < 0.05 else value
+
+
+def _with_a_byte_changed(content: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(content) + 1)
+    return content[:at] + chance.choice((b"", chance.randbytes(1))) + content[at + chance.randrange(2) :]
+
+
+def hostile_records(count: int, seed: int) -> list[Record]:
+    """Records of all partitions, those of one in their order; those written by hand come first."""
+    chance = random.Random(seed)
+    pairs: Iterator[tuple[bytes | None, bytes | None]] = itertools.chain(WRITTEN_BY_HAND, _fuzzed(chance))
+    offsets = itertools.count()
+    return [
+        Record(chance.randrange(PARTITIONS), offset, 1_700_000_000_000 + chance.randrange(20), key, value)
+        for offset, (key, value) in zip(offsets, itertools.islice(pairs, count), strict=False)
+    ]
+
+
+def _fuzzed(chance: random.Random) -> Iterator[tuple[bytes | None, bytes | None]]:
+    while True:
+        key = hostile_key(chance)
+        yield key, hostile_value(key, chance)
+
+
+def found_here(records: Sequence[Record], choices: Choices) -> WindowFindings:
+    """What the reader of few records finds."""
+    messages = [
+        Message(
+            topic="gaps",
+            partition=record.partition,
+            offset=record.offset,
+            timestamp=(TIMESTAMP_CREATE_TIME, record.timestamp),
+            key=record.key,
+            value=record.value,
+        )
+        for record in records
+    ]
+    few = latest_of_few([messages], most_bytes=sys.maxsize)
+    assert few is not None
+    return read_windows(few.latest, further_unreadable=few.further_without_key, choices=choices)
+
+
+def found_by_spark(spark: SparkSession, records: Sequence[Record], choices: Choices) -> WindowFindings:
+    """What the reader with Spark finds."""
+    columns: dict[str, list[Any]] = {name: [getattr(record, name) for record in records] for name in Record._fields}
+    columns["timestamp"] = [1000 * milliseconds for milliseconds in columns["timestamp"]]
+    return find_windows(spark.createDataFrame(pa.table(columns, schema=_SCHEMA)), choices)
+
+
+def difference(spark: SparkSession, records: Sequence[Record], choices: Choices) -> str | None:
+    """What the two readers do not agree about; ``None`` when they find the same."""
+    here, there = found_here(records, choices), found_by_spark(spark, records, choices)
+    return None if here == there else f"in this process: {here}\nwith Spark:      {there}"
+
+
+def smallest(records: Sequence[Record], differ: Callable[[Sequence[Record]], bool]) -> list[Record]:
+    """A small part of `records` about which the readers differ as well."""
+    kept, piece = list(records), max(len(records) // 2, 1)
+    while piece:
+        for start in range(0, len(kept), piece):
+            less = kept[:start] + kept[start + piece :]
+            if less and differ(less):
+                kept = less
+                break
+        else:
+            piece //= 2
+    return kept
+
+
+def compare(runs: int, seconds: float = 0, seed: int | None = None) -> int:
+    """Give `runs` records to both readers, for `seconds` at most (0: no limit); return how many they agreed about.
+
+    Raises:
+        AssertionError: they do not agree; it names the seed and a small part of the records that shows it.
+    """
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    began = time.monotonic()
+    done = 0
+    with session(Engine("fuzz", master="local[2]")) as spark:
+        while done < runs and not (seconds and time.monotonic() - began > seconds):
+            of_batch, choices = seed + done, CHOICES[done // RECORDS_A_BATCH % len(CHOICES)]
+            records = hostile_records(min(RECORDS_A_BATCH, runs - done), of_batch)
+            if difference(spark, records, choices) is not None:
+                few = smallest(records, lambda less, choices=choices: difference(spark, less, choices) is not None)  # type: ignore[misc]
+                shown = "\n".join(map(str, few))
+                raise AssertionError(f"seed {of_batch}, {choices}:\n{shown}\n{difference(spark, few, choices)}")
+            done += len(records)
+    return done
