@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.bundle_form import BundleKind, canonical_sha256
+from gapless_api.gap_topic import KEEPS_ALL
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRange, OffsetRanges
 from gapless_api.wire.resend_report_files import ResendFindings
@@ -28,6 +29,10 @@ _BY_RECORDS = frozenset({"gapless scan", "gapless create"})
 """The sources of bundles that are made of a detector's records; the peer's bundles, without a mark, are too."""
 MADE_OF_RECORDS = {"of_records": "true"}
 """What the source of a bundle has, too, that a tool made of such bundles alone."""
+_UNSAID = (
+    "The newer bundle is made of a gaps topic that may have lost records, so it closes nothing by not listing it; scan "
+    "the topic itself (--against=scan), or audit."
+)
 _NAMED_RANGES = 5
 _NOTHING = OffsetRanges()
 
@@ -46,13 +51,23 @@ class NewerFinding:
     """What the other side has declared to be no events at all."""
     by_records: bool = False
     """Whether it is what a detector has recorded, which speaks of holes only and never of what was inferred."""
+    why_unknown: str = ""
+    """Why nothing is known of what was not looked at, and what to do."""
 
     @classmethod
     def of_bundle(cls, bundle: Bundle) -> NewerFinding:
-        """What a newer bundle says: of one that a tool made of others, only what it lists is known."""
-        made_of_others = bundle.mark is not None and bundle.mark.source.get("command", "").startswith(TOOLS)
-        nothing = {(entry.topic, entry.partition): _NOTHING for entry in bundle.results} if made_of_others else None
-        return cls(bundle.kind, bundle.results, nothing, by_records=is_made_of_records(bundle))
+        """What a newer bundle says.
+
+        Of one that a tool made of others only what it lists is known, and so it is of one that was made of a gaps topic
+        which may have lost records, or of which nobody says that it has not.
+        """
+        source = {} if bundle.mark is None else bundle.mark.source
+        made_of_others = source.get("command", "").startswith(TOOLS)
+        by_records = is_made_of_records(bundle)
+        only_listed = made_of_others or (by_records and not KEEPS_ALL.items() <= source.items())
+        nothing = {(entry.topic, entry.partition): _NOTHING for entry in bundle.results} if only_listed else None
+        why = _UNSAID if by_records and not made_of_others else ""
+        return cls(bundle.kind, bundle.results, nothing, by_records=by_records, why_unknown=why)
 
     @classmethod
     def of_job(
@@ -62,9 +77,10 @@ class NewerFinding:
         absent: Mapping[Place, OffsetRanges] | None = None,
         *,
         by_records: bool = False,
+        why_unknown: str = "",
     ) -> NewerFinding:
         """What a scan or an audit has found, whatever of it goes into its bundle."""
-        return cls(BundleKind.ALL, results, looked_at, absent, by_records)
+        return cls(BundleKind.ALL, results, looked_at, absent, by_records, why_unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +129,8 @@ class Reconciliation:
     bundle_sha256: str
     partitions: tuple[PartitionReconciliation, ...]
     """Every partition that the older bundle or the newer finding names, in their order."""
+    why_unknown: str = ""
+    """Why something is unknown, and what to do, as far as the newer finding tells."""
 
     def total(self, count: str) -> int:
         """The sum of one of the counts over all partitions."""
@@ -158,7 +176,8 @@ class Reconciliation:
         if left["unknown"]:
             waiting.append(f"unknown, because not looked at: {left['unknown']}")
         done = f" ({told})" if told else ""
-        return f"Of {listed} offsets of the older bundle {', '.join(waiting)}{done}.{more}"
+        why = f" {self.why_unknown}" if left["unknown"] and self.why_unknown else ""
+        return f"Of {listed} offsets of the older bundle {', '.join(waiting)}{done}.{why}{more}"
 
 
 def is_made_of_records(bundle: Bundle) -> bool:
@@ -199,7 +218,7 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
         partitions.append(_partition(place, before.get(place, _NOTHING), missing, looked, gone, empty))
     mark = old.mark
     sha256 = mark.sha256 if mark is not None else canonical_sha256(old.kind, old.results)
-    return Reconciliation(mark.id if mark is not None else None, sha256, tuple(partitions))
+    return Reconciliation(mark.id if mark is not None else None, sha256, tuple(partitions), newer.why_unknown)
 
 
 def failed_comparison(problem: str) -> dict[str, Any]:

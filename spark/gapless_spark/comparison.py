@@ -45,10 +45,16 @@ def finding_of(conclusion: Conclusion) -> NewerFinding:
     """
     if conclusion.outcome is Outcome.UNREADABLE_RECORDS:
         nothing = {(entry.topic, entry.partition): OffsetRanges() for entry in conclusion.results}
-        return NewerFinding.of_job(conclusion.results, nothing)
+        return NewerFinding.of_job(conclusion.results, nothing, why_unknown="Not all records could be read.")
     looked_at = {**conclusion.looked_at, **_left_out(conclusion)}
     by_records = "infer" in conclusion.details
-    return NewerFinding.of_job(conclusion.results, looked_at, conclusion.absent, by_records=by_records)
+    return NewerFinding.of_job(
+        conclusion.results,
+        looked_at,
+        conclusion.absent,
+        by_records=by_records,
+        why_unknown=conclusion.why_unknown,
+    )
 
 
 def _left_out(conclusion: Conclusion) -> dict[tuple[str, int], OffsetRanges]:

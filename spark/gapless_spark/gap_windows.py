@@ -29,6 +29,8 @@ from gapless_spark.window_inference import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from gapless_spark.window_inference import WindowSpan
+
 LISTED_UNREADABLE = 20
 """So many unreadable records are listed, the rest is counted."""
 
@@ -106,6 +108,8 @@ class WindowFindings:
     """What of the results is in no record, in order, no partition without ranges."""
     stale: tuple[Stale, ...]
     """For each of the results; they hold it, unless it was to be skipped."""
+    told_of: tuple[OffsetRanges, ...]
+    """For each of the results the windows that have a record which can be read."""
     choices: Choices
     windows: int
     complete_windows: int
@@ -178,6 +182,7 @@ def read_windows(  # noqa: PLR0913 -- what the topic says, and what to make of i
             replace(partition.gaps, ranges=partition.inferred) for partition in partitions if len(partition.inferred)
         ),
         stale=tuple(partition.stale for partition in partitions),
+        told_of=tuple(partition.told_of for partition in partitions),
         choices=choices,
         windows=sum(map(len, windows.values())) + counted,
         complete_windows=sum(not window.missing for found in windows.values() for window in found) + counted,
@@ -209,6 +214,7 @@ class _Partition(NamedTuple):
     gaps: PartitionGaps
     inferred: OffsetRanges
     stale: Stale
+    told_of: OffsetRanges
 
 
 def _joined(
@@ -243,7 +249,21 @@ def _joined(
         everywhere = infer(sorted([*spans, *unsaid]), all_tails=choices.all_tails)
         inferred = everywhere.clip(looked_from, highest) - known
     # The peer always writes 0 for the lowest window; its resend does not look at the number.
-    return _Partition(PartitionGaps(*place, looked_from, highest, known | inferred), inferred, stale)
+    gaps = PartitionGaps(*place, looked_from, highest, known | inferred)
+    return _Partition(gaps, inferred, stale, _covered(spans))
+
+
+def _covered(spans: Sequence[WindowSpan]) -> OffsetRanges:
+    """The windows of `spans`, which come in the order of their first offsets and may overlap."""
+    covered = RangesBuilder()
+    first, last = spans[0].first_offset, spans[0].last_offset
+    for span in spans:
+        if span.first_offset > last + 1:
+            covered.add(first, last)
+            first = span.first_offset
+        last = max(last, span.last_offset)
+    covered.add(first, last)
+    return covered.build()
 
 
 def _known(windows: Sequence[GapRecord]) -> OffsetRanges:

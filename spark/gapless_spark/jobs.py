@@ -234,6 +234,7 @@ def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
     job: Job, conclusion: Conclusion, cut: Cut, values: dict[str, Any], created: datetime, file: Path | None
 ) -> BundleMark:
     source = {"command": f"gapless {job.command}", "topics": ",".join(job.topics), "cluster": cut.cluster_id}
+    source |= conclusion.source
     if values["sourceName"]:
         source["name"] = values["sourceName"]
     return write_bundle(

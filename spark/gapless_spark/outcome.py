@@ -15,6 +15,7 @@ from gapless_api.errors import (
     verdict,
 )
 from gapless_api.exit_codes import ExitCode
+from gapless_api.gap_topic import COMPACT, KEEPS_ALL, warning, why_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,6 +61,10 @@ class Conclusion:
     """What a manifest of the other side declares to be no events."""
     inferred: tuple[PartitionGaps, ...] = ()
     """What of the results follows from what was seen, and was not seen itself."""
+    why_unknown: str = ""
+    """Why nothing is known of offsets that were not looked at, and what to do."""
+    source: Mapping[str, str] = field(default_factory=dict)
+    """What the bundle says of its source beyond what every bundle says."""
 
     @property
     def missing(self) -> int:
@@ -71,17 +76,29 @@ class Conclusion:
         return UndeliveredError(self.sentence) if self.outcome is Outcome.UNREADABLE_RECORDS else None
 
 
-def conclude_scan(topic: str, found: WindowFindings) -> Conclusion:
-    """Put what the gaps topic says into words."""
-    outcome, sentence = _scan_in_words(topic, found)
+def conclude_scan(topic: str, found: WindowFindings, policy: str, *, has_lost_records: bool) -> Conclusion:
+    """Put what the gaps topic says into words.
+
+    Args:
+        topic: the gaps topic.
+        found: what its records say.
+        policy: its cleanup.policy.
+        has_lost_records: whether Kafka has ever deleted records of it other than by compaction.
+    """
+    outcome, sentence = _scan_in_words(topic, found, policy)
+    keeps_all = policy == COMPACT and not has_lost_records and not found.tombstones
     inferred = {(entry.topic, entry.partition): entry.ranges for entry in found.inferred}
-    stale_of = zip(found.results, found.stale, strict=True)
+    findings = zip(found.results, found.stale, found.told_of, strict=True)
     return Conclusion(
         outcome,
         sentence,
         found.results,
-        tuple(_listed(result, stale, inferred.get((result.topic, result.partition))) for result, stale in stale_of),
+        tuple(
+            _listed(result, stale, told_of, inferred.get((result.topic, result.partition)))
+            for result, stale, told_of in findings
+        ),
         {
+            "cleanup_policy": policy,
             **_beyond_the_records(found),
             "windows": found.windows,
             "complete_windows": found.complete_windows,
@@ -89,17 +106,26 @@ def conclude_scan(topic: str, found: WindowFindings) -> Conclusion:
             "unreadable": found.unreadable,
             "first_unreadable": [record._asdict() for record in found.first_unreadable],
         },
+        looked_at={
+            (result.topic, result.partition): told_of
+            for result, told_of in zip(found.results, found.told_of, strict=True)
+        },
         inferred=found.inferred,
+        why_unknown=why_unknown(topic, policy),
+        source=KEEPS_ALL if keeps_all else {},
     )
 
 
-def _listed(result: PartitionGaps, stale: Stale, inferred: OffsetRanges | None) -> dict[str, Any]:
+def _listed(
+    result: PartitionGaps, stale: Stale, told_of: OffsetRanges, inferred: OffsetRanges | None
+) -> dict[str, Any]:
     return {
         **_missing(result),
         "inferred_events": inferred.count if inferred is not None else 0,
         "inferred_ranges": len(inferred) if inferred is not None else 0,
         "stale_events": stale.events,
         "stale_windows": stale.windows,
+        "without_record": result.window_max + 1 - told_of.count,
         "looked_up_to": result.window_max,
     }
 
@@ -148,7 +174,12 @@ def _caution(found: WindowFindings) -> str:
     return said
 
 
-def _scan_in_words(topic: str, found: WindowFindings) -> tuple[Outcome, str]:
+def _scan_in_words(topic: str, found: WindowFindings, policy: str) -> tuple[Outcome, str]:
+    outcome, sentence = _records_in_words(topic, found, is_compacted=policy == COMPACT)
+    return outcome, " ".join(filter(None, (sentence, warning(topic, policy))))
+
+
+def _records_in_words(topic: str, found: WindowFindings, *, is_compacted: bool) -> tuple[Outcome, str]:
     missing = found.missing
     if found.unreadable:
         where = found.first_unreadable[0]
@@ -162,8 +193,9 @@ def _scan_in_words(topic: str, found: WindowFindings) -> tuple[Outcome, str]:
         return Outcome.NOTHING_TO_DO, f"Nothing to do: topic {topic} holds no gap records; the bundle is empty."
     if not missing:
         left_out = found.choices.skip_stale and any(stale.events for stale in found.stale)
+        nothing = "Nothing" if is_compacted else "No record tells that anything"
         return Outcome.NOTHING_MISSING, (
-            f"Nothing {'else ' if left_out else ''}is missing: {_amount(found.windows, 'window')} of "
+            f"{nothing} {'else ' if left_out else ''}is missing: {_amount(found.windows, 'window')} of "
             f"{_amount(len(found.results), 'partition')} in topic {topic} say so.{_caution(found)}"
         )
     return Outcome.GAPS_FOUND, _gaps(found.results) + _caution(found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gapless_api.kafka_connection import connection_from
 from gapless_spark.few_records import few_records
 from gapless_spark.few_windows import latest_of_few
 from gapless_spark.gap_windows import Choices, read_windows
@@ -16,12 +17,14 @@ from gapless_spark.jobs import run as run_job
 from gapless_spark.latest_records import COLUMNS, find_windows
 from gapless_spark.outcome import Conclusion, conclude_scan
 from gapless_spark.settings import SCAN
+from gapless_spark.topic_policy import cleanup_policy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from gapless_api.kafka_connection import KafkaConnection
     from gapless_api.settings import Resolved
+    from gapless_spark.gap_windows import WindowFindings
     from gapless_spark.kafka_source import Cut
 
 
@@ -39,17 +42,25 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
     topic = values["topic"]
     choices = Choices(values["infer"], values["inferTails"] == "all", values["skipStale"], values["detectorWindows"])
 
-    def find(records: DataFrame | None, _cut: Cut) -> Conclusion:
+    def conclude(found: WindowFindings, cut: Cut, policy: str) -> Conclusion:
+        has_lost_records = any(first for read in cut.topics for first in read.first_offsets)
+        return conclude_scan(topic, found, policy, has_lost_records=has_lost_records)
+
+    def policy_now(connection: KafkaConnection) -> str:
+        return cleanup_policy(connection, topic, timeout_seconds=values["connectTimeout"])
+
+    def find(records: DataFrame | None, cut: Cut) -> Conclusion:
+        policy = policy_now(connection_from(values, client_id=f"gapless-{command}"))
         found = read_windows((), choices=choices) if records is None else find_windows(records, choices)
-        return conclude_scan(topic, found)
+        return conclude(found, cut, policy)
 
     def find_locally(connection: KafkaConnection, cut: Cut) -> Conclusion | None:
+        policy = policy_now(connection)
         few = latest_of_few(few_records(connection, cut), MOST_LOCAL_BYTES)
         if few is None:
             return None
-        return conclude_scan(
-            topic, read_windows(few.latest, further_unreadable=few.further_without_key, choices=choices)
-        )
+        found = read_windows(few.latest, further_unreadable=few.further_without_key, choices=choices)
+        return conclude(found, cut, policy)
 
     def is_few(cut: Cut) -> bool:
         few: bool = cut.offsets <= values["sparkAbove"]

@@ -20,10 +20,13 @@ _COLUMNS = {
     "bounds": "expected",
     "inferred_events": "inferred",
     "stale_events": "stale",
+    "without_record": "without record",
     "looked_up_to": "looked up to",
 }
 
-_AMOUNTS = frozenset({"missing", "ranges", "received", "duplicates", "inferred_events", "stale_events"})
+_AMOUNTS = frozenset(
+    {"missing", "ranges", "received", "duplicates", "inferred_events", "stale_events", "without_record"}
+)
 
 
 READERS = {"spark": "Read by Spark.", "local": "Read by this process, without Spark."}

@@ -49,6 +49,7 @@ def big_scan() -> Conclusion:
         tuple(results),
         tuple(inferred),
         tuple(stale),
+        tuple(OffsetRanges([(0, result.window_max)]) for result in results),
         choices,
         windows,
         windows // 2,
@@ -56,7 +57,7 @@ def big_scan() -> Conclusion:
         unreadable=0,
         first_unreadable=(),
     )
-    return conclude_scan("transfer-gaps", findings)
+    return conclude_scan("transfer-gaps", findings, "compact", has_lost_records=False)
 
 
 def _window(place: tuple[str, int]) -> tuple[int, int]:

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from gapless_api.bundle import Bundle, BundleKind, PartitionGaps, read_bundle, write_bundle
 from gapless_api.bundle_algebra import Portion
+from gapless_api.bundle_form import BundleMark
 from gapless_api.cli_bundle.parts import write_portion
 from gapless_api.errors import ConfigurationError
+from gapless_api.gap_topic import KEEPS_ALL
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges
 from gapless_api.reconciliation import (
@@ -48,6 +50,12 @@ def bundle(*entries: PartitionGaps, kind: BundleKind = BundleKind.ALL) -> Bundle
     return Bundle(kind, entries, None)
 
 
+def audited(*entries: PartitionGaps, kind: BundleKind = BundleKind.ALL) -> NewerFinding:
+    """What the bundle of an audit says, which looks at everything within its windows."""
+    mark = BundleMark(1, "newer", datetime(2026, 11, 20, tzinfo=UTC), {"command": "gapless audit"}, 0, "0" * 64)
+    return NewerFinding.of_bundle(Bundle(kind, entries, mark))
+
+
 def counts(old: Bundle, newer: NewerFinding, said: ResendFindings | None = None) -> dict[str, int]:
     found = reconcile(old, newer, said)
     names = ("closed", "filled", "unavailable", "open", "unknown", "new")
@@ -56,14 +64,32 @@ def counts(old: Bundle, newer: NewerFinding, said: ResendFindings | None = None)
 
 def test_what_is_not_missing_any_more_has_closed_and_what_is_still_is_open() -> None:
     old = bundle(entry((5, 5), (10, 19)))
-    assert counts(old, NewerFinding.of_bundle(bundle(entry((15, 25))))) == {"closed": 6, "open": 5, "new": 6}
+    assert counts(old, audited(entry((15, 25)))) == {"closed": 6, "open": 5, "new": 6}
 
 
 def test_what_the_newer_finding_did_not_look_at_is_unknown() -> None:
     old = bundle(entry((5, 9), (90, 109)), entry((1, 3), partition=1))
-    newer = NewerFinding.of_bundle(bundle(entry(window=(7, 99))))
+    newer = audited(entry(window=(7, 99)))
     assert counts(old, newer) == {"closed": 3 + 10, "unknown": 2 + 10 + 3}
     assert not reconcile(old, newer).settled
+
+
+@pytest.mark.parametrize("command", ["gapless scan", "gapless create", None])
+def test_a_bundle_of_records_closes_by_silence_only_when_its_topic_has_kept_them_all(
+    tmp_path: Path, command: str | None
+) -> None:
+    old = bundle(entry((5, 9), (20, 29)))
+    newer = bundle(entry((20, 21)))
+    if command is not None:
+        moment = datetime(2026, 11, 20, tzinfo=UTC)
+        for name, kept in (("lost", {}), ("kept", KEEPS_ALL)):
+            source = {"command": command, **kept}
+            write_bundle(tmp_path / name, BundleKind.ALL, [entry((20, 21))], created=moment, source=source)
+        assert counts(old, NewerFinding.of_bundle(read_bundle(tmp_path / "kept"))) == {"closed": 13, "open": 2}
+        newer = read_bundle(tmp_path / "lost")
+    found = NewerFinding.of_bundle(newer)
+    assert counts(old, found) == {"open": 2, "unknown": 13}
+    assert "may have lost records" in reconcile(old, found).sentence()
 
 
 def test_holes_in_what_was_looked_at_are_unknown_too() -> None:
@@ -84,9 +110,9 @@ def test_what_was_received_although_a_manifest_calls_it_absent_has_closed_or_was
 
 def test_behind_the_first_range_of_a_bundle_of_first_ranges_nothing_is_known() -> None:
     old = bundle(entry((5, 5), (10, 19), (30, 30)))
-    newer = NewerFinding.of_bundle(bundle(entry((12, 13)), kind=BundleKind.FIRST))
+    newer = audited(entry((12, 13)), kind=BundleKind.FIRST)
     assert counts(old, newer) == {"closed": 3, "open": 2, "unknown": 7}
-    complete = NewerFinding.of_bundle(bundle(entry(), kind=BundleKind.FIRST))
+    complete = audited(entry(), kind=BundleKind.FIRST)
     assert counts(old, complete) == {"closed": 12}
 
 
@@ -96,7 +122,7 @@ def test_a_resend_tells_filled_from_arrived_and_never_possible_from_open() -> No
         filled={PLACE: OffsetRanges([(10, 11), (13, 13)])},
         unavailable={PLACE: OffsetRanges([(14, 15), (18, 18)]), ("t", 1): OffsetRanges([(1, 1)])},
     )
-    newer = NewerFinding.of_bundle(bundle(entry((13, 16))))
+    newer = audited(entry((13, 16)))
     # 13 was filled and is missing still; 18 was said to be out of reach and has arrived; 1/1 was not looked at.
     assert counts(old, newer, said) == {"closed": 4, "filled": 2, "unavailable": 3, "open": 2, "unknown": 1}
 
@@ -108,17 +134,15 @@ def test_what_the_other_side_declares_to_be_no_event_is_not_waited_for() -> None
 
 def test_the_report_and_the_sentence_say_the_same() -> None:
     old = bundle(entry((5, 9)))
-    assert reconcile(old, NewerFinding.of_bundle(bundle(entry()))).sentence() == (
-        "All 5 offsets of the older bundle have closed: 5 arrived."
-    )
+    assert reconcile(old, audited(entry())).sentence() == ("All 5 offsets of the older bundle have closed: 5 arrived.")
     said = ResendFindings(unavailable={PLACE: OffsetRanges([(5, 5)])})
-    settled = reconcile(old, NewerFinding.of_bundle(bundle(entry((5, 5), (50, 50)))), said)
+    settled = reconcile(old, audited(entry((5, 5), (50, 50))), said)
     assert settled.settled
     assert settled.sentence() == (
         "Nothing of the 5 offsets of the older bundle is left to wait for: 4 arrived, 1 reported unavailable upstream "
         "for ever. 1 offset is missing now that it does not list."
     )
-    waiting = reconcile(old, NewerFinding.of_bundle(bundle(entry((5, 6), window=(0, 8))))).as_json()
+    waiting = reconcile(old, audited(entry((5, 6), window=(0, 8)))).as_json()
     assert waiting["sentence"] == (
         "Of 5 offsets of the older bundle still open: 2, unknown, because not looked at: 1 (2 arrived)."
     )
@@ -131,7 +155,7 @@ def test_the_report_and_the_sentence_say_the_same() -> None:
 
 def test_the_report_lists_the_partitions_that_matter_most_and_says_how_many_more_there_are() -> None:
     places = [entry((1, 1), partition=number) for number in range(MOST_PARTITIONS + 5)]
-    newer = NewerFinding.of_bundle(bundle(*(entry(partition=number) for number in range(MOST_PARTITIONS + 4))))
+    newer = audited(*(entry(partition=number) for number in range(MOST_PARTITIONS + 4)))
     shown = reconcile(bundle(*places), newer).as_json()
     assert (len(shown["partitions"]), shown["partitions_omitted"]) == (MOST_PARTITIONS, 5)
     assert shown["partitions"][0]["partition"] == MOST_PARTITIONS + 4
@@ -257,7 +281,7 @@ def test_what_was_only_inferred_closes_by_an_audit_and_by_no_record(
             BundleKind.ALL,
             [entry(*ranges)],
             created=moment,
-            source={"command": command},
+            source={"command": command, **(KEEPS_ALL if command != "gapless audit" else {})},
             inferred=[entry(*inferred)],
         )
     old = read_bundle(tmp_path / "old")
@@ -301,7 +325,7 @@ def test_a_tool_says_that_it_made_a_bundle_of_records_alone(tmp_path: Path) -> N
 def test_the_bundle_is_named_as_it_names_itself(tmp_path: Path) -> None:
     path = tmp_path / "b.json"
     mark = write_bundle(path, BundleKind.ALL, [entry((1, 2))], created=datetime(2026, 11, 20, tzinfo=UTC), source={})
-    shown = reconcile(read_bundle(path), NewerFinding.of_bundle(bundle())).as_json()
+    shown = reconcile(read_bundle(path), audited()).as_json()
     assert shown["with"] == {"id": mark.id, "sha256": mark.sha256}
 
 

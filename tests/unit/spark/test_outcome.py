@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from gapless_api.errors import SourceStalledError, SourceUnreachableError, StoppedError, UndeliveredError
 from gapless_api.exit_codes import ExitCode
+from gapless_api.gap_topic import KEEPS_ALL
 from gapless_api.offsets import OffsetRanges
 from gapless_spark.completeness import ReceivedBlock, compare
 from gapless_spark.expectations import Bounds, Expectation
-from gapless_spark.gap_windows import Choices, CompleteWindows, LatestRecord, read_windows
+from gapless_spark.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
 from gapless_spark.outcome import (
+    Conclusion,
     Outcome,
     TopicMissingError,
     conclude_audit,
@@ -25,21 +29,49 @@ GAP = LatestRecord(
 GARBAGE = LatestRecord(b"transfer:2:0", b"\x02", 4, 77)
 
 
+def concluded_scan(found: WindowFindings, policy: str = "compact", *, has_lost_records: bool = False) -> Conclusion:
+    return conclude_scan("gaps", found, policy, has_lost_records=has_lost_records)
+
+
 def test_a_topic_without_gap_records_is_nothing_to_do() -> None:
-    concluded = conclude_scan("gaps", read_windows([]))
+    concluded = concluded_scan(read_windows([]))
     assert concluded.outcome is Outcome.NOTHING_TO_DO
     assert concluded.sentence == "Nothing to do: topic gaps holds no gap records; the bundle is empty."
     assert concluded.error() is None
 
 
 def test_complete_windows_are_nothing_missing() -> None:
-    concluded = conclude_scan("gaps", read_windows([], [WHOLE]))
+    concluded = concluded_scan(read_windows([], [WHOLE]))
     assert concluded.outcome is Outcome.NOTHING_MISSING
     assert concluded.sentence == "Nothing is missing: 3 windows of 1 partition in topic gaps say so."
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact,delete", "none", "unknown"])
+def test_a_topic_that_may_have_lost_records_never_says_that_nothing_is_missing(policy: str) -> None:
+    for found in (read_windows([]), read_windows([], [WHOLE]), read_windows([GAP], [WHOLE])):
+        concluded = concluded_scan(found, policy)
+        assert "Nothing is missing" not in concluded.sentence
+        assert "what no record tells of is unknown and not closed" in concluded.sentence
+        assert concluded.sentence.endswith("find out with gapless audit what has arrived.")
+        assert concluded.details["cleanup_policy"] == policy
+        assert concluded.source == {}
+
+
+def test_only_windows_with_a_record_count_as_looked_at() -> None:
+    apart = [CompleteWindows("transfer", 1, 20, 29, 1), CompleteWindows("transfer", 1, 25, 34, 1)]
+    concluded = concluded_scan(read_windows([GAP, LatestRecord(b"transfer:1:40", None, 0, 9)], apart))
+    assert concluded.looked_at == {("transfer", 1): OffsetRanges([(0, 9), (20, 34)])}
+    assert concluded.partitions[0]["without_record"] == 10
+
+
+def test_a_bundle_says_that_its_topic_keeps_all_only_when_nothing_was_ever_lost() -> None:
+    assert concluded_scan(read_windows([GAP])).source == KEEPS_ALL
+    assert concluded_scan(read_windows([GAP]), has_lost_records=True).source == {}
+    assert concluded_scan(read_windows([GAP], tombstones=1)).source == {}
+
+
 def test_gaps_are_counted_in_events_ranges_and_partitions() -> None:
-    concluded = conclude_scan("gaps", read_windows([GAP], [WHOLE]))
+    concluded = concluded_scan(read_windows([GAP], [WHOLE]))
     assert concluded.outcome is Outcome.GAPS_FOUND
     assert concluded.missing == 3
     assert concluded.sentence == "3 events are missing, in 2 ranges of 1 partition; 1 of 2 partitions is complete."
@@ -47,7 +79,7 @@ def test_gaps_are_counted_in_events_ranges_and_partitions() -> None:
 
 def test_what_is_inferred_is_told_apart_and_an_audit_is_named() -> None:
     lost = [CompleteWindows("transfer", 0, 0, 999, 1), CompleteWindows("transfer", 0, 3000, 3999, 1)]
-    concluded = conclude_scan("gaps", read_windows([GAP], lost, choices=Choices(infer=True)))
+    concluded = concluded_scan(read_windows([GAP], lost, choices=Choices(infer=True)))
     assert concluded.sentence == (
         "3002 events are missing, in 3 ranges of 2 partitions; 0 of 2 partitions are complete. 2999 of them, in 1 "
         "range, nobody has reported: they are inferred, and some may have arrived. Where the events are kept, gapless "
@@ -64,11 +96,11 @@ def test_what_is_inferred_is_told_apart_and_an_audit_is_named() -> None:
 
 def test_stale_records_that_were_left_out_are_told_even_when_nothing_else_is_missing() -> None:
     later = [CompleteWindows("transfer", 1, 10 * window, 10 * window + 9, 1) for window in range(1, 6)]
-    kept = conclude_scan("gaps", read_windows([GAP], later))
+    kept = concluded_scan(read_windows([GAP], later))
     assert (kept.missing, kept.details["stale_events"], kept.details["stale_windows"]) == (3, 3, 1)
     assert kept.details["recommended"] == "gapless audit --topics=transfer"
     assert "stale" not in kept.sentence
-    skipped = conclude_scan("gaps", read_windows([GAP], later, choices=Choices(skip_stale=True)))
+    skipped = concluded_scan(read_windows([GAP], later, choices=Choices(skip_stale=True)))
     assert skipped.outcome is Outcome.NOTHING_MISSING
     assert skipped.sentence.startswith("Nothing else is missing: 6 windows of 1 partition in topic gaps say so.")
     assert "3 events in stale records of 1 window are left out, whether missing or not." in skipped.sentence
@@ -76,7 +108,7 @@ def test_stale_records_that_were_left_out_are_told_even_when_nothing_else_is_mis
 
 
 def test_unreadable_records_end_with_4_and_say_where_the_first_is() -> None:
-    concluded = conclude_scan("gaps", read_windows([GAP, GARBAGE], [WHOLE]))
+    concluded = concluded_scan(read_windows([GAP, GARBAGE], [WHOLE]))
     error = concluded.error()
     assert isinstance(error, UndeliveredError)
     assert exit_code_of(error) == ExitCode.INCOMPLETE
