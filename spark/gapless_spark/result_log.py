@@ -39,6 +39,7 @@ def short_report(report: Mapping[str, Any], *, omits_bundle: bool) -> ScanReport
             **short,
             "missing_ranges": sum(partition["ranges"] for partition in partitions),
             "inferred_events": report["inferred_events"] if infers else None,
+            "cleanup_policy": report.get("cleanup_policy"),
             "partitions": [
                 {**found, "inferred_events": found["inferred_events"] if infers else None}
                 for found in worst[:MOST_ENTRIES]

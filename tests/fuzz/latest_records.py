@@ -274,4 +274,5 @@ def compare(runs: int, seconds: float = 0, seed: int | None = None) -> int:
                 shown = "\n".join(map(str, few))
                 raise AssertionError(f"seed {of_batch}, {choices}:\n{shown}\n{difference(spark, few, choices)}")
             done += len(records)
+            print(f"  {done:,} records, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return done

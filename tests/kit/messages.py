@@ -154,6 +154,7 @@ def scan_report(gaps: Mapping[tuple[str, int], Sequence[tuple[int, int]]], named
         "message": f"{missing} events are missing.",
         "seconds": 1.5,
         "missing": missing,
+        "cleanup_policy": "compact",
         "infer": False,
         "inferred_events": 0,
         "partitions": partitions,

@@ -20,6 +20,9 @@ class ConditionType(StrEnum):
 
     ACCEPTED = "Accepted"
     """Resend: the spec is understood, and what it refers to exists."""
+    GAP_TOPIC_COMPACTED = "GapTopicCompacted"
+    """GapScan: the gaps topic is purely compacted, so that no record of a gap expires (True), is not (False), or nobody
+    can tell."""
     GAPS_CLOSED = "GapsClosed"
     """GapScan: nothing that the bundle before listed is still missing (True), some is (False), or nobody can tell."""
     LINK_UP = "LinkUp"

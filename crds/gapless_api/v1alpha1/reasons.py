@@ -66,6 +66,10 @@ class Reason(StrEnum):
     NOTHING_TO_COMPARE_WITH = "NothingToCompareWith"
     NOT_COMPARABLE = "NotComparable"
     COMPARISON_FAILED = "ComparisonFailed"
+    COMPACTED = "Compacted"
+    NOT_COMPACTED = "NotCompacted"
+    POLICY_UNKNOWN = "PolicyUnknown"
+    NOT_A_GAP_TOPIC = "NotAGapTopic"
     # ----------------------------------------------------------------------------------------- Resend
     DIODE_NOT_FOUND = "DiodeNotFound"
     DIODE_NOT_READY = "DiodeNotReady"
@@ -241,6 +245,18 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.COMPARISON_FAILED: Meaning(
         (GAP_SCAN,), "The bundle before could not be read, or is another one by now.", "See the message."
     ),
+    Reason.COMPACTED: Meaning((GAP_SCAN,), "The gaps topic keeps the latest record of every window.", ""),
+    Reason.NOT_COMPACTED: Meaning(
+        (GAP_SCAN,),
+        "Records of the gaps topic expire, so what no record tells of is unknown and does not count as closed.",
+        "Set cleanup.policy to compact (docs/gaps-topic.md), and audit (source.events) what has arrived.",
+    ),
+    Reason.POLICY_UNKNOWN: Meaning(
+        (GAP_SCAN,),
+        "The cleanup.policy of the gaps topic could not be read; what no record tells of does not count as closed.",
+        "Allow DescribeConfigs on the topic (docs/gaps-topic.md).",
+    ),
+    Reason.NOT_A_GAP_TOPIC: Meaning((GAP_SCAN,), "The last scan was an audit, which needs no gaps topic.", ""),
     Reason.DIODE_NOT_FOUND: Meaning(
         (RESEND,), "There is no Diode of that name in this namespace.", "Create it, or correct spec.diodeRef."
     ),

@@ -72,7 +72,7 @@ class Comparison(StatusModel):
     listed: Count
     """Events that it lists."""
     closed: Count
-    """Of them, those that are not missing any more."""
+    """Of them, those that are not missing any more, as a record or an audit says."""
     unavailable: Count
     """Of them, those that can never come: a manifest of the sending side says so."""
     open: Count
@@ -113,7 +113,7 @@ class GapScanStatus(StatusModel):
     observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
     """The generation of the spec that the status is about."""
     conditions: Conditions = ()
-    """Ready, Reconciling, Stalled and GapsClosed, each with its reason."""
+    """Ready, Reconciling, Stalled, GapsClosed and GapTopicCompacted, each with its reason."""
     last_schedule_time: Moment | None = None
     """The time of the schedule that was acted upon last."""
     next_schedule_time: Moment | None = None
@@ -131,6 +131,9 @@ class GapScanStatus(StatusModel):
     """Missing ranges in all partitions."""
     inferred_events: Count | None = None
     """How many of the missing events nobody reported (source.gapTopic.infer)."""
+    gap_topic_cleanup_policy: Annotated[str, Field(max_length=64)] | None = None
+    """The cleanup.policy of the gaps topic at the last scan that ended well, or unknown; unless it is compact, records
+    of gaps may have expired, and what no record tells of is unknown. Absent for an audit."""
     partitions: Annotated[tuple[PartitionFindings, ...], Field(max_length=LONGEST_PARTITIONS)] = ()
     """The partitions with the most missing events, worst first; all are in the bundle."""
     change: Change | None = None
@@ -139,9 +142,12 @@ class GapScanStatus(StatusModel):
     """What became of what the bundle before listed; absent when the last scan was not compared with one."""
     closed_events_total: Count | None = None
     """Events that were seen to close, by all comparisons since the GapScan was created; it never falls."""
+    unverified_events: Count | None = None
+    """Events that bundles before listed and of which no record tells any more, while the gaps topic was not compacted:
+    nobody knows whether they arrived. An audit (source.events) ends the count."""
     oldest_gap_since: Moment | None = None
     """When a scan first reported gaps of which some may still be open: never later than it was for the oldest one, and
-    perhaps earlier. Absent when nothing is missing."""
+    perhaps earlier. Absent when nothing is missing or unverified."""
     bundle: BundleReference | None = None
     """The bundle of the last scan that ended well."""
     resend_manifest: Annotated[str, Field(max_length=LONGEST_MANIFEST)] | None = None

@@ -73,6 +73,8 @@ class ScanFindings:
     missing_ranges: int
     inferred_events: int | None
     """How many of the missing events nobody has reported; null when nothing was to be inferred."""
+    cleanup_policy: str | None
+    """Of the gaps topic, or ``unknown`` (see `gapless_api.gap_topic`); null for an audit."""
     partitions: tuple[PartitionFinding, ...]
     """Those with the most missing events first."""
     partitions_omitted: int

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gapless_api.gap_topic import COMPACT
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.v1alpha1.conditions import Condition, ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import Comparison
 from gapless_operator.children import digest
 from gapless_operator.engines import scan_pod
+from gapless_operator.gapscan.gap_topic import compaction_of
 from gapless_operator.standing import Said, conditions_with, transition
 
 if TYPE_CHECKING:
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from gapless_api.wire.scan_result import ScanFindings
     from gapless_operator.plan import Event
 
-_WARNINGS = (Reason.STILL_MISSING, Reason.COMPARISON_FAILED)
+_AUDIT = "Find out with an audit (source.events) what has arrived."
+_MAY_FORGET = (Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
+_WARNINGS = (Reason.STILL_MISSING, Reason.COMPARISON_FAILED, Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
 
 
 class Older(NamedTuple):
@@ -80,7 +84,7 @@ def older_bundle(scan: GapScan) -> Older | None:
 
 
 def compared(  # noqa: PLR0911 -- one for each way to end
-    before: GapScanStatus, asked: str, findings: ScanFindings
+    before: GapScanStatus, asked: str, findings: ScanFindings, *, topic: str
 ) -> Compared:
     """Read what a scan says about the bundle before.
 
@@ -88,6 +92,7 @@ def compared(  # noqa: PLR0911 -- one for each way to end
         before: the status before the scan, with that bundle.
         asked: the `question` of the scan.
         findings: of the scan.
+        topic: that the scan read.
     """
     older = before.bundle
     if older is None:
@@ -126,7 +131,9 @@ def compared(  # noqa: PLR0911 -- one for each way to end
         return _unknown(
             Reason.COMPARISON_FAILED, f"What the scan says about the bundle {older.id} before does not add up."
         )
-    return Compared(_in_words(counts), counts)
+    policy = findings.cleanup_policy
+    unverified = unverified_events(before, asked, counts, policy) or 0
+    return Compared(_in_words(counts, compaction_of(policy, topic), unverified), counts)
 
 
 def comparison_fields(  # noqa: PLR0913 -- what was known before, and what is known now
@@ -136,6 +143,7 @@ def comparison_fields(  # noqa: PLR0913 -- what was known before, and what is kn
     asked: str,
     missing_events: int,
     is_partial: bool,
+    policy: str | None,
     at: datetime,
 ) -> dict[str, Any]:
     """The fields of the status that follow from a comparison.
@@ -146,16 +154,26 @@ def comparison_fields(  # noqa: PLR0913 -- what was known before, and what is kn
         asked: the `question` of the scan.
         missing_events: that the scan found.
         is_partial: whether some records could not be read, so that more may be missing.
+        policy: cleanup.policy of the gaps topic; ``None`` for an audit.
         at: when the scan ended.
     """
     counts = outcome.comparison
+    unverified = unverified_events(before, asked, counts, policy)
     total = (before.closed_events_total or 0) + (counts.closed if counts is not None else 0)
     return {
         "comparison": counts,
         "closed_events_total": min(total, MAX_OFFSET),
         "oldest_gap_since": _oldest_gap_since(
-            before, counts, asked=asked, missing_events=missing_events, is_partial=is_partial, at=at
+            before,
+            counts,
+            asked=asked,
+            missing_events=missing_events,
+            is_partial=is_partial,
+            unverified=unverified,
+            at=at,
         ),
+        "unverified_events": unverified,
+        "gap_topic_cleanup_policy": policy,
     }
 
 
@@ -175,24 +193,50 @@ def _oldest_gap_since(  # noqa: PLR0913 -- as above
     asked: str,
     missing_events: int,
     is_partial: bool,
+    unverified: int | None,
     at: datetime,
 ) -> datetime | None:
-    """Since when gaps may be open; a new beginning only where a comparison proves that all known ones have closed."""
+    """Since when gaps may be open; a new beginning only where a comparison proves that all known ones have closed.
+
+    Events that are unverified may be gaps that are open.
+    """
     # A status of before this was recorded has only the time of its scan.
     known = before.oldest_gap_since or (before.last_scan_time if before.missing_events else None)
-    if not missing_events:
-        return known if is_partial else None
     older = before.bundle
+    if not missing_events:
+        return known if is_partial or unverified else None
     if known is None or older is None or (older.question is not None and older.question != asked):
         return at
     listed_all = older.missing == before.missing_events  # not so with limit First
-    closed = counts is not None and not counts.open and not counts.unknown
+    closed = counts is not None and not counts.open and not counts.unknown and not unverified
     return at if closed and listed_all and not is_partial else known
 
 
-def _in_words(counts: Comparison) -> Said:
+def unverified_events(before: GapScanStatus, asked: str, counts: Comparison | None, policy: str | None) -> int | None:
+    """How many events nobody hears of again, because their records expired; ``None`` after an audit.
+
+    Args:
+        before: the status before the scan.
+        asked: the `question` of the scan.
+        counts: what the comparison says.
+        policy: cleanup.policy of the gaps topic; ``None`` for an audit.
+    """
+    if policy is None:
+        return None
+    same = before.bundle is not None and before.bundle.question in {None, asked}
+    known = (before.unverified_events or 0) if same else 0
+    return min(known + (counts.unknown if counts is not None and policy != COMPACT else 0), MAX_OFFSET)
+
+
+def _in_words(counts: Comparison, compaction: Said, unverified: int) -> Said:
     listed, bundle = counts.listed, f"the bundle {counts.bundle_id} before"
     more = f" New since then: {counts.new:,}." if counts.new else ""
+    is_compacted = compaction.reason not in _MAY_FORGET
+    if not counts.open and (unverified or (not is_compacted and not listed)):
+        reason = Reason.NOT_ALL_LOOKED_AT if is_compacted else compaction.reason
+        how_many = f"Of {unverified:,} events that bundles before listed no" if unverified else "No"
+        remedy = _AUDIT if is_compacted else compaction.message
+        return Said(None, reason, f"{how_many} record tells any more whether they arrived. {remedy}{more}")
     if not listed:
         return Said(True, Reason.NOTHING_WAS_MISSING, f"{bundle[0].upper()}{bundle[1:]} lists nothing.{more}")
     events = "1 event" if listed == 1 else f"{listed:,} events"

@@ -13,6 +13,7 @@ from gapless_api.v1alpha1.scan_status import Change
 from gapless_operator.gapscan.answer import answer
 from gapless_operator.gapscan.comparison import closing_events, compared, comparison_fields
 from gapless_operator.gapscan.due import acted_upon
+from gapless_operator.gapscan.gap_topic import compaction_conditions
 from gapless_operator.gapscan.result import ResultError, findings_of
 from gapless_operator.gapscan.standing import judged
 from gapless_operator.gapscan.verdict import ANSWERED, Ending
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from gapless_api.v1alpha1.scan_status import GapScanStatus, LastAttempt
+    from gapless_api.wire.scan_result import ScanReport
     from gapless_operator.engines.engine import Attempt
     from gapless_operator.gapscan.result import Findings
     from gapless_operator.gapscan.situation import Situation
@@ -53,17 +55,20 @@ def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: 
         else:
             apply = () if found.bundle_map is None else (found.bundle_map,)
             at = (attempt.finished if attempt is not None else None) or situation.now
-            outcome = compared(before, asked, found.reported)
+            policy, topic = found.reported.cleanup_policy, _gap_topic(result.report)
+            outcome = compared(before, asked, found.reported, topic=topic)
+            of_topic, warnings = compaction_conditions(before.conditions, policy, topic)
             updates = _of_findings(found, before, at) | comparison_fields(
                 before,
                 outcome,
                 asked=asked,
                 missing_events=found.missing_events,
                 is_partial=ending.reason is Reason.UNREADABLE_RECORDS,
+                policy=policy,
                 at=at,
             )
-            more_said = {ConditionType.GAPS_CLOSED: outcome.said}
-            more_events = closing_events(before.conditions, outcome.said, now=situation.now)
+            more_said = {ConditionType.GAPS_CLOSED: outcome.said, **of_topic}
+            more_events = (*closing_events(before.conditions, outcome.said, now=situation.now), *warnings)
     finished = (attempt.finished if attempt is not None and attempt.ended else None) or situation.now
     ended = last.model_copy(update={"finished": finished, "outcome": str(ending.reason), "message": ending.message})
     updates["last_attempt"] = ended
@@ -78,6 +83,10 @@ def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: 
         events=(Event(kind, ending.reason, ending.message), *more_events),
         soon=True,
     )
+
+
+def _gap_topic(report: ScanReport) -> str:
+    return report.topics[0] if report.topics else "of the gaps"
 
 
 def _of_findings(found: Findings, before: GapScanStatus, at: datetime) -> dict[str, Any]:

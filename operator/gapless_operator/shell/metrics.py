@@ -117,7 +117,8 @@ class _Resources(Collector):
         events = _gauge("gapless_missing_events", "Missing events, by the last scan that ended well.")
         ranges = _gauge("gapless_missing_ranges", "Missing ranges, by the last scan that ended well.")
         oldest = _gauge(
-            "gapless_oldest_gap_seconds", "For how long gaps may be open, at most; 0 when nothing is missing."
+            "gapless_oldest_gap_seconds",
+            "For how long gaps may be open, at most; 0 when nothing is missing or unknown.",
         )
         # Out of the status, so that it goes on where it was when the operator starts anew.
         closed = CounterMetricFamily(
@@ -168,10 +169,11 @@ def _gauge(name: str, help_: str) -> GaugeMetricFamily:
 
 def _oldest_gap_seconds(status: Mapping[str, Any], now: float) -> float | None:
     """The age of the oldest gap; ``None`` before the first scan has ended."""
-    if not status.get("missingEvents"):
+    since = status.get("oldestGapSince")  # also while nothing is missing, and gaps of before are unknown
+    if since is None and not status.get("missingEvents"):
         return None if status.get("missingEvents") is None else 0.0
     # A status that an operator of before has written has only the time of the scan.
-    since = status.get("oldestGapSince") or status.get("lastScanTime")
+    since = since or status.get("lastScanTime")
     return None if since is None else max(now - datetime.fromisoformat(since).timestamp(), 0.0)
 
 

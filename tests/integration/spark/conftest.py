@@ -82,7 +82,8 @@ def gapless(
         bundle, report = tmp_path / "bundle.json", tmp_path / "report.json"
         bundle.unlink(missing_ok=True)
         report.unlink(missing_ok=True)
-        monkeypatch.setattr(sys, "argv", ["gapless", *arguments, f"--resendFileName={bundle}", f"--report={report}"])
+        places = [f"--report={report}", *([] if arguments[0] == "verify" else [f"--resendFileName={bundle}"])]
+        monkeypatch.setattr(sys, "argv", ["gapless", *arguments, *places])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         said = capfd.readouterr()

@@ -111,7 +111,9 @@ def test_an_audit_proves_what_has_closed_and_names_what_has_not(
     assert (narrow.code, narrow.counts) == (4, {"closed": 20, "open": 1, "unknown": 5})
     receive(kafka, received, range(500, 505))
     resent = tmp_path / "resent.json"
-    partition = {"topic": "transfer", "partition": 0, "ranges": {"filled": [[500, 504]], "NonExistent": [[999, 999]]}}
+    ranges = {"filled": [[500, 504]], "NonExistent": [[999, 999]]}
+    place = {"topic": "transfer", "partition": 0, "upstreamTopic": "transfer", "upstreamPartition": 0}
+    partition = {**place, **dict.fromkeys(members_of(Totals), 6), "ranges": ranges}
     resent.write_text(json.dumps({"gaplessReport": 1, "started": "2026-11-20T10:00:00Z", "partitions": [partition]}))
     whole = run("verify", old, *settings, f"--resend-report={resent}")
     assert (whole.code, whole.counts) == (0, {"closed": 20, "filled": 5, "unavailable": 1})
