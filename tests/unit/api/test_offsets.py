@@ -178,3 +178,45 @@ def test_a_clip_that_takes_nothing_away_is_no_copy(both: tuple[set[int], set[int
     if len(ranges):
         assert ranges.clip(0, MAX_OFFSET) is ranges
         assert ranges.clip(ranges.first_offset, ranges.last_offset) is ranges
+
+
+@pytest.mark.parametrize(
+    ("step", "bytes_each"),
+    [(16, 1), (255, 1), (256, 2), (32, 1), (65_535, 2), (65_536, 4), (2**32 - 1, 4), (2**32, 8), (2**62, 8)],
+)
+def test_distances_take_as_many_bytes_as_the_longest_needs(step: int, bytes_each: int) -> None:
+    (block,) = OffsetRanges([(3, 3 + step)])._blocks
+    assert block.steps.itemsize == bytes_each
+
+
+def test_a_range_has_both_its_ends() -> None:
+    assert OffsetRange(7, 7).size == 1
+    assert OffsetRange(0, MAX_OFFSET).size == 2**63
+
+
+def test_blocks_are_equal_when_begin_and_distances_are() -> None:
+    (block,), (same,), (later,), (longer,) = (OffsetRanges([pair])._blocks for pair in ((3, 5), (3, 5), (4, 6), (3, 6)))
+    assert block == same
+    assert block not in (later, longer)
+    assert block != "block"
+
+
+def test_what_is_no_number_is_in_no_set() -> None:
+    assert "3" not in OffsetRanges([(3, 3)])
+    assert None not in OffsetRanges([(3, 3)])
+    assert 3 not in OffsetRanges()
+
+
+def test_the_text_of_a_set_names_eight_ranges() -> None:
+    eight = "0, 2, 4, 6, 8, 10, 12, 14"
+    assert repr(OffsetRanges.of_offsets(range(0, 16, 2))) == f"OffsetRanges({eight})"
+    assert repr(OffsetRanges.of_offsets(range(0, 18, 2))) == f"OffsetRanges({eight}, …)"
+    assert repr(OffsetRanges()) == "OffsetRanges()"
+
+
+def test_an_empty_set_has_no_ends_and_reaches_nothing() -> None:
+    assert OffsetRanges().index_reaching(5) == 0
+    assert OffsetRanges().clip(0, MAX_OFFSET) == OffsetRanges()
+    for end in ("first_offset", "last_offset"):
+        with pytest.raises(IndexError):
+            getattr(OffsetRanges(), end)
