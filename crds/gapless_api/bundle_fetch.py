@@ -6,12 +6,12 @@ Must not know how a store is asked, nor what a bundle must be like.
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from gapless_api.bundle import read_bundle
 from gapless_api.bundle_form import canonical_sha256
 from gapless_api.errors import BundleError, LocalStorageError
+from gapless_api.files import written_whole
 
 if TYPE_CHECKING:
     from gapless_api.bundle import Bundle
@@ -33,21 +33,16 @@ def fetch_bundle(store: ObjectStore, address: ObjectAddress, output: Path, *, sh
         LocalStorageError: the file cannot be written.
         StoreUnreachableError: the store does not answer.
     """
-    try:
-        with TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as folder:
-            fetched = Path(folder) / output.name
-            with fetched.open("wb") as stream:
-                store.get(address.key, stream)
-            bundle = read_bundle(fetched, called=str(address))
-            digest = canonical_sha256(bundle.kind, bundle.results)
-            if sha256 is not None and digest != sha256.lower():
-                raise BundleError(
-                    f"The bundle {address} is another one: its digest is {digest[:12]}… and {sha256[:12]}… is wanted; "
-                    f"give the digest of this one, or the address of the other."
-                )
-            fetched.replace(output)
-            return bundle
-    except OSError as error:
-        raise LocalStorageError(
-            f"The bundle {output} cannot be written ({error.strerror}); make room or give another place for it."
-        ) from error
+    if output.exists() and not output.is_file():
+        raise LocalStorageError(f"The bundle {output} cannot be written (it is no ordinary file); give another place.")
+    with written_whole(output, what="bundle") as stream:
+        store.get(address.key, stream)
+        stream.flush()
+        bundle = read_bundle(Path(stream.name), called=str(address))
+        digest = canonical_sha256(bundle.kind, bundle.results)
+        if sha256 is not None and digest != sha256.lower():
+            raise BundleError(
+                f"The bundle {address} is another one: its digest is {digest[:12]}… and {sha256[:12]}… is wanted; "
+                f"give the digest of this one, or the address of the other."
+            )
+    return bundle

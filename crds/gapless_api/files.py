@@ -1,12 +1,18 @@
-"""Owns how a file appears on disk, whole or not at all, and how a small one is read; must not know what is in it."""
+"""Owns how a file appears on disk, whole or not at all, and how a small one is read; must not know what is in it.
+
+A temporary file is locked (flock) by the program that writes it. One without a lock was left by a program that was
+killed, in whatever container it ran, and the next one that writes the same file deletes it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import re
+import secrets
 import sys
-import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -30,7 +36,7 @@ def read_small(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def written_whole(path: Path, *, what: str) -> Iterator[IO[bytes]]:
+def written_whole(path: Path, *, what: str, private: bool = False) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path` and put it in place, synced to disk, when the block ends without an error.
 
     A device or a pipe (``/dev/stdout``) cannot be replaced without harm and is written to as it is.
@@ -38,6 +44,7 @@ def written_whole(path: Path, *, what: str) -> Iterator[IO[bytes]]:
     Args:
         path: where the file shall be; an older one is replaced in one step, behind a symbolic link if it is one.
         what: the file's role in a message, such as "checkpoint" or "report".
+        private: only this user may read it (mode 0600); else the umask decides.
 
     Raises:
         LocalStorageError: the folder is missing or not writable, or the disk is full; nothing half-written is left.
@@ -49,15 +56,14 @@ def written_whole(path: Path, *, what: str) -> Iterator[IO[bytes]]:
                 yield stream
             return
         target = path.resolve()
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-        with os.fdopen(handle, "wb") as stream:
+        _remove_left_behind(target)
+        opened = _new_temporary(target, 0o600 if private else 0o666)
+        temporary = Path(opened.name)
+        with opened as stream:
             yield stream
             stream.flush()
-            os.fchmod(stream.fileno(), 0o644)
-            os.fsync(stream.fileno())
-        Path(temporary).replace(target)
+            put_in_place(temporary, target)
         temporary = None
-        _sync_folder(target.parent)
     except OSError as error:
         reason = error.strerror or error
         raise LocalStorageError(
@@ -66,7 +72,7 @@ def written_whole(path: Path, *, what: str) -> Iterator[IO[bytes]]:
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):
-                Path(temporary).unlink()
+                temporary.unlink()
 
 
 @contextlib.contextmanager
@@ -100,10 +106,47 @@ def write_whole(path: Path, content: bytes, *, what: str) -> None:
         stream.write(content)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the renaming itself survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def put_in_place(finished: Path, target: Path) -> None:
+    """Rename `finished` to `target`; both its content and the renaming survive a power cut. Raises OSError."""
+    _sync(finished, os.O_RDONLY)
+    finished.replace(target)
+    _sync(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _new_temporary(target: Path, mode: int) -> IO[bytes]:
+    """Make a temporary file for `target`, and lock it. Raises OSError."""
+
+    def made(path: str, flags: int) -> int:
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+    while True:
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+        stream = open(temporary, "xb", opener=made)  # noqa: SIM115 -- with a mode; the caller closes it
+        with contextlib.suppress(OSError):  # A file system without locks; there nobody deletes it either.
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        if os.fstat(stream.fileno()).st_nlink:  # Else it was deleted before it was locked.
+            return stream
+        stream.close()
+
+
+def _remove_left_behind(target: Path) -> None:
+    """Delete temporary files for `target` whose programs are gone."""
+    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.tmp")
+    for file in target.parent.iterdir():
+        if not ours.fullmatch(file.name):
+            continue
+        with contextlib.suppress(OSError):  # It is locked, was deleted meanwhile, or is not ours to delete.
+            handle = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file.unlink()
+            finally:
+                os.close(handle)

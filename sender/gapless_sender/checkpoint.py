@@ -133,7 +133,7 @@ class Checkpoint:
     def rewrite(self) -> None:
         """Replace the file by one with the present state alone. Raises LocalStorageError."""
         size = 0
-        with written_whole(self.path, what="checkpoint") as stream:
+        with written_whole(self.path, what="checkpoint", private=True) as stream:
             for entry in self.progress.as_entries(self._identity):
                 size += stream.write(_line(entry))
         self.close()

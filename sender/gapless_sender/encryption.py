@@ -11,6 +11,7 @@ import base64
 import os
 import re
 import secrets
+import stat
 import weakref
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -86,14 +87,21 @@ class SessionKey:
         """Read a key that programs share, 32 bytes as they are or as base64; `series` as for the constructor.
 
         Raises:
-            ConfigurationError: the file cannot be read or holds something else.
+            ConfigurationError: the file cannot be read, can be read by others, or holds something else.
         """
         try:
+            found = path.stat()
             content = read_small(path)
         except OSError as error:
             raise ConfigurationError(
                 f"The sessionKeyFile {path} cannot be read ({error.strerror}); give the path of a readable file."
             ) from None
+        # Kubernetes mounts files of root that the pod's group may read; the group of a file of our own has no need to.
+        if found.st_mode & (0o077 if found.st_uid == os.geteuid() else 0o007):
+            raise ConfigurationError(
+                f"The sessionKeyFile {path} can be used by others (its mode is {stat.S_IMODE(found.st_mode):04o}); "
+                f"keep it to yourself with: chmod 600 {path}, and take another key if somebody may have read it."
+            )
         if len(content) != KEY_BYTES:
             try:
                 content = base64.b64decode(content.strip(), validate=True)
@@ -102,7 +110,7 @@ class SessionKey:
         if len(content) != KEY_BYTES:
             raise ConfigurationError(
                 f"The sessionKeyFile {path} holds no key of {KEY_BYTES} bytes, neither as they are nor as base64; make "
-                f"one with: openssl rand -out session.key {KEY_BYTES}."
+                f"one with: (umask 077; openssl rand -out session.key {KEY_BYTES})."
             )
         return cls(content, series=series)
 

@@ -14,6 +14,7 @@ import zipfile
 from datetime import UTC, datetime
 
 from gapless_api.errors import GaplessError
+from gapless_api.files import put_in_place
 from gapless_spark.jars import connector_jars, startup_archive
 from gapless_spark.latest_records import find_windows
 from gapless_spark.received import PARTIAL, partial_bitmaps
@@ -69,7 +70,7 @@ def make_archive() -> None:
                     loader.loadClass(name)
             with contextlib.suppress(Py4JError):
                 java.Class.forName(_NAMES_ALL_MESSAGES, True, loader)
-        unfinished.replace(archive)
+        put_in_place(unfinished, archive)
     finally:
         unfinished.unlink(missing_ok=True)
 

@@ -162,7 +162,9 @@ def _as_pem(label: bytes, der: bytes) -> bytes:
 
 
 def _session_keys(content: bytes) -> None:
-    assert len(SessionKey.load(as_file(content, "session.key"), series=0).key) == 32
+    path = as_file(content, "session.key")
+    path.chmod(0o600)
+    assert len(SessionKey.load(path, series=0).key) == 32
 
 
 def _checkpoints(content: bytes) -> None:

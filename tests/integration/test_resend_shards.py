@@ -143,6 +143,7 @@ def test_shards_that_encrypt_with_one_key_are_all_understood(
     arrived = topic(PARTITIONS, prefix="shard-arrived")
     key = resend.folder / "session.key"
     key.write_bytes(secrets.token_bytes(32))
+    key.chmod(0o600)
     with Receiver(kafka.bootstrap, private_keys=str(VECTORS / "test-private.pem")) as receiver:
         ended = [
             resend.ended(pod)
@@ -174,6 +175,7 @@ def test_no_nonce_comes_twice_although_shards_are_killed_and_started_again(
 ) -> None:
     key = resend.folder / "session.key"
     key.write_bytes(secrets.token_bytes(32))
+    key.chmod(0o600)
     settings = {
         "resendFileName": resend.bundle(wanted(filled)),
         "encryption": True,

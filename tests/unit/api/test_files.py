@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from gapless_api.errors import LocalStorageError
-from gapless_api.files import read_small, write_whole, written_whole
+from gapless_api.files import put_in_place, read_small, write_whole, written_whole
 
 
 def test_a_file_appears_with_its_content_and_nothing_beside_it(tmp_path: Path) -> None:
     write_whole(tmp_path / "report", b"all of it", what="report")
     assert (tmp_path / "report").read_bytes() == b"all of it"
-    assert (tmp_path / "report").stat().st_mode & 0o777 == 0o644
     assert [entry.name for entry in tmp_path.iterdir()] == ["report"]
 
 
@@ -92,3 +91,94 @@ def test_what_never_ends_is_not_read_for_ever(tmp_path: Path) -> None:
         read_small(Path("/dev/zero"))
     (tmp_path / "rules").write_bytes(b"deny:x")
     assert read_small(tmp_path / "rules") == b"deny:x"
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The calls that make a file last, in order, each with the inode that it is about; they are made all the same."""
+    calls: list[tuple[str, int]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def recorded_fsync(handle: int) -> None:
+        calls.append(("fsync", os.fstat(handle).st_ino))
+        fsync(handle)
+
+    def recorded_replace(old: Path, new: Path) -> None:
+        calls.append(("rename", Path(old).stat().st_ino))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "replace", recorded_replace)
+    return calls
+
+
+def in_place(path: Path) -> list[tuple[str, int]]:
+    file = path.stat().st_ino
+    return [("fsync", file), ("rename", file), ("fsync", path.parent.stat().st_ino)]
+
+
+def test_content_is_synced_before_the_renaming_and_the_folder_after_it(
+    tmp_path: Path, recorded: list[tuple[str, int]]
+) -> None:
+    with written_whole(tmp_path / "report", what="report") as stream:
+        stream.write(b"all of it")
+    assert recorded == in_place(tmp_path / "report")
+
+
+def test_a_finished_file_is_put_in_place_the_same_way(tmp_path: Path, recorded: list[tuple[str, int]]) -> None:
+    (tmp_path / "finished").write_bytes(b"all of it")
+    put_in_place(tmp_path / "finished", tmp_path / "target")
+    assert recorded == in_place(tmp_path / "target")
+
+
+def test_all_bytes_are_in_the_file_when_it_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    fsync = os.fsync
+
+    def recorded_fsync(handle: int) -> None:
+        sizes.append(os.fstat(handle).st_size)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    write_whole(tmp_path / "report", b"x" * 5000, what="report")
+    assert sizes[0] == 5000
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600), (0o002, 0o664)])
+def test_the_umask_decides_who_may_read_a_file_unless_it_is_private(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "report", b"x", what="report")
+        with written_whole(tmp_path / "checkpoint", what="checkpoint", private=True) as stream:
+            assert Path(stream.name).stat().st_mode & 0o777 == 0o600, "from the first moment on"
+    finally:
+        os.umask(before)
+    assert (tmp_path / "report").stat().st_mode & 0o777 == mode
+    assert (tmp_path / "checkpoint").stat().st_mode & 0o777 == 0o600
+
+
+_KILLED_WHILE_WRITING = """
+import os, sys
+from pathlib import Path
+from gapless_api.files import written_whole
+with written_whole(Path(sys.argv[1]), what="report") as stream:
+    stream.write(b"half")
+    stream.flush()
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_program_left_is_deleted_by_the_next_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "report"
+    subprocess.run([sys.executable, "-c", _KILLED_WHILE_WRITING, str(path)], check=False)
+    (left,) = tmp_path.iterdir()
+    others = {".report.tmp", ".report.0123.tmp", ".reports.0123456789abcdef.tmp", ".report.0123456789ABCDEF.tmp"}
+    for name in others:
+        (tmp_path / name).write_bytes(b"")
+    with written_whole(path, what="report") as living:
+        assert not left.exists()
+        write_whole(path, b"of another program", what="report")
+        assert Path(living.name).exists(), "who writes is alive"
+        living.write(b"ours")
+    assert path.read_bytes() == b"ours"
+    assert {entry.name for entry in tmp_path.iterdir()} == {"report", *others}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -47,7 +48,27 @@ class Steps:
 @pytest.mark.parametrize("content", [KEY, base64.b64encode(KEY), base64.b64encode(KEY) + b"\n"])
 def test_the_key_is_read_as_it_is_or_as_base64(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key").write_bytes(content)
+    (tmp_path / "key").chmod(0o600)
     assert SessionKey.load(tmp_path / "key", series=0).key == KEY
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o602, 0o610])
+def test_a_key_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "key").write_bytes(KEY)
+    (tmp_path / "key").chmod(mode)
+    with pytest.raises(ConfigurationError, match=f"can be used by others .*its mode is {mode:04o}.*chmod 600"):
+        SessionKey.load(tmp_path / "key", series=0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_key_of_another_user_may_be_read_by_the_group_as_kubernetes_mounts_it(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(KEY)
+    os.chown(tmp_path / "key", 65532, -1)
+    (tmp_path / "key").chmod(0o440)
+    assert SessionKey.load(tmp_path / "key", series=0).key == KEY
+    (tmp_path / "key").chmod(0o444)
+    with pytest.raises(ConfigurationError, match="can be used by others"):
+        SessionKey.load(tmp_path / "key", series=0)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +85,8 @@ def test_the_key_is_read_as_it_is_or_as_base64(tmp_path: Path, content: bytes) -
 )
 def test_a_file_without_a_key_is_refused_with_how_to_make_one(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key").write_bytes(content)
-    with pytest.raises(ConfigurationError, match=r"openssl rand -out session\.key 32") as refused:
+    (tmp_path / "key").chmod(0o600)
+    with pytest.raises(ConfigurationError, match=r"openssl rand -out session\.key 32\)") as refused:
         SessionKey.load(tmp_path / "key", series=0)
     assert content.decode("latin-1").strip() not in str(refused.value) or not content.strip()
     with pytest.raises(ConfigurationError, match="none cannot be read"):
