@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -146,6 +148,35 @@ def test_a_file_that_has_grown_is_begun_anew(noting: Noting, monkeypatch: pytest
     assert max(sizes) <= limit + 2 * sizes[first]
     assert noting.saved == 60
     noting.checkpoint.close()
+
+
+def test_a_file_begun_anew_has_nothing_of_what_the_disk_refused_before(
+    noting: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    noting.note(7)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", full)
+        with pytest.raises(LocalStorageError, match="No space left on device"):
+            noting.checkpoint.save()
+    noting.checkpoint.rewrite()
+    assert noting.saved == 7
+    noting.note(2)
+    noting.checkpoint.save()
+    assert noting.saved == 9
+    noting.checkpoint.close()
+
+
+def test_a_file_is_closed_once_however_often_that_is_asked(noting: Noting) -> None:
+    noting.checkpoint.close()
+    noting.checkpoint.close()
+    noting.checkpoint.rewrite()
+    noting.note(1)
+    noting.checkpoint.save()
+    noting.checkpoint.close()
+    assert load(noting.path, IDENTITY).ledgers[KEY].sent == 1
 
 
 def applied(*steps: Step) -> PartitionLedger:
