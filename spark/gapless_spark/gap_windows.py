@@ -10,6 +10,7 @@ import contextlib
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -225,11 +226,13 @@ def _joined(
     choices: Choices,
 ) -> _Partition:
     """Join the windows of one partition."""
-    spans = sorted(
-        [
-            *(listed_window(window.window_min, window.window_max, window.missing) for window in windows),
-            *(complete_windows(run.first_offset, run.last_offset, run.windows) for run in complete),
-        ]
+    spans = _apart(
+        sorted(
+            [
+                *(listed_window(window.window_min, window.window_max, window.missing) for window in windows),
+                *(complete_windows(run.first_offset, run.last_offset, run.windows) for run in complete),
+            ]
+        )
     )
     remembered = remembered_from(spans, choices.remembered_windows)
     forgotten = [window for window in windows if window.window_min < remembered and len(window.missing)]
@@ -251,6 +254,17 @@ def _joined(
     # The peer always writes 0 for the lowest window; its resend does not look at the number.
     gaps = PartitionGaps(*place, looked_from, highest, known | inferred)
     return _Partition(gaps, inferred, stale, _covered(spans))
+
+
+def _apart(spans: list[WindowSpan]) -> list[WindowSpan]:
+    """Each window by itself where some overlap: what follows from one must not depend on whether it came in a run."""
+    if all(span.first_offset > before.last_offset for before, span in pairwise(spans)):
+        return spans
+    return sorted(
+        complete_windows(first, first + span.window_size - 1, 1) if span.windows > 1 else span
+        for span in spans
+        for first in range(span.first_offset, span.last_offset + 1, span.window_size)
+    )
 
 
 def _covered(spans: Sequence[WindowSpan]) -> OffsetRanges:

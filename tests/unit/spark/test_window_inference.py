@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -84,6 +85,18 @@ def test_a_window_that_somebody_took_back_or_that_cannot_be_read_says_nothing_an
     assert (found.unreadable, found.tombstones) == (1, 0)
     taken_back = [LatestRecord(each, None, 0, 0) for each in (*key, b"t:0:3000")]
     assert not read_windows([*records(stream), *taken_back], choices=Choices(infer=True)).inferred
+
+
+@pytest.mark.parametrize(
+    "choices", [Choices(infer=True), Choices(infer=True, all_tails=True), Choices(skip_stale=True)]
+)
+def test_windows_in_a_run_say_what_they_say_one_by_one_also_where_others_overlap_them(choices: Choices) -> None:
+    choices = choices._replace(remembered_windows=2)
+    run = [CompleteWindows("t", 0, 0, 19, 2)]
+    apart = [CompleteWindows("t", 0, 0, 9, 1), CompleteWindows("t", 0, 10, 19, 1)]
+    for other in (CompleteWindows("t", 0, 5, 24, 1), CompleteWindows("t", 0, 20, 29, 1)):
+        found, expected = (read_windows([], [*windows, other], choices=choices) for windows in (run, apart))
+        assert found == expected
 
 
 def test_a_key_that_was_taken_back_far_away_makes_nothing_missing_up_to_there() -> None:
