@@ -115,6 +115,11 @@ class ObservedJob:
         """Whether the Job will start no more pods."""
         return self.complete or self.failed
 
+    @property
+    def ended_at(self) -> datetime:
+        """When a Job ended; for one that does not say when, the time at which it was made."""
+        return self.finished or self.meta.created
+
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> ObservedJob:
         """Read a Job."""

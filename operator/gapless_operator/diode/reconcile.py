@@ -141,7 +141,7 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
         )
     news: Said | None = None
     if job.ended:
-        finished = (job.finished or now).replace(microsecond=0)
+        finished = job.ended_at.replace(microsecond=0)
         if found is None or found.checked_at is None or found.checked_at < finished:
             seen = [look for pod in observed.pods if (look := found_by(pod, diode, finished)) is not None]
             found = seen[-1] if seen else found
@@ -149,13 +149,14 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
     elif (trouble := trouble_of(job, observed.pods, now, slow_after=_SLOW_AFTER)) is not None:
         news = Said(None, *trouble)
     link = news or _known(diode, found)
-    since = job.finished if job.ended else None
-    is_due = job.ended and now - (since or now) >= (LOOK_EVERY if link.status else LOOK_AGAIN)
+    every = LOOK_EVERY if link.status else LOOK_AGAIN
+    left = job.ended_at + every - now if job.ended else every
+    is_due = left <= timedelta(0)
     return _Look(
         found=found or diode.status.preflight,
         link=link,
         delete=(*old, *((_ref(job),) if is_due and not job.meta.deleting else ())),
-        again_after=max((LOOK_EVERY if link.status else LOOK_AGAIN) - (now - (since or now)), timedelta(seconds=1)),
+        again_after=max(left, timedelta(seconds=1)),
     )
 
 
@@ -170,14 +171,14 @@ def _known(diode: Diode, found: Preflight | None) -> Said:
     return Said(None, Reason.PREFLIGHT_PENDING, "The node has not been looked at yet.")
 
 
-def _unseen(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod]) -> Said:
-    """A preflight ended and nobody can say what it found."""
+def _unseen(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod]) -> Said | None:
+    """A preflight ended and nobody can say what it found; ``None`` where why it did not start is said already."""
     problem = unreadable(pods, PREFLIGHT_LINE.event)
     if problem:
         return Said(None, Reason.PREFLIGHT_FAILED, f"{problem} It is tried again.")
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     if before is not None and before.reason in _TROUBLED:
-        return Said(None, Reason(before.reason), before.message)
+        return None
     why = f" ({job.failure_message})" if job.failure_message else ""
     return Said(
         None,

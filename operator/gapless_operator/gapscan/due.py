@@ -38,11 +38,11 @@ def due(situation: Situation) -> tuple[Due | None, datetime | None]:
     scan, last, now = situation.scan, situation.last, situation.now
     if scan.spec.suspend or situation.schedule_error:
         return None, None
-    if scan.spec.schedule is not None:
+    if situation.schedule is not None:
         moment = next_scheduled(situation)
         if moment is not None:
             return Due(attempt_name(scan, str(minute_of(moment))), moment), None
-        return None, situation.schedule.next_after(now) if situation.schedule is not None else None
+        return None, None  # With a schedule its next time is always waited for.
     generation = scan.metadata.generation
     if last is None or last.generation != generation:
         return Due(attempt_name(scan, f"g{generation}-1"), None), None
@@ -85,7 +85,7 @@ def acted_upon(situation: Situation, attempt: Attempt) -> datetime | None:
 def reason_of(last: LastAttempt) -> Reason:
     """How it ended; a word that we do not know was written by a newer version."""
     try:
-        return Reason(last.outcome or "")
+        return Reason(str(last.outcome))
     except ValueError:
         return Reason.SCAN_FAILED
 

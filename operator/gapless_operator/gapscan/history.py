@@ -20,7 +20,7 @@ def outdated(
     attempts: Sequence[Attempt],
     config_maps: Iterable[ObservedChild],
     *,
-    keep: str,
+    keep: Iterable[str],
     ref: Callable[[Attempt], Ref],
 ) -> tuple[Ref, ...]:
     """What to delete: attempts beyond the history limits, those that were given up, and what belonged to them.
@@ -29,13 +29,13 @@ def outdated(
         scan: whose attempts they are, with its limits.
         attempts: oldest first, all of which the status is done with.
         config_maps: of the GapScan.
-        keep: name of an attempt that is running.
+        keep: names of attempts that are running.
         ref: what to delete to be rid of an attempt.
     """
     limits = scan.spec.history_limits
     succeeded = [attempt for attempt in attempts if attempt.phase is Phase.SUCCEEDED]
     failed = [attempt for attempt in attempts if attempt.phase is Phase.FAILED]
-    kept = {keep, *_newest(succeeded, limits.successful), *_newest(failed, limits.failed)}
+    kept = {*keep, *_newest(succeeded, limits.successful), *_newest(failed, limits.failed)}
     gone = [attempt for attempt in attempts if attempt.name not in kept and not attempt.meta.deleting]
     # The bundle that the status speaks of stays, however few attempts are kept.
     spoken_of = scan.status.bundle.location if scan.status.bundle is not None else ""

@@ -73,9 +73,9 @@ def _going_on(situation: Situation, last: LastAttempt) -> Plan:
     # A schedule that fell due meanwhile is left out (Forbid) or has replaced the attempt above.
     return answer(
         situation,
-        {"last_attempt": last, "last_schedule_time": acted_upon(situation, attempt)},
+        {"last_schedule_time": acted_upon(situation, attempt)},
         at_work(situation, _how_far(situation, attempt), attempt),
-        delete=_leftovers(situation, keep=last.name),
+        delete=_leftovers(situation, last.name),
         until=deadline_of(attempt, engine),
         soon=attempt.ended,
     )
@@ -181,10 +181,10 @@ def _at_rest(situation: Situation, wait_until: datetime | None) -> Plan:
     return answer(situation, updates, said, delete=_leftovers(situation), events=events, until=wait_until)
 
 
-def _leftovers(situation: Situation, *, keep: str = "") -> tuple[Ref, ...]:
+def _leftovers(situation: Situation, *keep: str) -> tuple[Ref, ...]:
     return outdated(
         situation.scan,
-        [attempt for attempt in situation.attempts if attempt.name != keep],
+        [attempt for attempt in situation.attempts if attempt.name not in keep],
         situation.observed.config_maps,
         keep=keep,
         ref=ref_of,

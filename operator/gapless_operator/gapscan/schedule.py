@@ -47,7 +47,7 @@ class Schedule:
             ) from None
         if len(cron.split()) == 5:
             try:
-                CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC))
+                CronSim(cron, datetime.min.replace(tzinfo=UTC))
             except CronSimError:
                 pass
             else:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gapless_api.v1alpha1.gapscan import Engine
     from gapless_api.wire.result_lines import ScanResult
+    from gapless_operator.observed import ObservedPod
 
 TROUBLE_GRACE = timedelta(seconds=30)
 """For how long what keeps a driver from starting may go away by itself, such as a registry that stumbles."""
@@ -150,7 +151,7 @@ def _ended(attempt: Attempt, now: datetime) -> Ending | None:
         return Ending(
             Reason.RESULT_UNREADABLE, f"Pod {driver.meta.name} ended well, and its result cannot be read: {problem}."
         )
-    return _failed(attempt)
+    return _failed(driver)
 
 
 def _incomplete(attempt: Attempt) -> bool:
@@ -169,11 +170,8 @@ def _without_a_log(attempt: Attempt) -> Ending:
     return Ending(Reason.SCAN_FAILED, f"The {attempt.engine} {attempt.name} failed{said}.")
 
 
-def _failed(attempt: Attempt) -> Ending:
+def _failed(driver: ObservedPod) -> Ending:
     """Tell from the exit code and the last words of the pod what went wrong."""
-    driver = attempt.driver
-    if driver is None:
-        return _without_a_log(attempt)
     name, code, said = driver.meta.name, driver.exit_code, driver.output.complaint
     if driver.ended_reason == "OOMKilled":
         return Ending(Reason.SCAN_FAILED, f"Pod {name} ran out of memory and was ended; raise engine.driver.memory.")

@@ -237,7 +237,7 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
 
 def _ended(situation: Situation, role: str, job: ObservedJob, pods: Sequence[ObservedPod]) -> Step:
     resend, status, now = situation.resend, situation.status, situation.now
-    finished = (job.finished or now).replace(microsecond=0)
+    finished = job.ended_at.replace(microsecond=0)
     unread = [
         pod for pod in latest_by_index(pods).values() if pod.exit_code is not None and not pod.output.tells_the_end
     ]

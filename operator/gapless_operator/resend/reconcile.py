@@ -155,9 +155,9 @@ def _judged(resend: Resend, status: ResendStatus, observed: ResendObserved, now:
         look = look_into(content, name=called(source), window=window, expected_sha256=source.sha256)
         sha256, looked = look.sha256, {"bundle_sha256": look.sha256, "bundle_id": look.id}
     is_known = source is None or sha256 is not None
+    if source is not None and sha256 is not None:
+        check_digest(sha256, source.sha256, name=called(source))
     if is_known:
-        if source is not None and sha256 is not None:
-            check_digest(sha256, source.sha256, name=called(source))
         looked["identity"] = resend_identity(resend.spec, window=diode.spec.partition_window, bundle_sha256=sha256)
     status = status.model_copy(update=looked)
     # What runs is made of the status as it will be written, so that the next look finds it as it must be.

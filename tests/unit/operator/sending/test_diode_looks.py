@@ -109,6 +109,18 @@ def test_what_was_found_is_as_old_as_the_end_of_the_look(world: World) -> None:
     assert asks_again_after(world) == 260
 
 
+def test_a_job_that_does_not_say_when_it_ended_is_as_old_as_its_beginning(world: World) -> None:
+    world.diode()
+    world.settle()
+    began = world.now
+    world.later(seconds=10)
+    world.look_at_node()
+    del world.bodies["Job", JOB]["status"]["conditions"][0]["lastTransitionTime"]
+    world.settle()
+    assert world.a_diode().status.preflight.checked_at == began
+    assert asks_again_after(world) == 290
+
+
 def test_what_was_found_stays_when_the_pods_log_is_gone(world: World) -> None:
     looked_at(world)
     found = world.a_diode().status.preflight
@@ -177,6 +189,16 @@ def test_why_a_look_failed_is_said_and_forgotten_with_the_spec_that_it_was_about
     world.diode(nic="diode1")
     world.settle()
     assert link(world) == ("Unknown", "PreflightPending")
+
+
+def test_a_look_that_fails_without_a_word_is_said_as_such(world: World) -> None:
+    world.diode()
+    world.settle()
+    assert world.said(Type.LINK_UP, "hall", "Diode").message == "The node has not been looked at yet."
+    world.end_job(JOB, "BackoffLimitExceeded")
+    world.settle()
+    message = world.said(Type.LINK_UP, "hall", "Diode").message
+    assert message == f"The preflight Job {JOB} ended without saying what it found; it is tried again."
 
 
 def test_a_look_that_fails_after_a_good_one_leaves_nothing_good_said(world: World) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.bundle import BundleKind, PartitionGaps
+from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
 from gapless_api.bundle_form import canonical_sha256
 from gapless_api.offsets import OffsetRanges
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_operator.plan import EventType, Ref
 from kit.messages import read_bundle
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 World = Any
 
@@ -114,7 +117,35 @@ def test_a_digest_that_is_known_is_not_looked_up_again(ready: World) -> None:
     assert ready.a_resend().status.identity == identity
 
 
+def test_a_value_that_no_setting_can_hold_is_refused_before_it_is_anybodys_turn(world: World) -> None:
+    world.diode()
+    world.resend(offsets={"topic": " transfer", "partition": 0, "from": 0, "to": 9})
+    world.settle()
+    assert world.standing() == ("BadConfiguration", "False", "False", "True", "False")
+
+
+def test_a_bundle_with_an_id_is_known_by_it(ready: World, tmp_path: Path) -> None:
+    where = tmp_path / "bundle.json"
+    gaps = [PartitionGaps("transfer", 3, 0, 9, OffsetRanges([(5, 5)]))]
+    written = write_bundle(where, BundleKind.ALL, gaps, created=ready.now, source={})
+    ready.resend(without=("offsets",), bundle={"inline": where.read_text()})
+    ready.reconcile("Resend", "repeat")
+    assert ready.a_resend().status.bundle_id == written.id
+    assert written.id
+
+
 # ---------------------------------------------------------------------------------------------- the ledger decides
+
+
+def test_a_force_that_the_work_was_sent_with_before_is_no_new_one(ready: World) -> None:
+    ready.finished("before", force="again")
+    job = ready.begin()
+    ready.end(f"{job}-0-0", 2, "gapless: The certificate is wrong; replace it.")
+    ready.settle()
+    ready.resend(force="again")
+    ready.settle()
+    assert ready.standing()[0] == "AlreadySent"
+    assert ready.a_resend().status.retry_at is None
 
 
 def test_what_another_resend_sent_is_said_with_its_figures(ready: World) -> None:
@@ -218,7 +249,7 @@ def test_a_bundle_in_a_volume_is_sent_a_second_after_it_was_looked_into(ready: W
     plan = ready.reconcile("Resend", "repeat")
     assert plan.requeue_after_seconds == 1
     assert ready.standing() == ("Planning", "False", "True", "False", "Unknown")
-    assert "it will be sent" in ready.said(Type.READY).message
+    assert ready.said(Type.READY).message == "The bundle was looked into; it will be sent."
     assert ready.a_resend().status.plan.events == 1
 
 
@@ -227,7 +258,8 @@ def test_a_sender_that_does_not_name_the_bundle_is_of_another_version(ready: Wor
     ready.end(f"{job}-0-0", 0, ready.plan(1))
     ready.settle()
     assert ready.standing() == ("Defect", "False", "False", "True", "False")
-    assert "sender image" in ready.said(Type.STALLED).message
+    message = "The sender did not say which bundle it read; see that the sender image and the operator match."
+    assert ready.said(Type.STALLED).message == message
     assert ready.a_resend().status.plan.events == 1
 
 
@@ -259,6 +291,17 @@ def test_another_force_looks_for_the_bundle_anew(ready: World) -> None:
     ready.settle()
     status = ready.a_resend().status
     assert (status.bundle_sha256, status.bundle_id, status.identity) == (None, None, None)
+
+
+def test_another_force_that_begins_at_once_holds_on_to_the_bundle(ready: World) -> None:
+    job = ready.begin(without=("offsets",), bundle={"inline": BUNDLE})
+    ready.end(f"{job}-0-0", 2, "gapless: The certificate is wrong; replace it.")
+    ready.reconcile("Resend", "repeat")
+    ready.resend(without=("offsets",), bundle={"inline": BUNDLE}, force="again")
+    ready.reconcile("Resend", "repeat")
+    assert ready.property_of("repeat-send-2", "bundleSha256") == f"bundleSha256={SHA256}"
+    ready.settle()
+    assert ready.jobs_made.count("repeat-send-2") == 1
 
 
 def test_another_force_before_anything_began_is_only_remembered(ready: World) -> None:

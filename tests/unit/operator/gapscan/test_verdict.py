@@ -1,0 +1,221 @@
+"""How an attempt has ended, from what its engine says: every deadline to the second, every reason by its word."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gapless_api.v1alpha1.gapscan import Engine
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.wire.result_lines import ScanResult
+from gapless_operator.engines.engine import Attempt, Phase
+from gapless_operator.gapscan.verdict import deadline_of, ending_of
+from gapless_operator.observed import Meta, ObservedPod
+from gapless_operator.pod_output import PodOutput
+from gapless_operator.pod_trouble import Trouble
+from gapless_spark.result_log import short_report
+from kit.messages import scan_report
+
+START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
+ENGINE = Engine(start_deadline_seconds=100, run_deadline_seconds=1000)
+NAME = "Job night-g1-1"
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def an_attempt(phase: Phase, *, pod: ObservedPod | None = None, **more: Any) -> Attempt:
+    meta = Meta(name="night-g1-1", namespace="s", uid="u", created=START)
+    return Attempt(meta=meta, engine="Job", phase=phase, driver=pod, **more)
+
+
+def a_pod(phase: str = "Failed", *, outcome: str | None = None, complaint: str = "", **more: Any) -> ObservedPod:
+    result = None
+    if outcome is not None:
+        report = scan_report({}, {"id": "b-1", "sha256": "0" * 64}, outcome=outcome, message="M.")
+        result = ScanResult(short_report(report, omits_bundle=True), None)
+    meta = Meta(name="p", namespace="s", uid="u", created=START)
+    output = PodOutput(result=result, complaint=complaint, result_error="it is cut")
+    return ObservedPod(meta=meta, phase=phase, output=output, **more)
+
+
+def reason_at(attempt: Attempt, seconds: float) -> Reason | None:
+    ending = ending_of(attempt, ENGINE, at(seconds))
+    return None if ending is None else ending.reason
+
+
+# -------------------------------------------------------------------------------------------------------- deadlines
+
+
+def test_an_attempt_has_its_time_to_start_and_then_is_given_up_with_what_kept_it() -> None:
+    trouble = Trouble(Reason.POD_UNSCHEDULABLE, "No node takes it.")
+    waiting = an_attempt(Phase.PENDING, trouble=trouble)
+    assert reason_at(waiting, 99) is None
+    ending = ending_of(waiting, ENGINE, at(100))
+    assert ending is not None
+    assert ending == (
+        Reason.START_DEADLINE_EXCEEDED,
+        f"The {NAME} did not start within 100 seconds. No node takes it.",
+        None,
+    )
+    silent = ending_of(an_attempt(Phase.PENDING), ENGINE, at(100))
+    assert silent is not None
+    assert silent.message == f"The {NAME} did not start within 100 seconds."
+    assert deadline_of(waiting, ENGINE) == at(100)
+
+
+@pytest.mark.parametrize("reason", [Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED])
+def test_what_kubernetes_says_will_not_start_has_half_a_minute(reason: Reason) -> None:
+    pod = a_pod("Pending", waiting_reason="ErrImagePull")
+    hopeless = an_attempt(Phase.PENDING, pod=pod, trouble=Trouble(reason, "It cannot."))
+    assert deadline_of(hopeless, ENGINE) == at(30)
+    assert reason_at(hopeless, 29) is None
+    assert ending_of(hopeless, ENGINE, at(30)) == (reason, "It cannot.", None)
+    short = Engine(start_deadline_seconds=30, run_deadline_seconds=30)
+    assert deadline_of(hopeless, short) == at(30)
+
+
+@pytest.mark.parametrize(
+    ("pod", "trouble"),
+    [
+        (a_pod("Pending", waiting_reason="Unschedulable"), Trouble(Reason.POD_UNSCHEDULABLE, "T")),
+        (a_pod("Pending"), Trouble(Reason.MOUNT_FAILED, "only slow")),
+        (None, Trouble(Reason.IMAGE_PULL_FAILED, "nobody says so")),
+        (a_pod("Pending", waiting_reason="ErrImagePull"), None),
+    ],
+)
+def test_what_may_still_start_is_waited_for_until_the_deadline(
+    pod: ObservedPod | None, trouble: Trouble | None
+) -> None:
+    attempt = an_attempt(Phase.PENDING, pod=pod, trouble=trouble)
+    assert reason_at(attempt, 31) is None
+    assert deadline_of(attempt, ENGINE) == at(100)
+
+
+@pytest.mark.parametrize(("started", "ends"), [(None, 1000), (at(50), 1050)])
+def test_an_attempt_that_runs_has_its_time_from_its_start(started: datetime | None, ends: int) -> None:
+    running = an_attempt(Phase.RUNNING, started=started)
+    assert deadline_of(running, ENGINE) == at(ends)
+    assert reason_at(running, ends - 1) is None
+    ending = ending_of(running, ENGINE, at(ends))
+    assert ending is not None
+    assert ending.reason is Reason.RUN_DEADLINE_EXCEEDED
+    assert ending.message.startswith(f"The {NAME} ran for more than 1000 seconds; raise engine.runDeadlineSeconds")
+
+
+# ---------------------------------------------------------------------------------------------- the log may be late
+
+
+@pytest.mark.parametrize("pod", [None, a_pod("Running")])
+@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
+@pytest.mark.parametrize("finished", [None, at(20)])
+def test_the_log_of_what_has_ended_is_waited_for_half_a_minute(
+    pod: ObservedPod | None, phase: Phase, finished: datetime | None
+) -> None:
+    ended = an_attempt(phase, pod=pod, finished=finished)
+    until = 30 if finished is None else 50
+    assert reason_at(ended, until - 1) is None
+    assert reason_at(ended, until) is (Reason.RESULT_UNREADABLE if phase is Phase.SUCCEEDED else Reason.SCAN_FAILED)
+
+
+def test_what_ended_without_a_pod_says_what_the_engine_says() -> None:
+    def message(phase: Phase, complaint: str = "") -> str:
+        ending = ending_of(an_attempt(phase, complaint=complaint), ENGINE, at(60))
+        assert ending is not None
+        return ending.message
+
+    assert message(Phase.SUCCEEDED) == f"The {NAME} ended well, and its pod was gone before its log could be read."
+    assert message(Phase.FAILED) == f"The {NAME} failed and left no pod behind."
+    assert message(Phase.FAILED, "no room") == f"The {NAME} failed: no room."
+    assert message(Phase.FAILED, "a" * 498 + " b") == f"The {NAME} failed: {'a' * 498} b."
+    assert message(Phase.FAILED, "a" * 498 + " bb") == f"The {NAME} failed: {'a' * 498} …."
+
+
+def test_a_result_that_is_there_counts_although_its_pod_seems_to_run() -> None:
+    pod = a_pod("Running", outcome="gaps-found")
+    ended = an_attempt(Phase.SUCCEEDED, pod=pod)
+    assert reason_at(ended, 29) is None
+    assert reason_at(ended, 30) is Reason.GAPS_FOUND
+
+
+# ---------------------------------------------------------------------------------------------------------- reasons
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "is_answer"),
+    [
+        ("gaps-found", Reason.GAPS_FOUND, True),
+        ("nothing-missing", Reason.NOTHING_MISSING, True),
+        ("nothing-to-do", Reason.NOTHING_TO_DO, True),
+        ("unreadable-records", Reason.UNREADABLE_RECORDS, True),
+        ("topic-missing", Reason.TOPIC_MISSING, False),
+        ("unreachable", Reason.SOURCE_UNREACHABLE, False),
+        ("bad-configuration", Reason.BAD_CONFIGURATION, False),
+        ("stopped", Reason.STOPPED, False),
+    ],
+)
+def test_what_a_report_says_is_how_the_attempt_ended(outcome: str, reason: Reason, *, is_answer: bool) -> None:
+    pod = a_pod("Succeeded", outcome=outcome)
+    expected = pod.output.result if is_answer else None
+    assert ending_of(an_attempt(Phase.SUCCEEDED, pod=pod), ENGINE, at(0)) == (reason, "M.", expected)
+    failed = ending_of(an_attempt(Phase.FAILED, pod=a_pod(outcome=outcome, exit_code=1)), ENGINE, at(0))
+    assert failed is not None
+    assert failed.reason is (Reason.SCAN_FAILED if is_answer else reason), "an answer of what failed counts only"
+    incomplete = ending_of(an_attempt(Phase.FAILED, pod=a_pod(outcome=outcome, exit_code=4)), ENGINE, at(0))
+    assert incomplete is not None
+    assert incomplete.reason is reason, "when it says that it is incomplete"
+
+
+@pytest.mark.parametrize(("phase", "pod", "code"), [(Phase.SUCCEEDED, "Succeeded", 0), (Phase.FAILED, "Failed", 4)])
+@pytest.mark.parametrize(
+    ("outcome", "problem"),
+    [
+        (None, "it is cut"),
+        ("of-a-version-" + 40 * "x", f"this operator does not know the outcome 'of-a-version-{27 * 'x'}'"),
+    ],
+)
+def test_an_end_without_a_result_that_can_be_read_says_so(
+    phase: Phase, pod: str, code: int, outcome: str | None, problem: str
+) -> None:
+    ending = ending_of(an_attempt(phase, pod=a_pod(pod, outcome=outcome, exit_code=code)), ENGINE, at(0))
+    assert ending == (
+        Reason.RESULT_UNREADABLE,
+        f"Pod p ended well, and its result cannot be read: {problem}.",
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "why", "reason", "message"),
+    [
+        (2, "Error", Reason.BAD_CONFIGURATION, "Pod p ended with exit code 2; its log says more."),
+        (3, "Error", Reason.SOURCE_UNREACHABLE, "Pod p ended with exit code 3; its log says more."),
+        (130, "Error", Reason.STOPPED, "Pod p ended with exit code 130; its log says more."),
+        (143, "Error", Reason.STOPPED, "Pod p ended with exit code 143; its log says more."),
+        (1, "Error", Reason.SCAN_FAILED, "Pod p ended with exit code 1; its log says more."),
+        (None, "", Reason.SCAN_FAILED, "Pod p ended with exit code None; its log says more."),
+        (137, "OOMKilled", Reason.SCAN_FAILED, "Pod p ran out of memory and was ended; raise engine.driver.memory."),
+        (2, "Evicted", Reason.STOPPED, "The node ended pod p (Evicted)."),
+        (2, "Preempting", Reason.STOPPED, "The node ended pod p (Preempting)."),
+        (2, "Terminated", Reason.STOPPED, "The node ended pod p (Terminated)."),
+        (2, "NodeLost", Reason.STOPPED, "The node ended pod p (NodeLost)."),
+        (2, "NodeShutdown", Reason.STOPPED, "The node ended pod p (NodeShutdown)."),
+    ],
+)
+def test_a_failure_has_the_reason_of_its_exit_code_unless_the_node_ended_it(
+    code: int | None, why: str, reason: Reason, message: str
+) -> None:
+    attempt = an_attempt(Phase.FAILED, pod=a_pod(exit_code=code, ended_reason=why))
+    assert ending_of(attempt, ENGINE, at(0)) == (reason, message, None)
+
+
+def test_the_last_words_of_a_pod_are_the_message() -> None:
+    pod = a_pod(exit_code=3, ended_reason="Error", complaint="Kafka is away; wait.")
+    assert ending_of(an_attempt(Phase.FAILED, pod=pod), ENGINE, at(0)) == (
+        Reason.SOURCE_UNREACHABLE,
+        "Kafka is away; wait.",
+        None,
+    )
