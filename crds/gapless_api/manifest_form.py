@@ -6,6 +6,8 @@ the order of their code points, then partitions by number::
 
     {"absent":[[3],[7,9]],"first":0,"last":11,"partition":0,"topic":"transfer"}
 
+and, from version 2 on, with the topic's id at the end: ``…,"topic":"transfer","topic_id":"vJdzA4Q-QhyXGS0vI5_Q6g"}``.
+
 JSON without white space, keys in the alphabet's order, ranges ascending and merged where they touch, ``[a]`` for one
 offset and ``[a,b]`` for more, ``[]`` for none and ``null`` where nobody has looked; no escapes in the topic but those
 of quotation mark and backslash. `manifest_writer` writes these lines, so the digest can be checked without Gapless::
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -30,8 +33,12 @@ from gapless_api.offsets import OffsetRanges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
+KNOWN_VERSIONS = frozenset({1, MANIFEST_VERSION})
+"""Version 1 has no topic ids, so that a topic that was recreated cannot be told from the one before."""
 FIRST_LINE = b"manifest\n"
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+"""Sixteen bytes in Base64 as Kafka writes them."""
 
 
 class Isolation(StrEnum):
@@ -57,6 +64,8 @@ class PartitionExtent:
     """The highest offset, inclusive; ``None`` when the partition is empty."""
     absent: OffsetRanges | None = None
     """The offsets between that are no events; ``None`` when nobody has looked."""
+    topic_id: str | None = None
+    """Kafka's own for the topic, another one when it is recreated; ``None`` in version 1 or where brokers have none."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be. Raises ValueError with what is wrong."""
@@ -64,6 +73,8 @@ class PartitionExtent:
             raise ValueError(f"{self.topic!r} is no topic")
         if not 0 <= self.partition <= MAX_PARTITION:
             raise ValueError(f"the partition {self.partition} is not within 0 to {MAX_PARTITION}")
+        if self.topic_id is not None and not _TOPIC_ID.fullmatch(self.topic_id):
+            raise ValueError(f"{self.topic_id!r} is no id of a topic")
         if not 0 <= self.first <= MAX_OFFSET or (self.last is not None and self.last > MAX_OFFSET):
             raise ValueError(f"an offset is not within 0 to {MAX_OFFSET}")
         if self.last is not None and self.last < self.first:
@@ -156,6 +167,8 @@ def extent_line(extent: PartitionExtent) -> Iterator[bytes]:
         yield from listed("", extent.absent)
         yield b"],"
     rest = {"first": extent.first, "last": extent.last, "partition": extent.partition, "topic": extent.topic}
+    if extent.topic_id is not None:
+        rest["topic_id"] = extent.topic_id
     yield json.dumps(rest, ensure_ascii=False, separators=(",", ":"))[1:].encode("utf-8")
 
 

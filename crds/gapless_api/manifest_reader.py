@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gapless_api.errors import ConfigurationError
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.manifest_form import (
-    MANIFEST_VERSION,
+    KNOWN_VERSIONS,
     Isolation,
     Manifest,
     ManifestMark,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _MAKER = "give the file that gapless manifest wrote"
 _ENTRY = frozenset({"absent", "first", "last", "partition", "topic"})
+_ENTRY_TEXTS = frozenset({"topic", "topic_id"})
 _NUMBERS = frozenset({"version", "events"})
 _TEXTS = frozenset({"id", "created", "cluster", "isolation", "sha256", "signature"})
 
@@ -134,14 +135,14 @@ class _Reading(StrictReading):
     def _extent(self) -> PartitionExtent:
         where = self._where
         found: set[str] = set()
-        topic, numbers, absent = "", {"partition": 0, "first": 0}, None
+        texts, numbers, absent = dict[str, str](), {"partition": 0, "first": 0}, None
         last: int | None = None
-        for name in self._members(_ENTRY):
+        for name in self._members(_ENTRY | _ENTRY_TEXTS):
             found.add(name)
             if name == "absent":
                 absent = self._absent()
-            elif name == "topic":
-                topic = self._text()
+            elif name in _ENTRY_TEXTS:
+                texts[name] = self._text()
             elif name == "last":
                 last = self._last()
             else:
@@ -150,7 +151,9 @@ class _Reading(StrictReading):
         for name in sorted(_ENTRY - found):
             self._refuse(f"has no {name}")
         try:
-            return PartitionExtent(topic, numbers["partition"], numbers["first"], last, absent)
+            return PartitionExtent(
+                texts["topic"], numbers["partition"], numbers["first"], last, absent, texts.get("topic_id")
+            )
         except ValueError as error:
             self._refuse(f"cannot be: {error}", "have it made again")
 
@@ -189,10 +192,9 @@ class _Reading(StrictReading):
             else:
                 texts[name] = self._text()
         self._where = "gapless"
-        if numbers.get("version", MANIFEST_VERSION) != MANIFEST_VERSION:
-            self._refuse(
-                f"has version {numbers['version']}, and this program knows only {MANIFEST_VERSION}", "update it"
-            )
+        if "version" in numbers and numbers["version"] not in KNOWN_VERSIONS:
+            known = " and ".join(map(str, sorted(KNOWN_VERSIONS)))
+            self._refuse(f"has version {numbers['version']}, and this program knows {known}", "update it")
         for name in sorted((_NUMBERS | _TEXTS) - {"signature"} - {*numbers, *texts}):
             self._refuse(f"has no {name}")
         if source is None:

@@ -34,6 +34,8 @@ def extents_of(source: KafkaSource, topics: Iterable[str], names: Names) -> Exte
     found: Extents = {}
     for topic in topics:
         wire = names.wire(topic) or topic
+        # Before the offsets: if the topic is recreated meanwhile, they must not pass for those of the new one.
+        topic_id = source.topic_id(names.upstream(wire))
         for number in range(source.partition_count(names.upstream(wire))):
             partition = names.window.to_downstream(number)
             if partition > MAX_PARTITION:
@@ -44,8 +46,26 @@ def extents_of(source: KafkaSource, topics: Iterable[str], names: Names) -> Exte
             if names.window.handles(partition):
                 place = names.place(wire, partition)
                 low, high = source.watermarks(place)
-                found[place] = PartitionExtent(wire, partition, low, high - 1 if high > low else None)
+                found[place] = PartitionExtent(
+                    wire, partition, low, high - 1 if high > low else None, topic_id=topic_id
+                )
     return found
+
+
+def check_topic_ids(source: KafkaSource, extents: Extents) -> None:
+    """Make sure that the topics are those that they were when `extents` were found.
+
+    Raises:
+        ConfigurationError: one was deleted and recreated meanwhile.
+        SourceUnreachableError: Kafka does not answer.
+    """
+    for topic, before in {place.upstream_topic: extent.topic_id for place, extent in extents.items()}.items():
+        now = source.topic_id(topic)
+        if now != before:
+            raise ConfigurationError(
+                f"The topic {topic} was deleted and recreated while it was looked at (topic ID {before} -> {now}); run "
+                f"again."
+            )
 
 
 class Absences:
@@ -106,8 +126,10 @@ class Absences:
         known = self._known.get((extent.topic, extent.partition))
         if known is None or known.absent is None or extent.last is None:
             return extent.first, OffsetRanges()
+        if None not in {known.topic_id, extent.topic_id} and known.topic_id != extent.topic_id:
+            return extent.first, OffsetRanges()
         begin = known.first if known.last is None else known.last + 1
-        if begin > extent.last + 1 or known.first > extent.first:  # The topic was made anew.
+        if begin > extent.last + 1 or known.first > extent.first:  # The topic was recreated where no ids tell.
             return extent.first, OffsetRanges()
         return max(begin, extent.first), known.absent.clip(extent.first, extent.last)
 

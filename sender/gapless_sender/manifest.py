@@ -21,7 +21,7 @@ from gapless_api.manifest_form import Isolation, new_manifest
 from gapless_api.manifest_reader import read_manifest
 from gapless_api.manifest_writer import signed, write_manifest
 from gapless_api.windows import PartitionWindow
-from gapless_sender.extents import Absences, extents_of
+from gapless_sender.extents import Absences, check_topic_ids, extents_of
 from gapless_sender.lazy_log import begin_log
 from gapless_sender.manifest_link import ManifestLink
 from gapless_sender.plan import Names
@@ -81,6 +81,7 @@ def _made(values: dict[str, Any], source: KafkaSource) -> Manifest:
     extents = extents_of(source, _topics(values), names)
     if values["absent"]:
         extents = _with_absent(values, source, extents, _known(values, cluster, isolation))
+    check_topic_ids(source, extents)
     described = {"command": "gapless manifest"}
     if values["sourceName"]:
         described["name"] = values["sourceName"]

@@ -22,7 +22,7 @@ from confluent_kafka import (
 
 from gapless_api.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
 from gapless_sender.plan import Reason
-from gapless_sender.topic_ids import TopicWatch, asking
+from gapless_sender.topic_ids import ANSWER_SECONDS, TopicWatch, asking, id_in
 from gapless_sender.walk import Chunk, Walk
 
 if TYPE_CHECKING:
@@ -147,6 +147,24 @@ class KafkaSource:
     def cluster_id(self) -> str:
         """What the cluster calls itself; nothing if it does not say."""
         return self._ask(lambda: self._consumer.list_topics("", timeout=_ANSWER_SECONDS)).cluster_id or ""
+
+    def topic_id(self, topic: str) -> str | None:
+        """Kafka's own id of `topic`; ``None`` where brokers have none, or do not say.
+
+        Raises:
+            SourceUnreachableError: Kafka does not answer in time.
+        """
+        answer = asking(self._connection)(topic)
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not answer.done():
+            self._pulse()
+            if time.monotonic() > deadline:
+                raise SourceUnreachableError(
+                    f"Kafka at {self._connection.bootstrap_servers} does not tell the id of the topic {topic}; see to "
+                    f"the brokers and run again."
+                )
+            time.sleep(0.01)
+        return id_in(answer)
 
     def partition_count(self, topic: str) -> int:
         """How many partitions `topic` has.

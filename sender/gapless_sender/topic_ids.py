@@ -124,7 +124,7 @@ class TopicWatch:
         if answered:
             self._open = [question for question in self._open if question not in answered]
         for question in answered:
-            found = _id_in(question.answer)
+            found = id_in(question.answer)
             if found is None:
                 continue
             self._mute = False
@@ -151,7 +151,8 @@ class TopicWatch:
         )
 
 
-def _id_in(answer: Answer) -> str | None:
+def id_in(answer: Answer) -> str | None:
+    """The topic's id in an answer that has come; ``None`` where it holds none."""
     try:
         described = answer.result()
     # Whatever the client raises (denied, unknown at the moment, timed out) is no answer; reading finds its own words.

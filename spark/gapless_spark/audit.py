@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from gapless_api.kafka_connection import connection_from
 from gapless_api.object_store import access_from
 from gapless_spark.audit_memory import AuditMemory
 from gapless_spark.completeness import compare
 from gapless_spark.event_keys import FOREIGN, Block
 from gapless_spark.expected_by import ExpectedBy
 from gapless_spark.few_records import few_records
+from gapless_spark.first_records import first_key_of
 from gapless_spark.jobs import MOST_LOCAL_BYTES, Job
 from gapless_spark.jobs import run as run_job
-from gapless_spark.outcome import Conclusion, conclude_audit
+from gapless_spark.outcome import Conclusion, OtherRecords, conclude_audit
 from gapless_spark.received import (
     PARTIAL,
     Received,
@@ -57,30 +59,42 @@ def job_of(settings: Resolved) -> Job:
     topics, expected_by = values["topics"], ExpectedBy(values)
     memory = AuditMemory(open_place(values["state"], access_from(values)) if values["state"] is not None else None)
 
-    def conclusion(new: Mapping[Block, Received], cut: Cut) -> Conclusion:
+    def conclusion(connection: KafkaConnection, new: Mapping[Block, Received], cut: Cut) -> Conclusion:
         blocks, foreign = [], 0
         for block, received in memory.recall(new, cut):
             if block == FOREIGN:
                 foreign += received.records
             else:
                 blocks.append(received_block(block, received))
-        concluded = expected_by.named_in(conclude_audit(topics, compare(blocks, expected_by.expectations), foreign))
+        found = compare(blocks, expected_by.expectations, memory.frontiers.of)
+        recognised = any(partition.received for partition in found)
+        first_key = first_key_of(connection, cut) if foreign and not recognised else None
+        others = OtherRecords(foreign, first_key, tuple((topic.topic, topic.uncommitted) for topic in cut.topics))
+        concluded = conclude_audit(topics, found, others, include_unknown=values["includeUnknown"])
+        concluded = expected_by.named_in(concluded)
         return replace(concluded, details={**concluded.details, **memory.details})
 
     def find(records: DataFrame | None, cut: Cut) -> Conclusion:
-        return conclusion({} if records is None else received_blocks(records), cut)
+        connection = connection_from(values, client_id="gapless-audit")
+        memory.look_at_first_records(connection, cut)
+        return conclusion(connection, {} if records is None else received_blocks(records), cut)
 
     def find_locally(connection: KafkaConnection, cut: Cut) -> Conclusion | None:
+        memory.look_at_first_records(connection, cut)
         try:
             new = collected(partial_bitmaps(keys_of_few(connection, cut)), most_bytes=MOST_LOCAL_BYTES)
         except TooManyBlocksError:
             return None
-        return conclusion(new, cut)
+        return conclusion(connection, new, cut)
+
+    def read_bounds() -> None:
+        expected_by.read()
+        memory.compare_generations(expected_by.origins, expected_by.replaced, values["newGeneration"])
 
     def is_few(cut: Cut) -> bool:
         return memory.goes_on and cut.offsets <= FEW_RECORDS
 
-    return Job("audit", topics, ("key",), find, find_locally, is_few, earlier=memory, read_bounds=expected_by.read)
+    return Job("audit", topics, ("key",), find, find_locally, is_few, earlier=memory, read_bounds=read_bounds)
 
 
 def keys_of_few(connection: KafkaConnection, cut: Cut) -> Iterator[pa.RecordBatch]:

@@ -6,17 +6,30 @@ Must not know where a state is kept, how its files look, or Spark. Without a pla
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from gapless_api.marks import moment_text
-from gapless_spark.audit_state import BlocksWriter, StateHead, merged, read_blocks, read_topics
+from gapless_spark.audit_state import (
+    BlocksWriter,
+    StateHead,
+    from_the_log_start,
+    merged,
+    read_blocks,
+    read_topics,
+)
+from gapless_spark.expired_records import Contents, Frontiers
+from gapless_spark.first_records import contents_of
+from gapless_spark.generations import Generations, generations
 from gapless_spark.state_place import blocks_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from gapless_spark.event_keys import Block
+    from gapless_api.kafka_connection import KafkaConnection
+    from gapless_spark.event_keys import Block, Place
+    from gapless_spark.generations import Origin, Replaced
     from gapless_spark.kafka_source import Cut
     from gapless_spark.received import Received
     from gapless_spark.state_place import StatePlace
@@ -32,6 +45,12 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
         """Whether earlier runs have read something."""
         self.details: dict[str, Any] = {}
         """What the report says of the state, once everything was recalled."""
+        self.frontiers = Frontiers({})
+        """Up to where what was received is not known, once `look_at_first_records` was called."""
+        self.written = ""
+        """What was written, or perhaps was, for whoever stops this run."""
+        self._contents: dict[str, Contents] = {}
+        self._generations = Generations()
 
     def __enter__(self) -> Self:
         """Read the head of the state. Raises StateError when it cannot be used."""
@@ -54,8 +73,32 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
     def unread(self, cut: Cut) -> Cut:
         """The part of `cut` that no earlier run has read. Raises StateError when the state is not of these topics."""
         if self._place is None or self._head is None:
-            return cut
+            return replace(cut, topics=tuple(map(from_the_log_start, cut.topics)))
         return self._head.unread(cut, self._place.name)
+
+    def compare_generations(
+        self, origins: Mapping[Place, Origin], replaced: Iterable[Replaced], confirmed: Collection[tuple[str, str]]
+    ) -> None:
+        """Take what inventories say of the upstream topics. Raises ConfigurationError like `generations`."""
+        known = self._head.upstream if self._head is not None else ()
+        self._generations = generations(known, origins, replaced, confirmed)
+
+    def look_at_first_records(self, connection: KafkaConnection, cut: Cut) -> None:
+        """Find out up to where what was received is not known, because records were deleted unread.
+
+        Args:
+            connection: to Kafka.
+            cut: what is unread.
+
+        Raises:
+            SourceUnreachableError: Kafka denies access, or has deleted more meanwhile.
+            SourceStalledError: nothing came for a minute.
+        """
+        known = {topic.topic: topic.contents for topic in self._head.topics} if self._head is not None else {}
+        known = {name: contents.begun_by(self._generations.begun_anew) for name, contents in known.items()}
+        self._contents = contents_of(connection, cut, known)
+        partitions = {topic.topic: len(topic.end_offsets) for topic in cut.topics}
+        self.frontiers = Frontiers({name: (partitions[name], found) for name, found in self._contents.items()})
 
     def recall(self, new: Mapping[Block, Received], cut: Cut) -> Iterator[tuple[Block, Received]]:
         """Yield all that is known, in the order of the blocks, and keep it when the last one was taken.
@@ -73,10 +116,10 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
         if place is None:
             yield from merged((), new)
             return
-        topics = read_topics(cut)
-        before = read_blocks(place.blocks(head.blocks_file), head, place.name) if head is not None else iter(())
-        if head is not None and head.topics == topics:
-            yield from before  # no offset is new
+        topics, upstream = read_topics(cut, self._contents), self._generations.upstream
+        before = self._before()
+        if head is not None and (head.topics, head.upstream) == (topics, upstream):
+            yield from before  # nothing is new
             self._tell(head, head)
             return
         generation = head.generation + 1 if head is not None else 1
@@ -93,19 +136,31 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             blocks_file=file,
             blocks_bytes=writer.bytes,
             blocks_sha256=writer.sha256,
+            upstream=upstream,
         )
+        self.written = f"perhaps the state {place.name}"
         place.commit(following.encode(), file)
-        self._tell(head, following)
+        self.written = f"the state {place.name}"
+        self._tell(head, following, sum(received.records for received in new.values()))
 
-    def _tell(self, before: StateHead | None, now: StateHead) -> None:
-        known = before.records if before is not None else 0
+    def _before(self) -> Iterator[tuple[Block, Received]]:
+        """What earlier runs have read, without what was of upstream topics that no longer exist."""
+        place, head = self._place, self._head
+        if place is None or head is None:
+            return
+        begun_anew = self._generations.begun_anew
+        for block, received in read_blocks(place.blocks(head.blocks_file), head, place.name):
+            if (block.topic, block.partition) not in begun_anew:
+                yield block, received
+
+    def _tell(self, before: StateHead | None, now: StateHead, new: int = 0) -> None:
         self.details = {
             "state": {
                 "place": self._place.name if self._place is not None else None,
                 "generation": now.generation,
                 "continues": before.written if before is not None else None,
-                "records_before": known,
-                "records_new": now.records - known,
+                "records_before": now.records - new,
+                "records_new": new,
                 "bytes": now.blocks_bytes + len(now.encode()),
             }
         }

@@ -1,4 +1,4 @@
-"""Owns what an audit's state says and when it may be gone on with: which records were read, and what they held.
+"""Owns what an audit's state says and when an audit may continue it: which records were read, and what they held.
 
 Must not know where a state is kept, Spark or how bitmaps are made. A state is a head (JSON with its own digest) that
 names one file of blocks (Arrow rows, with the digest in the head); a head without its blocks is worth nothing.
@@ -19,10 +19,12 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from gapless_api.errors import ConfigurationError
+from gapless_spark.expired_records import Contents
+from gapless_spark.generations import UpstreamTopic  # noqa: TC001 -- pydantic reads the annotation
 from gapless_spark.received import PARTIAL_SCHEMA, blocks_of, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from gapless_spark.event_keys import Block
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from gapless_spark.received import Received
 
 KIND = "gapless-audit-state"
-VERSION = 1
+VERSION = 2
+_KNOWN_VERSIONS = frozenset({1, VERSION})
+"""Version 1 says neither what expired unread nor which upstream topics the events are of."""
 _ANEW = "give an empty folder or prefix to begin anew"
 
 
@@ -48,6 +52,8 @@ class ReadTopic(BaseModel):
     """Kafka's own for the topic, another one when it is made again; empty where brokers have none."""
     next_offsets: tuple[NonNegativeInt, ...]
     """By partition: one more than the highest offset that was read."""
+    contents: Contents = Contents()
+    """What its first records show, and where some were deleted unread."""
 
 
 class StateHead(BaseModel):
@@ -61,6 +67,8 @@ class StateHead(BaseModel):
     topics: tuple[ReadTopic, ...]
     records: NonNegativeInt
     """All that were read, over all runs, foreign keys among them."""
+    upstream: tuple[UpstreamTopic, ...] = ()
+    """Which upstream topics the events are of, as far as inventories have said."""
     blocks_file: str
     blocks_bytes: NonNegativeInt
     blocks_sha256: str
@@ -87,11 +95,11 @@ class StateHead(BaseModel):
         version = content.pop("version", None)
         if isinstance(version, int) and version > VERSION:
             raise StateError(
-                f"The state {place} was written by a later Gapless (version {version}, this one knows {VERSION}); run "
-                f"that one, or {_ANEW}."
+                f"The state {place} was written by a later Gapless (version {version}, this one knows "
+                f"{' and '.join(map(str, sorted(_KNOWN_VERSIONS)))}); run that one, or {_ANEW}."
             )
         claimed = content.pop("sha256", None)
-        if version != VERSION or claimed != _digest(content):
+        if version not in _KNOWN_VERSIONS or claimed != _digest(content):
             raise StateError(f"The state {place} is damaged (its head does not match its digest); {_ANEW}.")
         try:
             return cls.model_validate_json(json.dumps(content))
@@ -99,10 +107,10 @@ class StateHead(BaseModel):
             raise StateError(f"The state {place} is damaged (its head lacks what belongs there); {_ANEW}.") from None
 
     def unread(self, cut: Cut, place: str) -> Cut:
-        """The part of `cut` that was not read before.
+        """The part of `cut` that was not read before, topics that are new to the state from their beginning.
 
         Raises:
-            StateError: the state is not of these topics, or records are gone that nobody has read.
+            StateError: the state is of another cluster or of topics that are not read, or Kafka has lost records.
         """
         if self.cluster_id != cut.cluster_id:
             raise StateError(
@@ -110,17 +118,47 @@ class StateHead(BaseModel):
                 f"give the state that belongs to it, or {_ANEW}."
             )
         known, read = {topic.topic: topic for topic in self.topics}, {topic.topic for topic in cut.topics}
-        if known.keys() != read:
+        if known.keys() - read:
             raise StateError(
                 f"The state {place} is of the topics {', '.join(sorted(known))}, and this audit reads "
-                f"{', '.join(sorted(read))}; give the state that belongs to them, or {_ANEW}."
+                f"{', '.join(sorted(read))}; give all topics of the state (more may be added), or {_ANEW}."
             )
-        return replace(cut, topics=tuple(_unread(known[topic.topic], topic, place) for topic in cut.topics))
+        return replace(
+            cut,
+            topics=tuple(
+                _unread(known[topic.topic], topic, place) if topic.topic in known else from_the_log_start(topic)
+                for topic in cut.topics
+            ),
+        )
 
 
-def read_topics(cut: Cut) -> tuple[ReadTopic, ...]:
-    """How far everything has been read when `cut` has."""
-    return tuple(ReadTopic(topic=topic.topic, id=topic.id, next_offsets=topic.end_offsets) for topic in cut.topics)
+def read_topics(cut: Cut, contents: Mapping[str, Contents] | None = None) -> tuple[ReadTopic, ...]:
+    """How far everything has been read when `cut` has, and what the topics were seen to hold."""
+    return tuple(
+        ReadTopic(
+            topic=topic.topic,
+            id=topic.id,
+            next_offsets=topic.end_offsets,
+            contents=(contents or {}).get(topic.topic, Contents()),
+        )
+        for topic in cut.topics
+    )
+
+
+def from_the_log_start(topic: TopicCut) -> TopicCut:
+    """All of a topic that no earlier run has read; what is below its first offsets is gone."""
+    return _from(topic, (0,) * len(topic.first_offsets))
+
+
+def _from(topic: TopicCut, next_offsets: Sequence[int]) -> TopicCut:
+    starts = topic.first_offsets
+    return replace(
+        topic,
+        first_offsets=tuple(map(max, starts, next_offsets)),
+        from_the_beginning=False,
+        log_starts=starts,
+        expired=frozenset(number for number, start in enumerate(starts) if start > next_offsets[number]),
+    )
 
 
 def _unread(known: ReadTopic, topic: TopicCut, place: str) -> TopicCut:
@@ -136,19 +174,13 @@ def _unread(known: ReadTopic, topic: TopicCut, place: str) -> TopicCut:
             f"was written, so it is another topic; {_ANEW}."
         )
     for partition, following in enumerate(before):
-        first, end = topic.first_offsets[partition], topic.end_offsets[partition]
+        end = topic.end_offsets[partition]
         if end < following:
             raise StateError(
                 f"Partition {partition} of topic {name} ends at offset {end}, but the state {place} has read up to "
                 f"offset {following - 1}, so Kafka has lost records or the topic is another; {_ANEW}."
             )
-        if first > following:
-            raise StateError(
-                f"Retention deleted offsets {following} to {first - 1} of partition {partition} of topic {name} before "
-                f"an audit with the state {place} read them, so what was received there is not known; {_ANEW}, and "
-                f"audit more often than records expire."
-            )
-    return replace(topic, first_offsets=(*before, *topic.first_offsets[len(before) :]), from_the_beginning=False)
+    return _from(topic, (*before, *[0] * (len(topic.end_offsets) - len(before))))
 
 
 def _digest(content: Mapping[str, Any]) -> str:

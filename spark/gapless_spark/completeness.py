@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.bundle_form import PartitionGaps
 from gapless_api.offsets import OffsetRanges
 from gapless_spark.expectations import Bounds
+from gapless_spark.expired_records import NOTHING_EXPIRED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gapless_spark.expectations import Expectation
 
@@ -54,6 +55,8 @@ class ReceivedPartition:
     missing: OffsetRanges
     beyond: OffsetRanges
     """What was received although it was not expected."""
+    unknown: OffsetRanges = field(default_factory=OffsetRanges)
+    """What was expected and perhaps received, in records that were deleted before an audit read them."""
 
     @property
     def unexpected(self) -> int:
@@ -68,7 +71,7 @@ class ReceivedPartition:
     @property
     def known(self) -> OffsetRanges:
         """The offsets of which an audit can say whether they are there."""
-        return self.expected | self.beyond
+        return (self.expected | self.beyond) - self.unknown
 
     @property
     def given(self) -> bool:
@@ -80,18 +83,29 @@ class ReceivedPartition:
         """How many records repeat an offset."""
         return self.records - self.received
 
-    def gaps(self) -> PartitionGaps:
-        """What a bundle says of it; its window is where nothing is missing but what it lists."""
+    def gaps(self, *, with_unknown: bool = False) -> PartitionGaps | None:
+        """What a bundle says of it; its window is where nothing is missing but what it lists.
+
+        ``None`` where nothing can be said, because all that was expected is unknown.
+        """
         spans = [ranges for ranges in (self.expected, self.absent) if len(ranges)]
-        window = (
-            min((ranges.first_offset for ranges in spans), default=0),
-            max((ranges.last_offset for ranges in spans), default=0),
-        )
-        return PartitionGaps(self.topic, self.partition, *window, self.missing)
+        first = min((ranges.first_offset for ranges in spans), default=0)
+        last = max((ranges.last_offset for ranges in spans), default=0)
+        if with_unknown:
+            return PartitionGaps(self.topic, self.partition, first, last, self.missing | self.unknown)
+        if len(self.unknown):
+            first = self.unknown.last_offset + 1
+        return PartitionGaps(self.topic, self.partition, first, last, self.missing) if first <= last else None
+
+
+def _none_expired(_place: tuple[str, int]) -> int:
+    return NOTHING_EXPIRED
 
 
 def compare(
-    blocks: Iterable[ReceivedBlock], expected: Mapping[tuple[str, int], Expectation]
+    blocks: Iterable[ReceivedBlock],
+    expected: Mapping[tuple[str, int], Expectation],
+    frontier: Callable[[tuple[str, int]], int] = _none_expired,
 ) -> tuple[ReceivedPartition, ...]:
     """Find what is missing in every partition that was received or expected, in their order.
 
@@ -99,15 +113,19 @@ def compare(
         blocks: in any order.
         expected: the offsets that should be there; a partition that is not named is expected to hold everything
             between the lowest and the highest offset received.
+        frontier: the highest offset of a partition that may have been received and deleted before it was read; what is
+            not there up to it is unknown and not missing.
     """
     by_place: defaultdict[tuple[str, int], list[ReceivedBlock]] = defaultdict(list)
     for block in blocks:
         by_place[block.topic, block.partition].append(block)
     places = sorted({*by_place, *expected})
-    return tuple(_compared(place, by_place.get(place, ()), expected.get(place)) for place in places)
+    return tuple(_compared(place, by_place.get(place, ()), expected.get(place), frontier(place)) for place in places)
 
 
-def _compared(place: tuple[str, int], blocks: Sequence[ReceivedBlock], given: Expectation | None) -> ReceivedPartition:
+def _compared(
+    place: tuple[str, int], blocks: Sequence[ReceivedBlock], given: Expectation | None, frontier: int
+) -> ReceivedPartition:
     firsts, lasts = _runs(sorted(blocks, key=lambda block: block.number))
     if given is None:
         # Whole arrays at a time: there may be millions of runs.
@@ -118,6 +136,10 @@ def _compared(place: tuple[str, int], blocks: Sequence[ReceivedBlock], given: Ex
         ranges = OffsetRanges.of_canonical(firsts, lasts)
         expected = given.offsets
         missing, beyond = expected - ranges, ranges - expected
+    unknown = OffsetRanges()
+    if frontier != NOTHING_EXPIRED:
+        unknown = missing.clip(0, frontier)
+        missing -= unknown
     return ReceivedPartition(
         *place,
         records=sum(block.records for block in blocks),
@@ -129,6 +151,7 @@ def _compared(place: tuple[str, int], blocks: Sequence[ReceivedBlock], given: Ex
         bounds=given.bounds if given is not None else Bounds.SEEN,
         missing=missing,
         beyond=beyond,
+        unknown=unknown,
     )
 
 

@@ -5,6 +5,7 @@ Must not know what was received, nor how a manifest came here.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from gapless_api.files import read_small
 from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, is_topic, unpadded_decimal
 from gapless_api.marks import moment_text
 from gapless_api.offsets import OffsetRanges
+from gapless_spark.generations import Origin, Replaced
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -101,11 +103,13 @@ class _Said:
 class NewestExtents:
     """What the newest manifest says of each partition; manifests may come in any order.
 
-    Offsets that an older one of the same cluster knew to be absent stay so, for Kafka never uses an offset again.
+    Offsets that an older one of the same topic knew to be absent stay so, for Kafka never uses an offset again. A topic
+    that was recreated (by its id) has nothing in common with the one before: of the two only the newer one counts.
     """
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, int], _Said] = {}
+        self._said: dict[tuple[str, str | None], dict[int, _Said]] = {}
+        """By topic and its id upstream, then by partition."""
         self._sources: dict[str, tuple[ManifestMark, str]] = {}
         self._conflicts: set[tuple[str, int]] = set()
 
@@ -114,30 +118,42 @@ class NewestExtents:
         mark = manifest.mark
         self._sources[mark.id] = mark, where
         for extent in manifest.extents:
-            place = (extent.topic, extent.partition)
-            said, known = _Said(extent, mark), self._said.get(place)
+            of_topic = self._said.setdefault((extent.topic, extent.topic_id), {})
+            said, known = _Said(extent, mark), of_topic.get(extent.partition)
             if known is not None and known.mark.cluster != mark.cluster:
-                self._conflicts.add(place)
-            self._said[place] = said if known is None else _newest(said, known)
-        used = {said.mark.id for said in self._said.values()}
-        self._sources = {name: source for name, source in self._sources.items() if name in used}
+                self._conflicts.add((extent.topic, extent.partition))
+            of_topic[extent.partition] = said if known is None else _newest(said, known)
 
     @property
     def newest_id(self) -> str:
         """The id of the newest manifest that counts; ids sort by time. Nothing when there is none."""
-        return max(self._sources, default="")
+        return max((said.mark.id for said in self._counting().values()), default="")
 
     @property
     def conflicts(self) -> list[tuple[str, int]]:
         """The partitions that manifests of different clusters speak of, which no healthy set of windows has."""
         return sorted(self._conflicts)
 
+    @property
+    def replaced(self) -> list[Replaced]:
+        """The topics of which manifests with two ids speak of the same partitions."""
+        return [change for _, changes in self._generations() for change in changes]
+
     def extents(self) -> Mapping[tuple[str, int], PartitionExtent]:
         """What counts, by topic and partition."""
-        return {place: said.extent for place, said in self._said.items()}
+        return {place: said.extent for place, said in self._counting().items()}
+
+    def origins(self) -> dict[tuple[str, int], Origin]:
+        """Where the events of each partition come from, as far as manifests say."""
+        return {
+            place: Origin(said.mark.cluster, said.extent.topic_id)
+            for place, said in self._counting().items()
+            if said.extent.topic_id is not None
+        }
 
     def members(self) -> list[dict[str, Any]]:
         """The manifests that count, for the report, oldest first."""
+        counting = Counter(said.mark.id for said in self._counting().values())
         return [
             {
                 "id": mark.id,
@@ -145,10 +161,39 @@ class NewestExtents:
                 "cluster": mark.cluster,
                 "from": where,
                 "signed": mark.signature is not None,
-                "partitions": sum(said.mark.id == mark.id for said in self._said.values()),
+                "partitions": counting[mark.id],
             }
             for _, (mark, where) in sorted(self._sources.items())
+            if mark.id in counting
         ]
+
+    def _counting(self) -> dict[tuple[str, int], _Said]:
+        counting: dict[tuple[str, int], _Said] = {}
+        for (topic, of_topic), _ in self._generations():
+            for partition, said in of_topic.items():
+                known = counting.get((topic, partition))
+                # One without an id may be of the same topic, or not: nobody can tell, as with all of version 1.
+                counting[topic, partition] = said if known is None else _newest(said, known)
+        return counting
+
+    def _generations(self) -> list[tuple[tuple[str, dict[int, _Said]], list[Replaced]]]:
+        """The generations of topics that count, each with those that it has replaced."""
+        found: list[tuple[str, str | None, dict[int, _Said], list[Replaced]]] = []
+        newest_first = sorted(self._said.items(), key=lambda entry: max(s.age for s in entry[1].values()), reverse=True)
+        for (topic, topic_id), of_topic in newest_first:
+            newer = next(
+                (
+                    (newer_id, changes)
+                    for other, newer_id, partitions, changes in found
+                    if other == topic and None not in {topic_id, newer_id} and partitions.keys() & of_topic.keys()
+                ),
+                None,
+            )
+            if newer is None:
+                found.append((topic, topic_id, of_topic, []))
+            else:
+                newer[1].append(Replaced(topic, str(topic_id), str(newer[0])))
+        return [((topic, of_topic), changes) for topic, _, of_topic, changes in found]
 
 
 def _newest(one: _Said, other: _Said) -> _Said:
@@ -156,7 +201,7 @@ def _newest(one: _Said, other: _Said) -> _Said:
     extent, before = newer.extent, older.extent
     alike = (older.mark.cluster, older.mark.isolation) == (newer.mark.cluster, newer.mark.isolation)
     if not alike or extent.last is None or before.last is None or before.last > extent.last:
-        return newer  # Another cluster, or a topic that was made anew: what was absent there says nothing here.
+        return newer  # Another cluster, or a recreated topic without ids: what was absent there says nothing here.
     if before.absent is None:
         return newer
     absent = before.absent.clip(extent.first, extent.last) | (extent.absent or OffsetRanges())

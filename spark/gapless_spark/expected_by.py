@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_spark.expectations import Expectations
+    from gapless_spark.generations import Origin, Replaced
     from gapless_spark.outcome import Conclusion
 
 
@@ -72,6 +73,19 @@ class ExpectedBy:
             shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._manifests.conflicts[:20])
             _warn(f"Manifests of different clusters speak of the same partitions, and the newest counts: {shown}")
         self._expectations = with_manifests(self._given, self._manifests, self._values["expectTopics"])
+
+    @property
+    def origins(self) -> dict[tuple[str, int], Origin]:
+        """Which upstream topic each source partition is of, as far as manifests say."""
+        return {place: origin for place, origin in self._manifests.origins().items() if self._counts(place[0])}
+
+    @property
+    def replaced(self) -> list[Replaced]:
+        """The upstream topics that were recreated, as manifests of before and after show."""
+        return [change for change in self._manifests.replaced if self._counts(change.topic)]
+
+    def _counts(self, topic: str) -> bool:
+        return not self._values["expectTopics"] or topic in self._values["expectTopics"]
 
     def named_in(self, conclusion: Conclusion) -> Conclusion:
         """The same `conclusion`, with the manifests that counted among its details."""

@@ -51,6 +51,9 @@ SHORT_WORK_OFFSETS = 200_000
 class Earlier(Protocol):
     """What earlier runs have read; nobody else changes it while the block lasts."""
 
+    written: str
+    """What was written of it in this run, or perhaps was; empty for nothing."""
+
     def __enter__(self) -> Self:
         """Take hold of it. Raises GaplessError."""
 
@@ -62,6 +65,8 @@ class Earlier(Protocol):
 
 
 class _NothingEarlier(contextlib.nullcontext[Any]):
+    written = ""
+
     def __enter__(self) -> Self:
         return self
 
@@ -111,7 +116,7 @@ def run(job: Job, settings: Resolved) -> int:
     }
     with BundlePlace(values) as place:
         try:
-            with stopped_by_signals():
+            with stopped_by_signals(lambda: job.earlier.written):
                 _check_outputs(values, place)
                 cut, conclusion = conclude(job, values, head)
                 # Before the new bundle is written, which may take the older one's place.
@@ -168,10 +173,15 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
     connection = connection_from(values, client_id=f"gapless-{job.command}")
     with job.earlier as earlier:
         job.read_bounds()
-        there = look(connection, job.topics, timeout_seconds=values["connectTimeout"])
-        head["cluster_id"] = there.cluster_id
-        cut = earlier.unread(there)
-        head["read"] = [_read(topic) for topic in cut.topics]
+
+        def unread() -> Cut:
+            there = look(connection, job.topics, timeout_seconds=values["connectTimeout"])
+            cut = earlier.unread(there)
+            head["cluster_id"] = there.cluster_id
+            head["read"] = [_read(topic) for topic in cut.topics]
+            return cut
+
+        cut = unread()
         head["read_by"] = None
         if cut.offsets == 0:
             return cut, job.find(None, cut)
@@ -186,7 +196,7 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
                     f"({MOST_LOCAL_BYTES >> 20} MiB); set engine=spark or auto (in a GapScan: engine.reader: Spark)."
                 )
         head["read_by"] = "spark"
-        return cut, _find_with_spark(job, connection, cut, values)
+        return _find_with_spark(job, connection, cut, unread, values)
 
 
 def reader_of(values: Mapping[str, Any]) -> Literal["auto", "spark", "local"]:
@@ -206,7 +216,9 @@ def reader_of(values: Mapping[str, Any]) -> Literal["auto", "spark", "local"]:
     return "spark"
 
 
-def _find_with_spark(job: Job, connection: KafkaConnection, cut: Cut, values: dict[str, Any]) -> Conclusion:
+def _find_with_spark(
+    job: Job, connection: KafkaConnection, cut: Cut, unread: Callable[[], Cut], values: dict[str, Any]
+) -> tuple[Cut, Conclusion]:
     engine = Engine(
         f"gapless {job.command}",
         values["master"],
@@ -219,8 +231,9 @@ def _find_with_spark(job: Job, connection: KafkaConnection, cut: Cut, values: di
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     with session(engine) as spark:
+        cut = unread()  # again, for records expire while Spark starts
         try:
-            return job.find(records(spark, connection, cut, job.columns, parallelism=parallelism), cut)
+            return cut, job.find(records(spark, connection, cut, job.columns, parallelism=parallelism), cut)
         except (PySparkException, Py4JError) as error:
             said = str(error)  # while Java still runs: the text is fetched from there
             meant = failure_of_kafka(said, connection) or failure_of_machine(said, engine)
@@ -240,7 +253,7 @@ def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
     return write_bundle(
         file,
         BundleKind(values["limit"]),
-        conclusion.results,
+        conclusion.results if conclusion.listed is None else conclusion.listed,
         created=created,
         source=source,
         inferred=conclusion.inferred,
@@ -315,11 +328,20 @@ def _log() -> Any:
 
 
 @contextlib.contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGINT into StoppedError. Nothing is half-written then, and Java ends with us."""
+def stopped_by_signals(written: Callable[[], str]) -> Iterator[None]:
+    """Turn SIGTERM and SIGINT into StoppedError. Nothing is half-written then, and Java ends with us.
+
+    Args:
+        written: what was written already; empty for nothing.
+    """
+
+    def sentence(name: str) -> str:
+        if not written():
+            return f"Stopped by {name}; nothing was written."
+        return f"Stopped by {name} after writing {written()}; run again, which then reads only what is new since."
 
     def stop(*_: object) -> None:
-        raise StoppedError("Stopped by SIGTERM; nothing was written.", by_terminal=False)
+        raise StoppedError(sentence("SIGTERM"), by_terminal=False)
 
     previous: Any = None
     with contextlib.suppress(ValueError):  # not the main thread: whoever runs us there handles signals
@@ -327,7 +349,7 @@ def stopped_by_signals() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise StoppedError("Stopped by SIGINT; nothing was written.", by_terminal=True) from None
+        raise StoppedError(sentence("SIGINT"), by_terminal=True) from None
     finally:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)

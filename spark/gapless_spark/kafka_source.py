@@ -49,7 +49,11 @@ class TopicCut:
     id: str = ""
     """Kafka's own for the topic, which another topic of the same name does not have; empty where brokers have none."""
     from_the_beginning: bool = True
-    """Whether nothing before the first offsets was read by an earlier run."""
+    """Whether it is read from the lowest offset that is there when reading begins, and not from `first_offsets`."""
+    log_starts: tuple[int, ...] = ()
+    """By partition: the lowest offset that was there, where `first_offsets` go on behind what an earlier run read."""
+    expired: frozenset[int] = frozenset()
+    """The partitions of which records were deleted before anybody has read them, as far as somebody keeps count."""
 
     @property
     def offsets(self) -> int:

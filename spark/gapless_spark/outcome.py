@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,17 @@ from gapless_api.errors import (
 )
 from gapless_api.exit_codes import ExitCode
 from gapless_api.gap_topic import COMPACT, KEEPS_ALL, warning, why_unknown
+from gapless_api.offsets import OffsetRanges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gapless_api.bundle_form import PartitionGaps
-    from gapless_api.offsets import OffsetRanges
     from gapless_spark.completeness import ReceivedPartition
     from gapless_spark.gap_windows import Stale, WindowFindings
+
+_LONGEST_KEY = 60
+"""Bytes of a key that a sentence shows."""
 
 
 class Outcome(StrEnum):
@@ -32,6 +35,7 @@ class Outcome(StrEnum):
     GAPS_FOUND = "gaps-found"
     NOTHING_MISSING = "nothing-missing"
     NOTHING_TO_DO = "nothing-to-do"
+    UNKNOWN_EVENTS = "unknown-events"
     UNREADABLE_RECORDS = "unreadable-records"
     TOPIC_MISSING = "topic-missing"
     UNREACHABLE = "unreachable"
@@ -59,6 +63,8 @@ class Conclusion:
     """What was looked at in a partition, where that is not everything within the window of its result."""
     absent: Mapping[tuple[str, int], OffsetRanges] = field(default_factory=dict)
     """What a manifest of the other side declares to be no events."""
+    listed: tuple[PartitionGaps, ...] | None = None
+    """What the bundle lists, where that is more than is missing."""
     inferred: tuple[PartitionGaps, ...] = ()
     """What of the results follows from what was seen, and was not seen itself."""
     why_unknown: str = ""
@@ -73,7 +79,8 @@ class Conclusion:
 
     def error(self) -> GaplessError | None:
         """What makes the command end with another exit code than 0."""
-        return UndeliveredError(self.sentence) if self.outcome is Outcome.UNREADABLE_RECORDS else None
+        incomplete = self.outcome in {Outcome.UNREADABLE_RECORDS, Outcome.UNKNOWN_EVENTS}
+        return UndeliveredError(self.sentence) if incomplete else None
 
 
 def conclude_scan(topic: str, found: WindowFindings, policy: str, *, has_lost_records: bool) -> Conclusion:
@@ -120,7 +127,7 @@ def _listed(
     result: PartitionGaps, stale: Stale, told_of: OffsetRanges, inferred: OffsetRanges | None
 ) -> dict[str, Any]:
     return {
-        **_missing(result),
+        **_missing(result.topic, result.partition, result.ranges),
         "inferred_events": inferred.count if inferred is not None else 0,
         "inferred_ranges": len(inferred) if inferred is not None else 0,
         "stale_events": stale.events,
@@ -198,40 +205,75 @@ def _records_in_words(topic: str, found: WindowFindings, *, is_compacted: bool) 
             f"{nothing} {'else ' if left_out else ''}is missing: {_amount(found.windows, 'window')} of "
             f"{_amount(len(found.results), 'partition')} in topic {topic} say so.{_caution(found)}"
         )
-    return Outcome.GAPS_FOUND, _gaps(found.results) + _caution(found)
+    return Outcome.GAPS_FOUND, _gaps([result.ranges for result in found.results]) + _caution(found)
 
 
-def conclude_audit(topics: Sequence[str], found: Sequence[ReceivedPartition], foreign: int) -> Conclusion:
+@dataclass(frozen=True, slots=True)
+class OtherRecords:
+    """What an audit found beside events."""
+
+    foreign: int = 0
+    """How many records have a key that is no event's."""
+    first_key: bytes | None = None
+    """The first of these keys, where no record has an event's; ``None`` also for a record without a key."""
+    uncommitted: tuple[tuple[str, int], ...] = ()
+    """Topics, and how many of their offsets are behind transactions that are still open."""
+
+
+def conclude_audit(
+    topics: Sequence[str],
+    found: Sequence[ReceivedPartition],
+    others: OtherRecords,
+    *,
+    include_unknown: bool = False,
+) -> Conclusion:
     """Put what was received and what was not into words.
 
     Args:
         topics: that were read.
         found: the source partitions that were received or expected.
-        foreign: how many records have a key that is no event's.
+        others: what was read or left out beside them.
+        include_unknown: whether the bundle shall list also what may have been received and was deleted unread.
     """
-    outcome, sentence = _audit_in_words(topics, found, foreign)
-    results = tuple(partition.gaps() for partition in found)
+    received = sum(partition.received for partition in found)
+    if others.foreign and not received:  # All that is expected would seem to be missing, and nothing was understood.
+        found = [replace(partition, missing=OffsetRanges(), unknown=partition.expected) for partition in found]
+    outcome, sentence = _audit_in_words(topics, found, others, include_unknown=include_unknown)
+    gaps = [partition.gaps() for partition in found]
     return Conclusion(
         outcome,
         sentence,
-        results,
-        tuple(_received(partition, result) for partition, result in zip(found, results, strict=True)),
+        tuple(entry for entry in gaps if entry is not None),
+        tuple(_received(partition) for partition in found),
         {
-            "records": sum(partition.records for partition in found) + foreign,
-            "foreign_keys": foreign,
-            "received": sum(partition.received for partition in found),
+            "records": sum(partition.records for partition in found) + others.foreign,
+            "foreign_keys": others.foreign,
+            "received": received,
             "duplicates": sum(partition.duplicates for partition in found),
             "unexpected": sum(partition.unexpected for partition in found),
+            "unknown": sum(partition.unknown.count for partition in found),
         },
-        {(partition.topic, partition.partition): partition.known for partition in found if partition.given},
+        {
+            (partition.topic, partition.partition): partition.known
+            for partition in found
+            if partition.given or len(partition.unknown)
+        },
+        listed=tuple(filter(None, (partition.gaps(with_unknown=True) for partition in found)))
+        if include_unknown
+        else None,
     )
 
 
-def _audit_in_words(topics: Sequence[str], found: Sequence[ReceivedPartition], foreign: int) -> tuple[Outcome, str]:
+def _audit_in_words(
+    topics: Sequence[str], found: Sequence[ReceivedPartition], others: OtherRecords, *, include_unknown: bool
+) -> tuple[Outcome, str]:
     read = f"topic {topics[0]}" if len(topics) == 1 else f"topics {', '.join(topics)}"
+    received = sum(partition.received for partition in found)
+    if others.foreign and not received:
+        return Outcome.UNREADABLE_RECORDS, _unrecognised(read, others)
+    behind = _behind_transactions(others)
     if not found:
-        held = f"{_amount(foreign, 'record')} and none with the key of an event" if foreign else "no records"
-        return Outcome.NOTHING_TO_DO, f"Nothing to do: {read} holds {held}, and nothing is expected."
+        return Outcome.NOTHING_TO_DO, f"Nothing to do: {read} holds no records, and nothing is expected.{behind}"
     inferred = sum(not partition.given for partition in found)
     caution = (
         f" What {_amount(inferred, 'partition')} lost before the lowest or after the highest offset seen cannot show; "
@@ -239,21 +281,57 @@ def _audit_in_words(topics: Sequence[str], found: Sequence[ReceivedPartition], f
         if inferred
         else ""
     )
-    results = [partition.gaps() for partition in found]
-    if not any(len(result.ranges) for result in results):
-        received = sum(partition.received for partition in found)
-        return Outcome.NOTHING_MISSING, (
-            f"Nothing is missing: {_amount(received, 'event')} of {_amount(len(found), 'partition')} were received."
-            f"{caution}"
+    unknown = _unknown(found, include_unknown=include_unknown)
+    rest = f"{unknown}{behind}{caution}"
+    outcome = Outcome.UNKNOWN_EVENTS if unknown else None
+    missing = [partition.missing for partition in found]
+    if not any(len(ranges) for ranges in missing):
+        nothing = "Nothing is known to be missing" if unknown else "Nothing is missing"
+        return outcome or Outcome.NOTHING_MISSING, (
+            f"{nothing}: {_amount(received, 'event')} of {_amount(len(found), 'partition')} were received.{rest}"
         )
-    return Outcome.GAPS_FOUND, _gaps(results) + caution
+    return outcome or Outcome.GAPS_FOUND, _gaps(missing, [partition.unknown for partition in found]) + rest
 
 
-def _missing(result: PartitionGaps) -> dict[str, Any]:
-    ranges = result.ranges
+def _unrecognised(read: str, others: OtherRecords) -> str:
+    key = "none" if others.first_key is None else _shown(others.first_key)
+    return (
+        f"None of {_amount(others.foreign, 'record')} of {read} has the key of an event, topic_partition_offset (the "
+        f"first key: {key}), so nothing can be said about what is missing: give the topic that the receiver writes "
+        f"events to, and check that nothing on the way changes their keys."
+    )
+
+
+def _shown(key: bytes) -> str:
+    """A key as text of one line and bounded length."""
+    text = ascii(key[:_LONGEST_KEY].decode("utf-8", "backslashreplace"))
+    return f"{text} and {len(key) - _LONGEST_KEY} more bytes" if len(key) > _LONGEST_KEY else text
+
+
+def _unknown(found: Sequence[ReceivedPartition], *, include_unknown: bool) -> str:
+    amounts = [partition.unknown.count for partition in found if len(partition.unknown)]
+    if not amounts:
+        return ""
+    where = "the bundle lists them, too" if include_unknown else "--include-unknown puts them into the bundle"
+    return (
+        f" {_amount(sum(amounts), 'event')} of {_amount(len(amounts), 'partition')} {_are(sum(amounts))} unknown: "
+        f"Kafka deleted records before an audit read them, and these events may have been among them; {where}."
+    )
+
+
+def _behind_transactions(others: OtherRecords) -> str:
+    return "".join(
+        f" {_amount(count, 'record')} of topic {topic} {_are(count)} behind a transaction that is still open, and "
+        f"{'was' if count == 1 else 'were'} not read."
+        for topic, count in others.uncommitted
+        if count
+    )
+
+
+def _missing(topic: str, partition: int, ranges: OffsetRanges) -> dict[str, Any]:
     return {
-        "topic": result.topic,
-        "partition": result.partition,
+        "topic": topic,
+        "partition": partition,
         "missing": ranges.count,
         "ranges": len(ranges),
         "first_missing": ranges.first_offset if len(ranges) else None,
@@ -261,9 +339,10 @@ def _missing(result: PartitionGaps) -> dict[str, Any]:
     }
 
 
-def _received(partition: ReceivedPartition, result: PartitionGaps) -> dict[str, Any]:
+def _received(partition: ReceivedPartition) -> dict[str, Any]:
     return {
-        **_missing(result),
+        **_missing(partition.topic, partition.partition, partition.missing),
+        "unknown": partition.unknown.count,
         "received": partition.received,
         "duplicates": partition.duplicates,
         "first_received": partition.first_received,
@@ -277,14 +356,18 @@ def _received(partition: ReceivedPartition, result: PartitionGaps) -> dict[str, 
     }
 
 
-def _gaps(results: Sequence[PartitionGaps]) -> str:
-    missing = sum(result.ranges.count for result in results)
-    ranges = sum(len(result.ranges) for result in results)
-    incomplete = sum(bool(len(result.ranges)) for result in results)
-    complete = len(results) - incomplete
+def _gaps(partitions: Sequence[OffsetRanges], unknown: Sequence[OffsetRanges] = ()) -> str:
+    missing = sum(found.count for found in partitions)
+    ranges = sum(len(found) for found in partitions)
+    incomplete = sum(bool(len(found)) for found in partitions)
+    complete = len(partitions) - incomplete
+    if unknown:
+        complete = sum(
+            not len(found) and not len(doubtful) for found, doubtful in zip(partitions, unknown, strict=True)
+        )
     return (
         f"{_amount(missing, 'event')} {_are(missing)} missing, in {_amount(ranges, 'range')} of "
-        f"{_amount(incomplete, 'partition')}; {complete} of {_amount(len(results), 'partition')} "
+        f"{_amount(incomplete, 'partition')}; {complete} of {_amount(len(partitions), 'partition')} "
         f"{_are(complete)} complete."
     )
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _ROWS = 60
 _COLUMNS = {
     "missing": "missing",
+    "unknown": "unknown",
     "ranges": "ranges",
     "first_missing": "first",
     "last_missing": "last",
@@ -25,7 +26,7 @@ _COLUMNS = {
 }
 
 _AMOUNTS = frozenset(
-    {"missing", "ranges", "received", "duplicates", "inferred_events", "stale_events", "without_record"}
+    {"missing", "unknown", "ranges", "received", "duplicates", "inferred_events", "stale_events", "without_record"}
 )
 
 

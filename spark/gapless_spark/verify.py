@@ -121,7 +121,7 @@ def _look(settings: Resolved, report: dict[str, Any]) -> NewerFinding:
 
         job = audit_job(replace(settings, values=values))
     report["topics"] = list(job.topics)
-    with stopped_by_signals():
+    with stopped_by_signals(lambda: job.earlier.written):
         _, conclusion = conclude(job, values, report)
     report["found"] = {"outcome": conclusion.outcome, "message": conclusion.sentence, "missing": conclusion.missing}
     return finding_of(conclusion)

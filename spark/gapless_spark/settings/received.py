@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gapless_api.settings import Setting
-from gapless_spark.settings.values import files, state_place, words
+from gapless_api.settings import Setting, boolean
+from gapless_spark.settings.values import files, state_place, topic_ids, words
 
 RECEIVED = (
     Setting(
@@ -65,6 +65,30 @@ RECEIVED = (
         metavar="TOPIC,…",
         own=True,
         group="What to read",
+    ),
+    Setting(
+        "newGeneration",
+        "An upstream topic that was deleted and recreated, as events' keys name it, with its new topic ID; repeat it, "
+        "or separate several by commas. What the state has read before counts for the old topic, and all other records "
+        "for the new one.",
+        parse=topic_ids,
+        default=(),
+        metavar="TOPIC:ID,…",
+        repeatable=True,
+        own=True,
+        group="What to read",
+    ),
+    Setting(
+        "includeUnknown",
+        "Whether the bundle shall also list events that are unknown, because Kafka deleted records before an audit "
+        "read them. Without it they are only counted.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        switch=True,
+        metavar="true|false",
+        own=True,
+        group="Output",
     ),
     Setting(
         "verifyKey",

@@ -29,6 +29,14 @@ def words(text: str) -> tuple[str, ...]:
     return found
 
 
+def topic_ids(text: str) -> tuple[tuple[str, str], ...]:
+    """Read topics with their ids."""
+    found = [(topic, topic_id) for topic, _, topic_id in (word.rpartition(":") for word in words(text))]
+    if not all(topic and topic_id for topic, topic_id in found):
+        raise ValueError("a topic and its ID with a colon between, such as transfer:vJdzA4Q-QhyXGS0vI5_Q6g")
+    return tuple(found)
+
+
 def files(text: str) -> tuple[Path, ...]:
     """Split a list of files at its commas."""
     return tuple(Path(word) for word in words(text))

@@ -186,7 +186,7 @@ def test_a_damaged_or_later_state_is_refused_and_left_as_it_is(
         (HEAD, b"", "its head is no JSON"),
         (HEAD, (sound / HEAD).read_bytes()[:-9], "its head is no JSON"),
         (HEAD, json.dumps({**head, "records": 1}).encode(), "does not match its digest"),
-        (HEAD, json.dumps({**head, "version": 2}).encode(), "was written by a later Gapless (version 2"),
+        (HEAD, json.dumps({**head, "version": 3}).encode(), "was written by a later Gapless (version 3"),
         (HEAD, b'{"name": "another program\'s"}', "is not the head of an audit's state"),
     ]
     for file, bad, words in damage:
@@ -207,7 +207,6 @@ def test_a_state_of_something_else_is_refused(
     receive(kafka, name, ["t_0_0", "t_0_2"])
     audit(gapless, kafka, name, f"--state={state}")
     refused(audit(gapless, kafka, other, f"--state={state}"), f"is of the topics {name}, and this audit reads {other}")
-    refused(audit(gapless, kafka, f"{name},{other}", f"--state={state}"), f"is of the topics {name}")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     refused(audit(gapless, kafka, name, f"--state={tmp_path / 'mine'}"), "holds something else than an audit's state")
@@ -218,7 +217,7 @@ def test_a_state_of_something_else_is_refused(
         refused(audit(gapless, elsewhere, name, f"--state={state}"), f"of the Kafka cluster {head['cluster_id']}")
 
 
-def test_a_topic_made_again_and_records_that_expired_unread_are_refused(
+def test_records_that_expire_when_they_were_read_do_no_harm_and_a_recreated_topic_is_refused(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, state: Path
 ) -> None:
     name = topic(2)
@@ -228,12 +227,6 @@ def test_a_topic_made_again_and_records_that_expired_unread_are_refused(
     kafka.delete_records(name, 0, 5)
     ended = audit(gapless, kafka, name, f"--state={state}")
     assert (ended.code, told(ended)["received"]) == (0, 12)  # all that expired had been read
-    receive(kafka, name, [f"t_0_{offset}" for offset in range(12, 20)])
-    kafka.delete_records(name, 0, 15)
-    refused(
-        audit(gapless, kafka, name, f"--state={state}"),
-        f"Retention deleted offsets 12 to 14 of partition 0 of topic {name}",
-    )
     kafka.admin().delete_topics([name])[name].result()
     wait_until(lambda: name not in kafka.admin().list_topics(timeout=10).topics, timeout_seconds=30, what="its end")
     kafka.create_topic(name, 2)

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
+ID = "vJdzA4Q-QhyXGS0vI5_Q6g"
 EXTENTS = (
-    PartitionExtent("transfer", 0, 0, 11, OffsetRanges([(3, 3), (7, 9)])),
-    PartitionExtent("transfer", 1, 5, None),
+    PartitionExtent("transfer", 0, 0, 11, OffsetRanges([(3, 3), (7, 9)]), ID),
+    PartitionExtent("transfer", 1, 5, None, None, ID),
     PartitionExtent("ü_x.y-z", MAX_PARTITION, MAX_OFFSET, MAX_OFFSET, OffsetRanges()),
 )
 
@@ -62,11 +63,11 @@ def extents(draw: st.DrawFn) -> list[PartitionExtent]:
         first, last = ends[0], ends[-1]
         pairs = [(low, high - 1) for low, high in zip(ends[::2], ends[1::2], strict=False) if high - 1 >= low]
         absent = draw(st.sampled_from([None, OffsetRanges(), OffsetRanges(pairs), OffsetRanges([(first, last)])]))
-        empty = draw(st.booleans())
+        empty, topic_id = draw(st.booleans()), draw(st.sampled_from([None, ID]))
         found.append(
-            PartitionExtent(topic, partition, first, None, None if absent is None else OffsetRanges())
+            PartitionExtent(topic, partition, first, None, None if absent is None else OffsetRanges(), topic_id)
             if empty
-            else PartitionExtent(topic, partition, first, last, absent)
+            else PartitionExtent(topic, partition, first, last, absent, topic_id)
         )
     return draw(st.permutations(found))
 
@@ -107,14 +108,16 @@ def test_the_bytes_are_these() -> None:
     assert text == (
         "{\n"
         '  "manifest": [\n'
-        '  {"absent":[[3],[7,9]],"first":0,"last":11,"partition":0,"topic":"transfer"},\n'
-        '  {"absent":null,"first":5,"last":null,"partition":1,"topic":"transfer"},\n'
+        '  {"absent":[[3],[7,9]],"first":0,"last":11,"partition":0,"topic":"transfer",'
+        '"topic_id":"vJdzA4Q-QhyXGS0vI5_Q6g"},\n'
+        '  {"absent":null,"first":5,"last":null,"partition":1,"topic":"transfer",'
+        '"topic_id":"vJdzA4Q-QhyXGS0vI5_Q6g"},\n'
         '  {"absent":[],"first":9223372036854775807,"last":9223372036854775807,"partition":2147483647,'
         '"topic":"ü_x.y-z"}\n'
         "],\n"
-        '  "gapless": {"version": 1, "id": "20261120-100000-78272c32", "created": "2026-11-20T10:00:00Z", '
+        '  "gapless": {"version": 2, "id": "20261120-100000-3011fccb", "created": "2026-11-20T10:00:00Z", '
         '"cluster": "abc", "isolation": "read_uncommitted", "source": {"name": "nörth"}, "events": 9, '
-        '"sha256": "78272c32a4be0133c6269a943d5682d3e7e38cd61515c4ca9d327f6eb2e5ef5b"}\n'
+        '"sha256": "3011fccb7de641fc98da00d83bbf0370d5d577b1c21452c015e654519c4992ac"}\n'
         "}\n"
     )
 
@@ -180,7 +183,7 @@ WRONG_FORM: list[tuple[Any, str]] = [
     (changed({"absent": [[1, 2, 3]]}), "one or two offsets"), (changed({"absent": [[]]}), "one or two"),
     *((changed(mark={name: ...}), f"has no {name}") for name in (
         "version", "id", "created", "cluster", "isolation", "source", "events", "sha256")),
-    (changed(mark={"version": 2}), "knows only 1"),
+    (changed(mark={"version": 3}), "knows 1 and 2"),
     (changed(mark={"created": "2026-13-20T10:00:00Z"}), "time of making"),
     (changed(mark={"isolation": "serial"}), "read_uncommitted or read_committed"),
     (changed(mark={"source": {"a": 1}}), "is not text"), (changed(mark={"events": -1}), "whole number"),
@@ -191,6 +194,7 @@ WRONG_MEANING: list[tuple[Any, str]] = [
     (changed({"absent": [[9, 7]]}), "is reversed"), (changed({"last": None}), "an absent offset is not between"),
     (changed({"partition": 1}), "is there twice"), (changed({"absent": [[3]]}), "was altered"),
     (changed({"absent": None}), "was altered"), (changed(mark={"events": 10}), "lists 9 events and says 10"),
+    (changed({"topic_id": "short"}), "'short' is no id of a topic"),
     (changed(mark={"sha256": "0" * 64}), "was altered"),
 ]  # fmt: skip
 
@@ -207,6 +211,23 @@ def test_what_could_be_misunderstood_is_refused_in_one_sentence(wrong: Any, why:
 def test_the_schema_refuses_what_the_reader_refuses_by_form(wrong: Any) -> None:
     with pytest.raises(ValidationError):
         _schema().validate(wrong)
+
+
+def test_a_manifest_of_the_first_version_is_read() -> None:
+    first = {
+        "manifest": [{"absent": None, "first": 0, "last": 9, "partition": 0, "topic": "t"}],
+        "gapless": {
+            "version": 1, "id": "20261120-100000-3f0a", "created": "2026-11-20T10:00:00Z", "cluster": "abc",
+            "isolation": "read_uncommitted", "source": {}, "events": 10,
+            "sha256": hashlib.sha256(
+                b'manifest\n{"absent":null,"first":0,"last":9,"partition":0,"topic":"t"}\n'
+            ).hexdigest(),
+        },
+    }  # fmt: skip
+    read = read_manifest_text(json.dumps(first).encode(), name="m")
+    assert read.extents == (PartitionExtent("t", 0, 0, 9),)
+    assert text_of(read).count(b"topic_id") == 0, "its signature is over these bytes"
+    _schema().validate(first)
 
 
 def test_unknown_keys_do_no_harm() -> None:

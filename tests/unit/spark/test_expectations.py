@@ -11,6 +11,7 @@ from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.manifest_form import Isolation, Manifest, PartitionExtent, new_manifest
 from gapless_api.offsets import OffsetRanges
 from gapless_spark.expectations import Bounds, Expectation, NewestExtents, parse_expectations, with_manifests
+from gapless_spark.generations import Origin, Replaced
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,3 +147,36 @@ def test_only_the_topics_of_a_manifest_that_are_asked_for_are_expected() -> None
     assert list(with_manifests({}, newest, ("b",))) == [("b", 0)]
     with pytest.raises(ConfigurationError, match=r"No manifest speaks of the topic c .* there are a, b\."):
         with_manifests({}, newest, ("c", "b"))
+
+
+OLD, NEW = "A" * 21 + "A", "A" * 21 + "Q"
+
+
+def test_manifests_of_a_topic_and_of_the_one_that_was_recreated_are_never_merged() -> None:
+    before = at(1, *(PartitionExtent("t", n, 0, 9, OffsetRanges([(1, 2)]), OLD) for n in range(3)))
+    after = at(
+        2, *(PartitionExtent("t", n, 0, 30, None, NEW) for n in range(2)), PartitionExtent("o", 0, 0, 5, None, OLD)
+    )
+    for some in ((before, after), (after, before)):
+        newest = of(*some)
+        assert newest.extents() == {("o", 0): after.extents[0], ("t", 0): after.extents[1], ("t", 1): after.extents[2]}
+        assert newest.replaced == [Replaced("t", OLD, NEW)]
+        assert newest.origins() == {
+            ("o", 0): Origin("north", OLD), ("t", 0): Origin("north", NEW), ("t", 1): Origin("north", NEW),
+        }  # fmt: skip
+
+
+def test_two_clusters_may_share_a_topic_downstream_in_windows_of_their_own() -> None:
+    north = at(1, PartitionExtent("t", 0, 0, 9, None, OLD))
+    south = at(2, PartitionExtent("t", 10, 0, 9, None, NEW), cluster="south")
+    newest = of(north, south)
+    assert (newest.replaced, sorted(newest.extents())) == ([], [("t", 0), ("t", 10)])
+    assert newest.origins()["t", 0] == Origin("north", OLD)
+
+
+def test_what_a_manifest_without_topic_ids_says_is_believed_as_ever() -> None:
+    before = at(1, PartitionExtent("t", 0, 0, 9, OffsetRanges([(1, 2)])))
+    after = at(2, PartitionExtent("t", 0, 0, 30, None, NEW))
+    newest = of(before, after)
+    assert newest.extents()["t", 0] == PartitionExtent("t", 0, 0, 30, OffsetRanges([(1, 2)]), NEW)
+    assert newest.replaced == []

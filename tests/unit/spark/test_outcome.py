@@ -7,12 +7,17 @@ import pytest
 from gapless_api.errors import SourceStalledError, SourceUnreachableError, StoppedError, UndeliveredError
 from gapless_api.exit_codes import ExitCode
 from gapless_api.gap_topic import KEEPS_ALL
+from gapless_api.bundle_form import Bundle, BundleKind
+from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges
+from gapless_api.reconciliation import NewerFinding, reconcile
+from gapless_spark.comparison import finding_of
 from gapless_spark.completeness import ReceivedBlock, compare
 from gapless_spark.expectations import Bounds, Expectation
 from gapless_spark.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
 from gapless_spark.outcome import (
     Conclusion,
+    OtherRecords,
     Outcome,
     TopicMissingError,
     conclude_audit,
@@ -125,26 +130,85 @@ def received(*offsets: int, partition: int = 0, records: int | None = None) -> R
 
 
 def test_an_audit_of_nothing_is_nothing_to_do() -> None:
-    assert conclude_audit(["a"], (), 0).sentence == "Nothing to do: topic a holds no records, and nothing is expected."
-    foreign = conclude_audit(["a", "b"], (), 5)
-    assert foreign.outcome is Outcome.NOTHING_TO_DO
-    assert "topics a, b holds 5 records and none with the key of an event" in foreign.sentence
+    assert (
+        conclude_audit(["a"], (), OtherRecords()).sentence
+        == "Nothing to do: topic a holds no records, and nothing is expected."
+    )
+
+
+def test_records_of_which_none_is_an_event_say_nothing_about_what_is_missing() -> None:
+    key = b"order-17\n\xff" + b"x" * 100
+    expected = {("t", 0): Expectation(OffsetRanges([(0, 999)]))}
+    concluded = conclude_audit(["a", "b"], compare([], expected), OtherRecords(5, key))
+    assert concluded.outcome is Outcome.UNREADABLE_RECORDS
+    assert isinstance(concluded.error(), UndeliveredError)
+    assert (concluded.missing, concluded.details["unknown"], concluded.results) == (0, 1000, ())
+    assert concluded.sentence.startswith("None of 5 records of topics a, b has the key of an event")
+    assert "(the first key: 'order-17\\n\\\\xffxxx" in concluded.sentence
+    assert "x' and 50 more bytes)" in concluded.sentence
+    assert finding_of(concluded).results == ()
+    assert "(the first key: none)" in conclude_audit(["a"], (), OtherRecords(1)).sentence
+
+
+def test_what_may_have_been_received_and_deleted_is_unknown_and_in_no_bundle_unless_asked_for() -> None:
+    expected = {("t", 0): Expectation(OffsetRanges([(0, 9)])), ("t", 1): Expectation(OffsetRanges([(0, 9)]))}
+    upto = {("t", 0): 5, ("t", 1): MAX_OFFSET}
+    found = compare([received(3, 5, 6, 8)], expected, lambda place: upto[place])
+    concluded = conclude_audit(["a"], found, OtherRecords())
+    assert concluded.outcome is Outcome.UNKNOWN_EVENTS
+    assert exit_code_of(concluded.error()) == ExitCode.INCOMPLETE
+    assert [(entry.partition, entry.window_min, list(entry.ranges)) for entry in concluded.results] == [
+        (0, 5, [(7, 7), (9, 9)])
+    ]
+    assert concluded.listed is None
+    assert [(row["missing"], row["unknown"]) for row in concluded.partitions] == [(2, 4), (0, 10)]
+    assert (concluded.missing, concluded.details["unknown"]) == (2, 14)
+    assert concluded.sentence.startswith("2 events are missing, in 2 ranges of 1 partition; 0 of 2 partitions are comp")
+    assert "14 events of 2 partitions are unknown: Kafka deleted records" in concluded.sentence
+    both = conclude_audit(["a"], found, OtherRecords(), include_unknown=True).listed or ()
+    assert [(entry.window_min, list(entry.ranges)) for entry in both] == [
+        (0, [(0, 2), (4, 4), (7, 7), (9, 9)]),
+        (0, [(0, 9)]),
+    ]
+    older = Bundle(BundleKind.ALL, both, None)
+    became = reconcile(older, finding_of(concluded))
+    assert [(one.open, one.unknown, one.closed) for one in became.partitions] == [(2, 4, 0), (0, 10, 0)]
+    as_bundle = NewerFinding(BundleKind.ALL, concluded.results)
+    assert [one.closed for one in reconcile(older, as_bundle).partitions] == [0, 0]
+
+
+def test_events_behind_an_open_transaction_are_in_the_sentence() -> None:
+    found = compare([received(1, 2, 3)], {("t", 0): Expectation(OffsetRanges([(1, 3)]))})
+    concluded = conclude_audit(["a"], found, OtherRecords(uncommitted=(("a", 7), ("b", 0))))
+    assert concluded.sentence.endswith(
+        " 7 records of topic a are behind a transaction that is still open, and were not read."
+    )
+    assert exit_code_of(concluded.error()) == ExitCode.DONE
 
 
 def test_an_audit_says_when_its_bounds_are_only_what_was_seen() -> None:
-    seen = conclude_audit(["a"], compare([received(1, 2, 3)], {}), 0)
+    seen = conclude_audit(["a"], compare([received(1, 2, 3)], {}), OtherRecords())
     assert seen.outcome is Outcome.NOTHING_MISSING
     assert seen.sentence.startswith("Nothing is missing: 3 events of 1 partition were received.")
     assert "say with --expect what should be there" in seen.sentence
-    given = conclude_audit(["a"], compare([received(1, 2, 3)], {("t", 0): Expectation(OffsetRanges([(1, 3)]))}), 0)
+    given = conclude_audit(
+        ["a"], compare([received(1, 2, 3)], {("t", 0): Expectation(OffsetRanges([(1, 3)]))}), OtherRecords()
+    )
     assert given.sentence == "Nothing is missing: 3 events of 1 partition were received."
     assert (seen.partitions[0]["bounds"], given.partitions[0]["bounds"]) == ("seen", "given")
 
 
 def test_an_audit_reports_records_duplicates_and_what_nobody_expected() -> None:
     found = compare([received(1, 2, 3, 9, records=6)], {("t", 0): Expectation(OffsetRanges([(0, 3)]))})
-    concluded = conclude_audit(["a"], found, 2)
-    assert concluded.details == {"records": 8, "foreign_keys": 2, "received": 4, "duplicates": 2, "unexpected": 1}
+    concluded = conclude_audit(["a"], found, OtherRecords(2))
+    assert concluded.details == {
+        "records": 8,
+        "foreign_keys": 2,
+        "received": 4,
+        "duplicates": 2,
+        "unexpected": 1,
+        "unknown": 0,
+    }
     assert concluded.missing == 1
 
 
@@ -152,7 +216,7 @@ def test_what_is_beyond_a_manifest_is_neither_missing_nor_unexpected() -> None:
     extent = Expectation(OffsetRanges([(5, 6), (8, 9)]), Bounds.MANIFEST)
     silent, empty = Expectation(OffsetRanges([(0, 3)]), Bounds.MANIFEST), Expectation(OffsetRanges(), Bounds.MANIFEST)
     expected = {("t", 0): extent, ("t", 1): silent, ("t", 2): empty}
-    concluded = conclude_audit(["a"], compare([received(3, 5, 6, 7, 8, 12)], expected), 0)
+    concluded = conclude_audit(["a"], compare([received(3, 5, 6, 7, 8, 12)], expected), OtherRecords())
     assert (concluded.missing, concluded.details["unexpected"]) == (5, 0)
     assert [list(result.ranges) for result in concluded.results] == [[(9, 9)], [(0, 3)], []]
     rows = [(row["bounds"], row["outside_manifest"], row["first_expected"]) for row in concluded.partitions]
@@ -176,10 +240,20 @@ def test_what_ends_a_job_early_has_an_outcome_of_its_own() -> None:
 def test_the_table_shows_incomplete_partitions_first_and_what_was_expected() -> None:
     found = compare([received(1, 2), received(1, 4, partition=1)], {("t", 0): Expectation(OffsetRanges([(1, 2)]))})
     stream = io.StringIO()
-    show_results(conclude_audit(["a"], found, 0), stream, read_by="spark", with_sentence=True)
+    show_results(conclude_audit(["a"], found, OtherRecords()), stream, read_by="spark", with_sentence=True)
     lines = stream.getvalue().splitlines()
-    assert lines[0].split() == ["partition", "missing", "ranges", "first", "last", "received", "duplicates", "expected"]
-    assert lines[1].split() == ["t/1", "2", "1", "2", "3", "2", "0", "1", "to", "4", "(seen)"]
-    assert lines[2].split() == ["t/0", "0", "0", "-", "-", "2", "0", "1", "to", "2", "(given)"]
+    assert lines[0].split() == [
+        "partition",
+        "missing",
+        "unknown",
+        "ranges",
+        "first",
+        "last",
+        "received",
+        "duplicates",
+        "expected",
+    ]
+    assert lines[1].split() == ["t/1", "2", "0", "1", "2", "3", "2", "0", "1", "to", "4", "(seen)"]
+    assert lines[2].split() == ["t/0", "0", "0", "0", "-", "-", "2", "0", "1", "to", "2", "(given)"]
     assert lines[3] == "Read by Spark."
     assert lines[4].startswith("2 events are missing")
