@@ -78,11 +78,13 @@ def audit(file: Path | None, **options: str | None) -> int:
     --history it also shows how the last 100 runs ended.
 
     With --state what was received is remembered, and the next audit with the same state reads only new records. A state
-    that is damaged, in use, or of other topics is refused.
+    that is damaged, in use, or of other topics is refused. An upstream topic that was recreated, as manifests tell by
+    its ID, is refused, too, or begun anew with --new-generation.
 
     Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration,
-    no such topic or a state that cannot be used, 3 Kafka unreachable or stalled, 130/143 stopped by a signal with
-    nothing written.
+    no such topic or a state that cannot be used, 3 Kafka unreachable or stalled, 4 done but some events are unknown
+    (Kafka deleted records before an audit read them) or no record is an event, 130/143 stopped by a signal (the last
+    line says whether the state was written).
     """  # noqa: D301
     settings = resolved(AUDIT, file, options)
     from gapless_spark.audit import run  # noqa: PLC0415

@@ -33,15 +33,19 @@ def short_report(report: Mapping[str, Any], *, omits_bundle: bool) -> ScanReport
     findings: dict[str, Any] | None = None
     if "partitions" in report:
         infers, partitions = report.get("infer") is True, report["partitions"]
-        worst = sorted(partitions, key=lambda found: (-found["missing"], found["topic"], found["partition"]))
+        worst = sorted(
+            partitions,
+            key=lambda found: (-found["missing"], -found.get("unknown", 0), found["topic"], found["partition"]),
+        )
         compared = short.pop("reconciliation", None)
         findings = {
+            "unknown": None,
             **short,
             "missing_ranges": sum(partition["ranges"] for partition in partitions),
             "inferred_events": report["inferred_events"] if infers else None,
             "cleanup_policy": report.get("cleanup_policy"),
             "partitions": [
-                {**found, "inferred_events": found["inferred_events"] if infers else None}
+                {"unknown": None, **found, "inferred_events": found["inferred_events"] if infers else None}
                 for found in worst[:MOST_ENTRIES]
             ],
             "partitions_omitted": max(len(partitions) - MOST_ENTRIES, 0),

@@ -50,6 +50,7 @@ class Reason(StrEnum):
     GAPS_FOUND = "GapsFound"
     NOTHING_MISSING = "NothingMissing"
     NOTHING_TO_DO = "NothingToDo"
+    UNKNOWN_EVENTS = "UnknownEvents"
     UNREADABLE_RECORDS = "UnreadableRecords"
     TOPIC_MISSING = "TopicMissing"
     ENGINE_UNAVAILABLE = "EngineUnavailable"
@@ -191,8 +192,15 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.NOTHING_MISSING: Meaning((GAP_SCAN,), "Nothing is missing.", ""),
     Reason.NOTHING_TO_DO: Meaning((GAP_SCAN,), "The topics hold nothing that tells about gaps.", "Check the topics."),
+    Reason.UNKNOWN_EVENTS: Meaning(
+        (GAP_SCAN,),
+        "Kafka deleted records before an audit read them, so nobody can know whether status.unknownEvents are missing.",
+        "Audit more often than records expire; source.events.includeUnknown: true sends these events again.",
+    ),
     Reason.UNREADABLE_RECORDS: Meaning(
-        (GAP_SCAN,), "Some gap records cannot be read; the others were counted.", "See who else writes that topic."
+        (GAP_SCAN,),
+        "Some gap records cannot be read, and the others were counted; or an audit has not found a single event.",
+        "See who else writes that topic, and whether it is the right one.",
     ),
     Reason.TOPIC_MISSING: Meaning((GAP_SCAN,), "The topic does not exist.", "Correct spec.source."),
     Reason.ENGINE_UNAVAILABLE: Meaning(

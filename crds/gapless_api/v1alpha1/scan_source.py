@@ -16,6 +16,10 @@ Expectation = Annotated[str, Field(min_length=7, max_length=310)]
 """Offsets that should be there, as topic:partition:first-last."""
 
 
+NewGeneration = Annotated[str, Field(min_length=24, max_length=300, pattern=r"^.+:[A-Za-z0-9_-]{22}$")]
+"""An upstream topic and its new topic ID, as topic:ID."""
+
+
 class GapTopic(ApiModel):
     """The topic that the gap detector writes."""
 
@@ -123,6 +127,14 @@ class Events(ApiModel):
     them. A partition that nothing is said about is expected from the lowest to the highest offset seen."""
     manifest: ExpectedManifest | None = None
     """What should be there, as manifests of the sending side say it; beside them, expect adds to it."""
+    include_unknown: bool = False
+    """Whether the bundle shall also list events that are unknown, because Kafka deleted records before an audit read
+    them. Without it status.unknownEvents only counts them."""
+    new_generations: Annotated[
+        tuple[NewGeneration, ...], Field(max_length=64, json_schema_extra=LIST_SET), EachOnce
+    ] = ()
+    """Upstream topics that were deleted and recreated, each as topic:ID with the new topic ID, as the message of the
+    scan that refused to go on says it. What the state has read before counts for the old topic then."""
     state: AuditState | None = None
     """Keeps what was read, so that the next scan reads only what is new; without it every scan reads everything. No
     two scans use it at once: the next one waits until the pod of the one before is gone."""

@@ -47,6 +47,8 @@ class PartitionFindings(StatusModel):
     """Missing events."""
     inferred: Count | None = None
     """How many of them nobody reported (source.gapTopic.infer)."""
+    unknown: Count | None = None
+    """Events that may have been received in records that Kafka deleted before an audit read them (source.events)."""
     ranges: Count
     """Missing ranges."""
     first_missing: Offset | None = None
@@ -134,8 +136,12 @@ class GapScanStatus(StatusModel):
     gap_topic_cleanup_policy: Annotated[str, Field(max_length=64)] | None = None
     """The cleanup.policy of the gaps topic at the last scan that ended well, or unknown; unless it is compact, records
     of gaps may have expired, and what no record tells of is unknown. Absent for an audit."""
+    unknown_events: Count | None = None
+    """Events that may have been received in records that Kafka deleted before an audit read them: neither missing nor
+    received, as far as anybody can know, and not in the bundle (source.events)."""
     partitions: Annotated[tuple[PartitionFindings, ...], Field(max_length=LONGEST_PARTITIONS)] = ()
-    """The partitions with the most missing events, worst first; all are in the bundle."""
+    """The partitions with the most missing events, worst first, all of which are in the bundle; then those with unknown
+    events."""
     change: Change | None = None
     """Difference to the scan before."""
     comparison: Comparison | None = None

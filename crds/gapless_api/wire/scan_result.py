@@ -25,6 +25,8 @@ class PartitionFinding:
     missing: int
     inferred_events: int | None
     """How many of them nobody has reported; null when nothing was to be inferred."""
+    unknown: int | None
+    """Events that may have been received in records that Kafka deleted before an audit read them; null for a scan."""
     ranges: int
     first_missing: Offset | None
     last_missing: Offset | None
@@ -75,6 +77,8 @@ class ScanFindings:
     """How many of the missing events nobody has reported; null when nothing was to be inferred."""
     cleanup_policy: str | None
     """Of the gaps topic, or ``unknown`` (see `gapless_api.gap_topic`); null for an audit."""
+    unknown: int | None
+    """Events that may have been received in records that Kafka deleted before an audit read them; null for a scan."""
     partitions: tuple[PartitionFinding, ...]
     """Those with the most missing events first."""
     partitions_omitted: int

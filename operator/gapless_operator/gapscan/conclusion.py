@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.conditions import ConditionType
-from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import Change
 from gapless_operator.gapscan.answer import answer
 from gapless_operator.gapscan.comparison import closing_events, compared, comparison_fields
@@ -16,7 +15,7 @@ from gapless_operator.gapscan.due import acted_upon
 from gapless_operator.gapscan.gap_topic import compaction_conditions
 from gapless_operator.gapscan.result import ResultError, findings_of
 from gapless_operator.gapscan.standing import judged
-from gapless_operator.gapscan.verdict import ANSWERED, Ending
+from gapless_operator.gapscan.verdict import ANSWERED, PARTIAL, Ending
 from gapless_operator.plan import Event, EventType
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: 
                 outcome,
                 asked=asked,
                 missing_events=found.missing_events,
-                is_partial=ending.reason is Reason.UNREADABLE_RECORDS,
+                is_partial=ending.reason in PARTIAL,
                 policy=policy,
                 at=at,
             )
@@ -74,7 +73,7 @@ def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: 
     updates["last_attempt"] = ended
     if attempt is not None:
         updates["last_schedule_time"] = acted_upon(situation, attempt)
-    kind = EventType.NORMAL if ending.reason in ANSWERED - {Reason.UNREADABLE_RECORDS} else EventType.WARNING
+    kind = EventType.NORMAL if ending.reason in ANSWERED - PARTIAL else EventType.WARNING
     return answer(
         situation,
         updates,
@@ -103,6 +102,7 @@ def _of_findings(found: Findings, before: GapScanStatus, at: datetime) -> dict[s
         "missing_events": found.missing_events,
         "missing_ranges": found.missing_ranges,
         "inferred_events": found.inferred_events,
+        "unknown_events": found.unknown_events,
         "partitions": found.partitions,
         "change": change,
         "bundle": found.bundle,

@@ -93,6 +93,9 @@ def _source(scan: GapScan) -> dict[str, str]:
             lines["expect"] = ",".join(events.expect)
         if events.manifest is not None:
             lines |= _manifest(events.manifest)
+        # Only when they are wanted: an image of before knows neither.
+        lines |= {"includeUnknown": "true"} if events.include_unknown else {}
+        lines |= {"newGeneration": ",".join(events.new_generations)} if events.new_generations else {}
         if events.state is not None:
             s3 = events.state.s3
             place = f"s3://{s3.bucket}/{s3.prefix.rstrip('/')}" if s3 is not None else scan_pod.STATE_FOLDER

@@ -45,6 +45,8 @@ class Findings(NamedTuple):
     missing_ranges: int
     inferred_events: int | None
     """How many of the missing events nobody reported; ``None`` when nothing was to be inferred."""
+    unknown_events: int | None
+    """Of how many events nobody can know whether they were received; ``None`` for a scan of the gaps topic."""
     partitions: tuple[PartitionFindings, ...]
     read_by: Literal["spark", "local"] | None
     """``None`` when nothing was there to read, or the image of the scan does not say."""
@@ -96,12 +98,13 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, question: st
             raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has no bundle.")
         _check_size(attempt, result.bundle_gzip, resend)
         kept = bundle_map(scan, attempt, result.bundle_gzip or b"", resend)
-    worst = sorted(partitions, key=lambda found: (-found.missing, found.topic, found.partition))
+    worst = sorted(partitions, key=lambda found: (-found.missing, -(found.unknown or 0), found.topic, found.partition))
     return Findings(
         missing_events=found.missing,
         missing_ranges=found.missing_ranges,
         inferred_events=found.inferred_events,
-        partitions=tuple(each for each in worst if each.missing)[:LONGEST_PARTITIONS],
+        unknown_events=found.unknown,
+        partitions=tuple(each for each in worst if each.missing or each.unknown)[:LONGEST_PARTITIONS],
         read_by=result.report.read_by,
         bundle=reference,
         resend=resend,
@@ -153,6 +156,7 @@ def _findings(entry: PartitionFinding) -> PartitionFindings:
         partition=entry.partition,
         missing=entry.missing,
         inferred=entry.inferred_events,
+        unknown=entry.unknown,
         ranges=entry.ranges,
         first_missing=entry.first_missing,
         last_missing=entry.last_missing,

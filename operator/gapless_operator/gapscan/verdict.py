@@ -30,6 +30,7 @@ _OUTCOMES = {
     "gaps-found": Reason.GAPS_FOUND,
     "nothing-missing": Reason.NOTHING_MISSING,
     "nothing-to-do": Reason.NOTHING_TO_DO,
+    "unknown-events": Reason.UNKNOWN_EVENTS,
     "unreadable-records": Reason.UNREADABLE_RECORDS,
     "topic-missing": Reason.TOPIC_MISSING,
     "unreachable": Reason.SOURCE_UNREACHABLE,
@@ -44,7 +45,9 @@ _EXIT_CODES: dict[int, Reason] = {
     ExitCode.TERMINATED: Reason.STOPPED,
 }
 """What the exit code says when there is no report; 1 can also be Spark's own."""
-ANSWERED = frozenset({Reason.GAPS_FOUND, Reason.NOTHING_MISSING, Reason.NOTHING_TO_DO, Reason.UNREADABLE_RECORDS})
+PARTIAL = frozenset({Reason.UNREADABLE_RECORDS, Reason.UNKNOWN_EVENTS})
+"""How an attempt ends whose answer is not the whole truth: more may be missing."""
+ANSWERED = frozenset({Reason.GAPS_FOUND, Reason.NOTHING_MISSING, Reason.NOTHING_TO_DO}) | PARTIAL
 """How an attempt ends that has an answer."""
 NEED_A_PERSON = frozenset(
     {

@@ -233,12 +233,13 @@ def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, manifest: Callable[..., Path], tmp_path: Path
 ) -> None:
     upstream, other, received, state = topic(), topic(), topic(), f"--state={tmp_path / 'state'}"
+    local = "--engine=local"
     kafka.produce(upstream, [b"x"] * 1000)
     kafka.produce(other, [b"x"] * 10)
     old = manifest("old", topics=f"{upstream},{other}")
     deliver(kafka, upstream, received)
     deliver(kafka, other, received, lost={(0, 3)})
-    complete = audit(gapless, kafka, received, state, f"--expect-manifest={old}")
+    complete = audit(gapless, kafka, received, local, state, f"--expect-manifest={old}")
     assert complete.gaps == {(upstream, 0): [], (other, 0): [[3]]}
     kafka.admin().delete_topics([upstream])[upstream].result()
     wait_until(lambda: upstream not in kafka.admin().list_topics(timeout=10).topics, timeout_seconds=30, what="its end")
@@ -253,17 +254,17 @@ def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
     sentence = f"The upstream topic {upstream} was deleted and recreated (topic ID {ids[0]} -> {ids[1]})"
     name_it = f"--new-generation={upstream}:{ids[1]}"
     for more in ((state, f"--expect-manifest={new}"), (f"--expect-manifest={old},{new}",)):
-        refused = audit(gapless, kafka, received, *more)
+        refused = audit(gapless, kafka, received, local, *more)
         assert (refused.code, refused.bundle) == (2, None), more
         assert sentence in refused.err
         assert name_it in refused.err
     both = f"--expect-manifest={old},{new}"
-    wrong = audit(gapless, kafka, received, state, both, f"--new-generation={upstream}:{ids[0]}")
+    wrong = audit(gapless, kafka, received, local, state, both, f"--new-generation={upstream}:{ids[0]}")
     assert wrong.code == 2
-    anew = audit(gapless, kafka, received, state, both, name_it)
+    anew = audit(gapless, kafka, received, local, state, both, name_it)
     assert anew.gaps == {(upstream, 0): [[0, 499]], (other, 0): [[3]]}, anew.err
-    following = audit(gapless, kafka, received, state, both)
+    following = audit(gapless, kafka, received, local, state, both)
     assert (following.code, following.gaps) == (0, anew.gaps), "the state knows the new one"
-    back = audit(gapless, kafka, received, state, f"--expect-manifest={old}")
+    back = audit(gapless, kafka, received, local, state, f"--expect-manifest={old}")
     assert back.code == 2
     assert f"(topic ID {ids[1]} -> {ids[0]})" in back.err

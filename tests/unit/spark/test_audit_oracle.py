@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gapless_api.object_store import S3Access
 from gapless_api.offsets import OffsetRanges
+from gapless_spark import expired_records, first_records
 from gapless_spark.audit_memory import AuditMemory
 from gapless_spark.completeness import ReceivedPartition, compare
 from gapless_spark.event_keys import FOREIGN, Block
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     import pytest
 
     from gapless_spark.expectations import Expectations
+    from gapless_spark.first_records import Wanted
 
 Found = dict[Place, ReceivedPartition]
 
@@ -171,3 +174,89 @@ def test_a_thousand_partitions_are_told_apart(stream: Arrivals, seed: int) -> No
     expected = {place: Expectation(OffsetRanges.of_offsets(offsets)) for place, offsets in wanted.items()}
     parts = split(stream.keys, 4, random.Random(seed))
     assert_exact(stream, *judged(received(parts, 1000).items(), expected), wanted)
+
+
+@dataclass
+class Log:
+    """A topic downstream: who knows all that ever arrived, and what retention has taken."""
+
+    partitions: list[list[bytes]]
+    starts: list[int]
+
+    def cut(self) -> Cut:
+        ends = tuple(len(keys) for keys in self.partitions)
+        return Cut("cluster", (TopicCut("raw", tuple(self.starts), ends, 0, id="raw's"),))
+
+    def first_keys(self, _connection: object, wanted: dict[tuple[str, int], Wanted]) -> dict[Any, list[bytes]]:
+        return {
+            (topic, number): self.partitions[number][one.first_offset : one.end_offset][: one.most]
+            for (topic, number), one in wanted.items()
+        }
+
+    def read(self, cut: Cut) -> list[bytes]:
+        (topic,) = cut.topics
+        pieces = zip(self.partitions, topic.first_offsets, topic.end_offsets, strict=True)
+        return [key for keys, first, end in pieces for key in keys[first:end]]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), scattered=st.booleans(), runs=st.integers(1, 5), keeps_state=st.booleans())
+def test_whatever_expires_no_event_that_was_received_is_called_missing(  # noqa: C901, PLR0917 -- a link, and days of it
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    scattered: bool,  # noqa: FBT001 -- an example
+    runs: int,
+    keeps_state: bool,  # noqa: FBT001
+) -> None:
+    """Live events rise and are lost at random; those that were lost are sent again between them, never many at once."""
+    chance, most = random.Random(seed), 12
+    for module in (expired_records, first_records):
+        monkeypatch.setattr(module, "FIRST_KEPT", most, raising=False)
+    log = Log([[], []], [0, 0])
+    monkeypatch.setattr(first_records, "first_keys", log.first_keys)
+    folder = tmp_path_factory.mktemp("audits") / "state"
+    sent, lost, arrived = [0, 0, 0], [set[int](), set[int](), set[int]()], [set[int](), set[int](), set[int]()]
+    live_sources = [0, 1]  # the third is silent, and lost as a whole
+
+    def arrive(source: int, offset: int) -> None:
+        arrived[source].add(offset)
+        lost[source].discard(offset)
+        log.partitions[chance.randrange(2) if scattered else source].append(f"t_{source}_{offset}".encode())
+
+    for _ in range(runs):
+        for _ in range(chance.choice([0, 5, 60])):
+            for source in live_sources:
+                for offset in chance.sample(sorted(lost[source]), min(len(lost[source]), chance.choice([0, 0, 2]))):
+                    arrive(source, offset)
+                if chance.random() < 0.2:
+                    lost[source].add(sent[source])
+                    sent[source] += 1
+                arrive(source, sent[source])
+                sent[source] += 1
+        for number, keys in enumerate(log.partitions):
+            if chance.random() < 0.5:
+                log.starts[number] = chance.randint(log.starts[number], len(keys))
+        if not scattered and chance.random() < 0.5:
+            sent[2] = max(sent[2], chance.randint(0, 9))
+        place = open_place(folder, S3Access()) if keeps_state else None
+        with AuditMemory(place) as memory:
+            cut = memory.unread(log.cut())
+            memory.look_at_first_records(None, cut)  # type: ignore[arg-type]
+            known = dict(memory.recall(received([log.read(cut)], 50), cut))
+        expected = {
+            ("t", source): Expectation(OffsetRanges([(0, count - 1)])) for source, count in enumerate(sent) if count
+        }
+        found = compare([received_block(*pair) for pair in known.items()], expected, memory.frontiers.of)
+        for partition in found:
+            truly = arrived[partition.partition]
+            missing, unknown = (set(offsets_of(ranges)) for ranges in (partition.missing, partition.unknown))
+            assert not missing & truly, "received, and called missing"
+            assert set(offsets_of(partition.known)) - missing <= truly, "not received, and called closed"
+            assert not missing & unknown
+            if not any(log.starts):
+                assert not unknown, "nothing has expired"
+
+
+def offsets_of(ranges: OffsetRanges) -> list[int]:
+    return [offset for first, last in ranges for offset in range(first, last + 1)]

@@ -189,6 +189,29 @@ def test_records_that_cannot_be_read_do_not_hide_what_the_others_say(cluster: Ma
     assert night.events[-1].type == "Warning"
 
 
+def test_what_expired_before_an_audit_read_it_is_counted_apart_and_closes_nothing(cluster: Make, gaps: Gaps) -> None:
+    night = cluster()
+    night.step()
+    night.run()
+    night.end(night.log_of(gaps))
+    night.settle()
+    since = night.status["oldestGapSince"]
+    night.later(minutes=5)
+    night.change(source={"events": {"topics": ["t"]}})
+    night.step()
+    night.run()
+    row = {"topic": "t", "partition": 9, "missing": 0, "unknown": 41, "ranges": 0}
+    nothing = {"first_missing": None, "last_missing": None}
+    said = {"outcome": "unknown-events", "message": "41 events are unknown.", "missing": 0, "unknown": 41}
+    night.end(night.log_of({}, partitions=[{**row, **nothing}], **said), exit_code=4)
+    night.settle()
+    assert night.condition("Ready") == ("True", "UnknownEvents")
+    assert (night.status["missingEvents"], night.status["unknownEvents"]) == (0, 41)
+    assert night.status["partitions"] == [{"topic": "t", "partition": 9, "missing": 0, "unknown": 41, "ranges": 0}]
+    assert night.status["oldestGapSince"] == since, "nobody knows that it has closed"
+    assert [event.type for event in night.events if event.reason == "UnknownEvents"] == ["Warning"]
+
+
 def test_an_attempt_that_somebody_deletes_is_begun_again(cluster: Make) -> None:
     night = cluster()
     night.step()
