@@ -4,10 +4,10 @@ import io
 
 import pytest
 
+from gapless_api.bundle_form import Bundle, BundleKind
 from gapless_api.errors import SourceStalledError, SourceUnreachableError, StoppedError, UndeliveredError
 from gapless_api.exit_codes import ExitCode
 from gapless_api.gap_topic import KEEPS_ALL
-from gapless_api.bundle_form import Bundle, BundleKind
 from gapless_api.ids import MAX_OFFSET
 from gapless_api.offsets import OffsetRanges
 from gapless_api.reconciliation import NewerFinding, reconcile
