@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import threading
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +16,6 @@ from gapless_api.errors import ConfigurationError, LocalStorageError
 from gapless_sender import checkpoint as module
 from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, shard_path
 from gapless_sender.ledger import FILTERED, PartitionLedger, Step
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 IDENTITY: dict[str, Any] = {"bundle": "abc"}
 KEY = ("topic", 3)
@@ -177,6 +176,35 @@ def test_a_file_is_closed_once_however_often_that_is_asked(noting: Noting) -> No
     noting.checkpoint.save()
     noting.checkpoint.close()
     assert load(noting.path, IDENTITY).ledgers[KEY].sent == 1
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_one_file_is_open_until_it_is_closed(noting: Noting) -> None:
+    opened = open_files()
+    for _ in range(3):
+        noting.checkpoint.rewrite()
+    assert open_files() == opened
+    for _ in range(3):
+        noting.checkpoint.close()
+        assert open_files() == opened - 1
+
+
+def test_whoever_closes_waits_for_what_is_being_written(noting: Noting, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, write = threading.Event(), os.write
+
+    def slow(handle: int, content: bytes) -> int:
+        assert ready.wait(20)
+        return write(handle, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", slow)
+        noting.note(16_000)
+        threading.Timer(0.2, ready.set).start()
+        noting.checkpoint.close()
+    assert load(noting.path, IDENTITY).ledgers[KEY].sent == 16_000
 
 
 def applied(*steps: Step) -> PartitionLedger:
