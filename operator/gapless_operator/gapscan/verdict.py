@@ -38,7 +38,7 @@ _OUTCOMES = {
     "stopped": Reason.STOPPED,
 }
 """What the report's ``outcome`` says."""
-_EXIT_CODES: dict[int, Reason] = {
+_EXIT_CODES: dict[int | None, Reason] = {
     ExitCode.BAD_CONFIGURATION: Reason.BAD_CONFIGURATION,
     ExitCode.SOURCE_UNREACHABLE: Reason.SOURCE_UNREACHABLE,
     ExitCode.INTERRUPTED: Reason.STOPPED,
@@ -180,5 +180,5 @@ def _failed(driver: ObservedPod) -> Ending:
         return Ending(Reason.SCAN_FAILED, f"Pod {name} ran out of memory and was ended; raise engine.driver.memory.")
     if driver.ended_reason in {"Evicted", "Preempting", "Terminated", "NodeLost", "NodeShutdown"}:
         return Ending(Reason.STOPPED, f"The node ended pod {name} ({driver.ended_reason}).")
-    reason = _EXIT_CODES.get(code or 0, Reason.SCAN_FAILED)
+    reason = _EXIT_CODES.get(code, Reason.SCAN_FAILED)
     return Ending(reason, said or f"Pod {name} ended with exit code {code}; its log says more.")

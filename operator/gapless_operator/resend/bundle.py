@@ -26,11 +26,13 @@ class BundleLook(NamedTuple):
 
 
 def entry_needed(resend: Resend) -> ConfigMapEntry | None:
-    """The ConfigMap entry that has to be read before the Resend can be judged; ``None`` for none."""
-    bundle = resend.spec.bundle
-    if bundle is None or resend.status.bundle_sha256 is not None:
-        return None
-    return bundle.config_map
+    """The ConfigMap entry that has to be read before the Resend can be judged; ``None`` for none.
+
+    With another `force` the bundle that was read before is forgotten.
+    """
+    bundle, status = resend.spec.bundle, resend.status
+    is_known = status.bundle_sha256 is not None and status.force == resend.spec.force
+    return None if bundle is None or is_known else bundle.config_map
 
 
 def look_into(content: bytes, *, name: str, window: PartitionWindow, expected_sha256: str | None) -> BundleLook:

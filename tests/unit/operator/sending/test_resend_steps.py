@@ -293,15 +293,23 @@ def test_another_force_looks_for_the_bundle_anew(ready: World) -> None:
     assert (status.bundle_sha256, status.bundle_id, status.identity) == (None, None, None)
 
 
-def test_another_force_that_begins_at_once_holds_on_to_the_bundle(ready: World) -> None:
-    job = ready.begin(without=("offsets",), bundle={"inline": BUNDLE})
+def test_another_force_that_begins_at_once_sends_the_bundle_that_is_there_now(ready: World) -> None:
+    def carry(text: str) -> None:
+        metadata = {"name": "carried", "namespace": "gapless-sender", "uid": "theirs"}
+        ready.bodies["ConfigMap", "carried"] = {"metadata": metadata, "data": {"bundle.json": text}}
+
+    carry(BUNDLE.replace("[[5]]", "[[6]]"))
+    where = {"configMap": {"name": "carried"}}
+    job = ready.begin(without=("offsets",), bundle=where)
     ready.end(f"{job}-0-0", 2, "gapless: The certificate is wrong; replace it.")
     ready.reconcile("Resend", "repeat")
-    ready.resend(without=("offsets",), bundle={"inline": BUNDLE}, force="again")
+    carry(BUNDLE)
+    ready.resend(without=("offsets",), bundle=where, force="again")
     ready.reconcile("Resend", "repeat")
     assert ready.property_of("repeat-send-2", "bundleSha256") == f"bundleSha256={SHA256}"
     ready.settle()
     assert ready.jobs_made.count("repeat-send-2") == 1
+    assert "BundleNotFound" not in [reason for reason, _ in told(ready)], "it is there"
 
 
 def test_another_force_before_anything_began_is_only_remembered(ready: World) -> None:
