@@ -140,7 +140,7 @@ class _Progress:
         if self._interval_seconds and now - self._shown_at >= self._interval_seconds:
             self._shown_at = now
             moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-            line = {"event": "progress", "time": moment, "read": self._read, "offsets": self._total}
+            line = {"event": "absences-progress", "time": moment, "read": self._read, "offsets": self._total}
             sys.stderr.write(json.dumps(line) + "\n")
 
 
