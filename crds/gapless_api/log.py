@@ -6,15 +6,14 @@ anew, as log rotation expects. Import this module late: structlog is slow to loa
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
 
 from gapless_api.errors import ConfigurationError
+from gapless_api.hangup import at_hangup
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,8 +77,7 @@ class _ReopenedFile:
                 f"The log file {path} cannot be opened ({error.strerror}); give a path that this user may write to."
             ) from None
         self._moved = False
-        with contextlib.suppress(ValueError):  # not in the main thread: then the program handles signals itself
-            signal.signal(signal.SIGHUP, self._note)
+        at_hangup(self._note)
 
     def write(self, text: str) -> None:
         """Write `text`; what the file does not take goes to standard error, for work must not end with the log."""
@@ -101,5 +99,5 @@ class _ReopenedFile:
     def _open(self) -> int:
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
-    def _note(self, *_: object) -> None:
+    def _note(self) -> None:
         self._moved = True

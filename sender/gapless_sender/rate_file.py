@@ -6,10 +6,10 @@ once, and the rates stay as they were.
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError
+from gapless_api.hangup import at_hangup
 from gapless_api.settings import read_properties
 from gapless_sender.lazy_log import log
 from gapless_sender.settings.pace import PACE
@@ -17,7 +17,6 @@ from gapless_sender.settings.pace import PACE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-    from types import FrameType
 
     from gapless_sender.pacing import Clock
 
@@ -84,9 +83,9 @@ class RateFollower:
 
     def listen(self) -> None:
         """Take SIGHUP from now on."""
-        signal.signal(signal.SIGHUP, self._ask)
+        at_hangup(self._ask)
 
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+    def _ask(self) -> None:
         self._asked = True
 
     def follow(self) -> None:

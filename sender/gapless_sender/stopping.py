@@ -1,24 +1,28 @@
 """Owns the wish to stop: signals, and the sleep that one of them ends; must not know what is being done.
 
-The first SIGTERM or SIGINT lets the batch that is under way finish (it holds some milliseconds of pace, or one event)
-so that nothing is sent twice; a second one ends it at once, and so does `PATIENCE_SECONDS` after the first, for a batch
-that was made before the pace was lowered may last for hours.
+The first SIGTERM or SIGINT lets the batch that is under way finish (it holds some milliseconds of pace), so that
+nothing is sent twice; a second one ends it at once, and so does `PATIENCE_SECONDS` after the first, for a batch that
+was made before the pace was lowered may last for hours. SIGHUP ends nothing: see `gapless_api.hangup`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 from typing import TYPE_CHECKING
 
 from gapless_api.errors import StoppedError
+from gapless_api.hangup import survive_hangups
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 
-PATIENCE_SECONDS = 3.0
+PATIENCE_SECONDS = 2.5
+"""A program must be gone five seconds after its signal, whatever it is doing, and still needs time for its report."""
 
 
 class Stopping:
@@ -29,35 +33,74 @@ class Stopping:
         self._keeps_progress = keeps_progress
         self._way_on = way_on
         self._signal: int | None = None
-        self._times = 0
+        self.times = 0
+        """How often somebody asked."""
+        self._at_once = False
         self._asked_at = 0.0
         self._parent: int | None = None
         self.in_batch = False
         """While a batch is on its way, a first request waits for its end."""
 
     def listen(self) -> None:
-        """Take SIGTERM and SIGINT from now on."""
+        """Take SIGTERM and SIGINT from now on, and survive SIGHUP."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._asked)
+        survive_hangups()
 
-    def watch_parent(self) -> None:
-        """From now on, count the end of the parent process as a request: without it nobody holds the reins."""
+    def keeps_progress(self) -> None:
+        """From now on there is a checkpoint to go on from."""
+        self._keeps_progress = True
+
+    def follow_parent(self) -> None:
+        """In a worker process: leave it to the parent what signals mean, and count its end as a request.
+
+        A terminal gives SIGINT to every process of a command, and a service manager SIGTERM; the parent, which gets it
+        as well, says once what is to be done.
+        """
         self._parent = os.getppid()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:
         self._signal = number
-        self._times += 1
-        if self._times == 1:
+        self.times += 1
+        if self.times == 1:
             self._asked_at = time.monotonic()
+        if self._at_once:
+            self._at_once = False
+            self.check()
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """While the block runs, a request ends it wherever it is: it must be one that changes nothing outside.
+
+        Raises:
+            StoppedError: from anywhere in the block.
+        """
+        self._at_once = True
+        try:
+            self.check()
+            yield
+        finally:
+            self._at_once = False
 
     @property
-    def asked(self) -> bool:
-        """Whether someone asked."""
-        return self._signal is not None
+    def _does_not_wait(self) -> bool:
+        """Whether a batch that is under way is cut."""
+        again = self.times > 1 and self._parent is None
+        return again or time.monotonic() - self._asked_at > PATIENCE_SECONDS
 
     @property
-    def _patience_is_over(self) -> bool:
-        return time.monotonic() - self._asked_at > PATIENCE_SECONDS
+    def request(self) -> StoppedError | None:
+        """What somebody asked for, in a sentence; ``None`` if nobody did."""
+        if self._signal is None:
+            return None
+        way_on = self._way_on or (
+            "start again with the same checkpoint to go on"
+            if self._keeps_progress
+            else "no checkpoint keeps the progress, so that starting again sends everything again"
+        )
+        name = signal.Signals(self._signal).name
+        return StoppedError(f"Stopped by {name}; {way_on}.", by_terminal=self._signal == signal.SIGINT)
 
     def check(self) -> None:
         """End the work if someone asked for it. Raises StoppedError."""
@@ -66,17 +109,9 @@ class Stopping:
                 "The process that shares the work out is gone; start again, with the checkpoint if there is one.",
                 by_terminal=False,
             )
-        if self._signal is not None and (not self.in_batch or self._times > 1 or self._patience_is_over):
-            name = signal.Signals(self._signal).name
-            way_on = self._way_on or (
-                "start again with the same checkpoint to go on"
-                if self._keeps_progress
-                else "no checkpoint keeps the progress, so that starting again sends everything again"
-            )
-            raise StoppedError(
-                f"Stopped by {name}; {way_on}.",
-                by_terminal=self._signal == signal.SIGINT,
-            )
+        request = self.request
+        if request is not None and (not self.in_batch or self._does_not_wait):
+            raise request
 
     def now(self) -> float:
         """Seconds of the monotonic clock."""

@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from gapless_api.errors import ConfigurationError
+from gapless_api.hangup import at_hangup
 from gapless_api.log import LEVELS, configure_logging
 
 if TYPE_CHECKING:
@@ -134,3 +135,23 @@ def test_a_log_file_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> Non
         ConfigurationError, match=r"The log file .* cannot be opened \(No such file or directory\); give"
     ):
         configure_logging(file=tmp_path / "missing" / "log")
+
+
+def test_everybody_hears_of_a_hangup_whoever_asked_last(tmp_path: Path) -> None:
+    class Listening:
+        heard = 0
+
+        def hear(self) -> None:
+            self.heard += 1
+
+    before, after, gone = Listening(), Listening(), Listening()
+    at_hangup(before.hear)
+    configure_logging(file=tmp_path / "log")
+    at_hangup(gone.hear)
+    at_hangup(after.hear)
+    del gone
+    (tmp_path / "log").rename(tmp_path / "rotated")
+    os.kill(os.getpid(), signal.SIGHUP)
+    structlog.get_logger().info("anew")
+    assert (before.heard, after.heard) == (1, 1)
+    assert [line["event"] for line in lines((tmp_path / "log").read_text())] == ["anew"]

@@ -1,0 +1,92 @@
+"""When a signal ends the work, and when it waits for the batch that is under way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gapless_api.errors import StoppedError
+from gapless_sender import stopping as module
+from gapless_sender.stopping import Stopping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def stopping() -> Stopping:
+    found = Stopping()
+    found.listen()
+    return found
+
+
+def test_a_request_ends_the_work_between_batches(stopping: Stopping) -> None:
+    stopping.check()
+    signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(StoppedError, match="Stopped by SIGTERM; no checkpoint"):
+        stopping.check()
+
+
+def test_a_batch_is_waited_for_until_a_second_request(stopping: Stopping) -> None:
+    stopping.keeps_progress()
+    stopping.in_batch = True
+    signal.raise_signal(signal.SIGINT)
+    stopping.check()
+    signal.raise_signal(signal.SIGINT)
+    with pytest.raises(StoppedError, match="Stopped by SIGINT; start again with the same checkpoint"):
+        stopping.check()
+
+
+def test_a_batch_is_waited_for_until_patience_is_over(stopping: Stopping, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopping.in_batch = True
+    signal.raise_signal(signal.SIGTERM)
+    stopping.check()
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", -1.0)
+    with pytest.raises(StoppedError):
+        stopping.check()
+
+
+def test_in_a_worker_the_terminals_signal_is_left_to_the_parent_and_a_repeated_one_cuts_nothing(
+    stopping: Stopping,
+) -> None:
+    stopping.follow_parent()
+    signal.raise_signal(signal.SIGINT)
+    stopping.check()
+    stopping.in_batch = True
+    for _ in range(3):
+        signal.raise_signal(signal.SIGTERM)
+        stopping.check()
+    stopping.in_batch = False
+    with pytest.raises(StoppedError):
+        stopping.check()
+
+
+def test_while_nothing_has_begun_a_request_ends_it_wherever_it_is(stopping: Stopping) -> None:
+    def waits() -> None:
+        with stopping.at_once():
+            os.kill(os.getpid(), signal.SIGTERM)
+            for _ in range(1000):
+                time.sleep(0.01)
+
+    with pytest.raises(StoppedError, match="SIGTERM"):
+        waits()
+    with pytest.raises(StoppedError), stopping.at_once():
+        pytest.fail("it had been asked before")
+
+
+def test_a_hangup_ends_nothing(stopping: Stopping) -> None:
+    signal.raise_signal(signal.SIGHUP)
+    stopping.check()
