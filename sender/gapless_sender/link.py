@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.errors import ConfigurationError, LinkError
 from gapless_sender.bulk import LEAST_RUNS, MOST_RUNS, BulkSender
-from gapless_sender.network import Nic, Target, nic_named, payload_size_for, resolve_target
+from gapless_sender.network import Nic, Target, nic_named, payload_size_for, resolve_target, source_socket_address
 from gapless_sender.pacing import Clock, SystemClock
 from gapless_sender.runs import Order, Run, arranged
 
@@ -383,7 +383,7 @@ def _bind_and_connect(opened: socket.socket, target: Target, nic: Nic | None, so
             ) from None
     try:
         if source_address:
-            opened.bind((source_address, 0))
+            opened.bind(source_socket_address(source_address, nic))
         try:
             opened.connect(target.address)
         except PermissionError:  # the kernel's way to say that this is a broadcast address of one of our networks

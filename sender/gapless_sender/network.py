@@ -112,6 +112,26 @@ def resolve_target(host: str, port: int, *, nic: Nic | None = None, source_addre
     return Target(chosen, (str(address[0]), int(address[1])), parsed.is_multicast)
 
 
+def source_socket_address(address: str, nic: Nic | None = None) -> tuple[str, int] | tuple[str, int, int, int]:
+    """What `socket.bind` takes for an own IP address and any port.
+
+    A link-local IPv6 address needs the interface that it belongs to: its zone (``fe80::1%eth0``) or else `nic`.
+
+    Raises:
+        OSError: no interface has the name of its zone.
+    """
+    parsed = ipaddress.ip_address(address)
+    if parsed.version == 4:
+        return address, 0
+    host, _, zone = address.partition("%")
+    scope = 0
+    if zone:
+        scope = int(zone) if zone.isdecimal() else socket.if_nametoindex(zone)
+    elif parsed.is_link_local and nic is not None:
+        scope = nic.number
+    return host, 0, 0, scope
+
+
 def payload_size_for(mtu: int, header_bytes: int, *, where: str) -> int:
     """The largest datagram that fits `mtu` unfragmented, 65459 at most.
 

@@ -102,6 +102,26 @@ def multicast_ipv6() -> None:
     sends_to("ff02::1234", nic="near", ttl=5)
 
 
+def source_with_zone() -> None:
+    """Without its zone the kernel does not know whose link-local address it is."""
+    wire = Wire()
+    sh("ip -6 neigh replace fe80::2 lladdr 02:00:00:00:00:02 dev near nud permanent")
+    found = {}
+    for name, keywords in {
+        "zone": {"source_address": "fe80::1%near"},
+        "number": {"source_address": f"fe80::1%{socket.if_nametoindex('near')}"},
+        "nic": {"source_address": "fe80::1", "nic": "near"},
+    }.items():
+        with UdpLink.open("fe80::2%near", 5000, **keywords) as link:
+            link.send([name.encode()])
+        found[name] = [socket.inet_ntop(socket.AF_INET6, frame[22:38]) for frame in wire.frames()]
+    try:
+        UdpLink.open("fe80::2%near", 5000, source_address="fe80::1%nowhere").close()
+    except GaplessError as error:
+        found["message"] = [str(error)]
+    tell(**found)
+
+
 def no_way() -> None:
     Wire()
     try:

@@ -31,7 +31,7 @@ LINK: tuple[Setting, ...] = (
     ),
     Setting(
         "sourceAddress",
-        "IP address to send from.",
+        "IP address to send from; a link-local one of IPv6 with its zone (fe80::1%eth0), unless nic says it.",
         parse=address,
         metavar="IP",
         own=True,
