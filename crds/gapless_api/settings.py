@@ -113,6 +113,8 @@ class Resolved:
     """Keys of the file that do not matter here, with why."""
     unknown_variables: tuple[str, ...]
     """Environment variables with the command's prefix that mean nothing."""
+    file: Path | None = None
+    """The properties file, if there is one."""
 
 
 def resolve(
@@ -158,7 +160,7 @@ def resolve(
         else:
             values[setting.name] = setting.default
     unknown = tuple(sorted(v for v in environment if v.startswith(table.prefix) and v not in variables))
-    return Resolved(values, sources, ignored, unknown)
+    return Resolved(values, sources, ignored, unknown, file)
 
 
 def _from_file(table: SettingsTable, file: Path) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:

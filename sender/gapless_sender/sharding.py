@@ -111,10 +111,6 @@ def check_sharing(values: dict[str, Any], shard: Shard) -> None:
             "budgetEps and budgetBitsPerSecond need budgetFile, the file that the senders of this machine share; give "
             "it, or use eps and bitsPerSecond."
         )
-    if values["paceFile"] is not None and values["budgetFile"] is not None:  # Two locks on one file are none.
-        pace, budget = (values[name].resolve() for name in ("paceFile", "budgetFile"))
-        if pace == budget:
-            raise ConfigurationError("paceFile and budgetFile are one file; give each its own.")
 
 
 def has_link_budget(values: Mapping[str, Any]) -> bool:

@@ -133,7 +133,6 @@ def test_a_folder_gets_files_of_usual_names(tmp_path: Path) -> None:
         ({"encryption": "true"}, Shard(0, 2), "give all of them the same sessionKeyFile"),
         ({"budgetEps": 5}, WHOLE, "need budgetFile"),
         ({"budgetBitsPerSecond": 5}, WHOLE, "need budgetFile"),
-        ({"budgetFile": "b", "paceFile": "./b", "budgetEps": 5}, WHOLE, "are one file"),
     ],
 )
 def test_settings_that_would_do_harm_together_are_refused(given: dict[str, Any], shard: Shard, words: str) -> None:
