@@ -21,13 +21,13 @@ from gapless_sender.report import skipped_entries
 from gapless_sender.report_line import write_plan_line
 from gapless_sender.share import Job, all_wishes, planned_jobs
 from gapless_sender.source import KafkaSource
-from gapless_sender.stopping import Stopping
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_api.wire.resend_report import ReadBundle
     from gapless_sender.plan import Selection
+    from gapless_sender.stopping import Stopping
 
 _SAMPLED_PARTITIONS = 20
 _SAMPLED_RECORDS = 200
@@ -53,13 +53,12 @@ class Outlook:
         return self.job.totals.remaining - self.expired - self.not_yet_written - self.later
 
 
-def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle | None) -> int:
+def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle | None, stopping: Stopping) -> int:
     """Print the plan as a table on a terminal and as JSON elsewhere, and write it to the report file if there is one.
 
     Raises:
         GaplessError: Kafka cannot be asked, or the report cannot be written.
     """
-    stopping = Stopping()
     payload_size = values["payloadSize"]
     if not payload_size:
         link = open_link(values, stopping)

@@ -11,6 +11,8 @@ from gapless_sender.encryption import SessionKey
 from gapless_sender.key_schedule import KeyDuty, KeySchedule, KeyTimings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gapless_sender.encryption import KeyExchange
     from gapless_sender.link import UdpLink
     from gapless_sender.pacing import Clock
@@ -43,7 +45,14 @@ class AnnouncedKeys:
         self._key: SessionKey | None = None
         self._packets: list[bytes] = []
         self.announced = 0
-        """How many keys the receiver was given."""
+        """How many keys the receiver was given; one counts from its first announcement on."""
+
+    @property
+    def key(self) -> bytes:
+        """A copy of the present key, for processes that encrypt with it. Raises ValueError when there is none."""
+        if self._key is None:
+            raise ValueError("no session key has been made")
+        return self._key.key
 
     @property
     def duty(self) -> KeyDuty:
@@ -63,18 +72,29 @@ class AnnouncedKeys:
 
     def replace(self) -> SessionKey:
         """Make a new key, announce it and wait until the receiver must have it; nobody may send events meanwhile."""
+        for seconds in self.replacement():
+            self._clock.sleep(seconds)
+        assert self._key is not None  # noqa: S101 -- the replacement has made it
+        return self._key
+
+    def replacement(self) -> Iterator[float]:
+        """The same in parts, for whoever has to look after other things meanwhile: yields how long to wait, in seconds.
+
+        At the end the receiver must have the key that `key` is.
+        """
         steps = self._schedule.first_announcement() if self._key is None else self._schedule.rotation(self._clock.now())
         if self._key is not None:
             self._key.destroy()
         self._key = self._given or SessionKey.generate()
         self._packets = self._exchange.packets(self._key, self._payload_size)
+        first = True
         for step in steps:
-            self._clock.sleep(step.wait_seconds)
+            yield step.wait_seconds
             if step.send:
                 self.reannounce()
+                self.announced += first
+                first = False
         self._schedule.in_use(self._clock.now())
-        self.announced += 1
-        return self._key
 
     def reannounce(self) -> None:
         """Send the present key once more, the very same datagrams."""

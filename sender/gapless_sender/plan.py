@@ -77,6 +77,11 @@ class Wish:
     by_time: bool = False
     """All that exists from the selection's first timestamp to the partition's end is wanted (and then looked at)."""
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition as the downstream side names them."""
+        return self.place.topic, self.place.partition
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:

@@ -20,13 +20,13 @@ from gapless_sender.plan import Reason
 from gapless_sender.replay import DISORDER_OFFSETS, Treatment
 from gapless_sender.report import Traffic
 from gapless_sender.sharding import WHOLE, Shard, check_sharing
-from gapless_sender.share import Job, all_wishes, planned_jobs, watch_topics, work_through
+from gapless_sender.share import Job, all_wishes, prepared_jobs, work_through
 from gapless_sender.shared_pace import SharedPace
 from gapless_sender.source import KafkaSource
 from gapless_sender.transmitter import MOST_BATCH_EVENTS, Transmitter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gapless_api.kafka_connection import KafkaConnection
     from gapless_sender.checkpoint import Checkpoint, Progress
@@ -143,14 +143,14 @@ class Equipment:
             given=self.given_key,
         )
 
-    def source(self, connection: KafkaConnection) -> KafkaSource:
-        """A connection to Kafka, not yet made."""
+    def source(self, connection: KafkaConnection, pulse: Callable[[], None] | None = None) -> KafkaSource:
+        """A connection to Kafka, not yet made; `pulse` is called while Kafka is waited for and may end the work."""
         return KafkaSource(
             connection,
             isolation_level=self.values["isolationLevel"],
             connect_timeout_seconds=self.values["connectTimeout"],
             stall_timeout_seconds=self.values["stallTimeout"],
-            pulse=self.stopping.check,
+            pulse=pulse or self.stopping.check,
         )
 
     def say_starting(self) -> None:
@@ -207,17 +207,15 @@ def work_alone(equipment: Equipment, whole: Whole) -> None:
     Raises:
         GaplessError: whatever ends the work early; the receiver is told when it is a signal.
     """
-    link = equipment.link
-    selection, progress, checkpoint, account = whole.selection, whole.progress, whole.checkpoint, whole.account
-    jobs: list[Job] = []
+    link, account, selection = equipment.link, whole.account, whole.selection
+    keys: AnnouncedKeys | None = None
     with ExitStack() as stack:
         source = equipment.source(whole.connection)
         stack.callback(source.close)
         source.connect()
         wishes = all_wishes(selection, source)
-        fix_bounds = checkpoint.append_bounds if checkpoint is not None else progress.bounds.__setitem__
-        watch_topics(wishes, source, progress, checkpoint)
-        jobs += planned_jobs(selection, wishes, source, progress, fix_bounds)
+        jobs = prepared_jobs(selection, wishes, source, whole.progress, whole.checkpoint)
+        account.begin(sum_of(jobs))
         whole.view.begin(sum_of(jobs))
         try:
             if all(job.done for job in jobs):
@@ -226,7 +224,6 @@ def work_alone(equipment: Equipment, whole: Whole) -> None:
             keys = equipment.announced_keys()
             if keys is not None:
                 keys.current()
-                account.keys_announced = keys.announced
             work_through(
                 jobs,
                 selection,
@@ -234,11 +231,10 @@ def work_alone(equipment: Equipment, whole: Whole) -> None:
                 equipment.treatment,
                 equipment.transmitter(link),
                 keys=keys,
-                checkpoint=checkpoint,
+                checkpoint=whole.checkpoint,
                 stopping=equipment.stopping,
-                advanced=lambda: whole.view.advanced(lambda: (sum_of(jobs), link.stats.datagrams)),
+                settled=lambda *_: whole.view.advanced(lambda: (sum_of(jobs), link.stats.datagrams)),
             )
-            account.keys_announced = keys.announced if keys is not None else 0
             equipment.say_ended(None)
         except BaseException as error:
             equipment.say_ended(error)
@@ -246,6 +242,7 @@ def work_alone(equipment: Equipment, whole: Whole) -> None:
         finally:
             account.partitions = [job.account for job in jobs]
             account.traffic = equipment.traffic(link)
+            account.keys_announced = keys.announced if keys is not None else 0
             whole.view.end(sum_of(jobs), link.stats.datagrams)
 
 

@@ -43,7 +43,7 @@ class ProgressView:
         self._shard = shard
         self._began = time.monotonic()
         self._shown_at = self._began
-        self._done_before: int | None = None
+        self._before: Totals | None = None
 
     def advanced(self, look: Callable[[], tuple[Totals, int]]) -> None:
         """Something was done; `look` gives the account and the number of datagrams."""
@@ -55,7 +55,9 @@ class ProgressView:
 
     def begin(self, totals: Totals) -> None:
         """Remember what was done before this run, which says nothing about its speed."""
-        self._done_before = totals.planned - totals.remaining
+        self._before = totals
+        if self._statistics is not None:
+            self._statistics.begin(totals)
 
     def end(self, totals: Totals, datagrams: int) -> None:
         """Show the account a last time."""
@@ -68,9 +70,14 @@ class ProgressView:
 
     def _show(self, totals: Totals, datagrams: int, now: float) -> None:
         self._shown_at = now
+        before = self._before or totals
         done = totals.planned - totals.remaining
-        speed = (done - (self._done_before or 0)) / max(now - self._began, 1e-6)
-        eta = totals.remaining / speed if speed > 0 else None
+        seconds = max(now - self._began, 1e-6)
+        speed = (totals.handled - before.handled) / seconds
+        going = (
+            done - before.planned + before.remaining
+        ) / seconds  # What turns out to be unavailable is behind us, too.
+        eta = totals.remaining / going if going > 0 else None
         if self._bar is not None:
             self._bar.show(totals, done)
             return
@@ -129,15 +136,19 @@ class _Statistics:
         self._interval_seconds = interval_seconds
         self._began = int(time.time())
         self._shown_at = time.monotonic()
+        self._received_before = 0
         self._received = 0
         self._sent = 0
+
+    def begin(self, totals: Totals) -> None:
+        self._received_before = totals.sent + totals.filtered
 
     def advanced(self, look: Callable[[], tuple[Totals, int]], now: float) -> None:
         if now - self._shown_at >= self._interval_seconds:
             self.show(*look(), now)
 
     def show(self, totals: Totals, datagrams: int, now: float) -> None:
-        received = totals.sent + totals.filtered
+        received = totals.sent + totals.filtered - self._received_before
         log(
             "info",
             "statistics",

@@ -171,17 +171,25 @@ class PartitionReplay:
         self._offsets, self._values, self._bytes = [], [], 0
         self._step = Step(step.cursor)
         filled = {o for first, last in step.exceptions.get(FILLED, ()) for o in range(first, last + 1)}
+        # One key for the whole batch: while it is replaced no batch is under way, so that a stop leaves nothing half.
+        key = self._keys.current() if self._keys is not None and offsets else None
         for start, end in stretches(offsets, self._treatment.disorder_offsets, opening=not self._begun):
             datagrams: list[bytes] = []
-            self._make(datagrams, offsets[start:end], values[start:end], step, filled)
+            self._make(datagrams, offsets[start:end], values[start:end], step, filled, key)
             self._transmitter.send(datagrams, end - start)
         self._begun = self._begun or bool(offsets)
         if offsets or step.exceptions or step.cursor > self._ledger.cursor:
             self._ledger.apply(step)
             self._settled(step)
 
-    def _make(
-        self, datagrams: list[bytes], offsets: list[int], values: list[bytes], step: Step, filled: set[int]
+    def _make(  # noqa: PLR0913, PLR0917 -- a stretch, and what it becomes
+        self,
+        datagrams: list[bytes],
+        offsets: list[int],
+        values: list[bytes],
+        step: Step,
+        filled: set[int],
+        key: SessionKey | None,
     ) -> None:
         """Turn events into datagrams, and note in `step` what is not sent as it is; those of `filled` are empty."""
         treatment = self._treatment
@@ -201,9 +209,9 @@ class PartitionReplay:
         if max(map(len, values)) > self._surely_fits:
             self._leave_out_too_large(offsets, values, packed, step)
         kind = PacketType.CLEAR
-        if self._keys is not None:
+        if key is not None:
             kind = PacketType.ENCRYPTED
-            values = self._keys.current().seal_batch(values)
+            values = key.seal_batch(values)
         if packed is None:
             self._packetizer.add_batch(datagrams, offsets, int(kind), values)
         elif treatment.keeps_order:

@@ -107,6 +107,12 @@ class Account:
     partitions: list[PartitionAccount] = field(default_factory=list)
     traffic: Traffic = field(default_factory=Traffic)
     keys_announced: int = 0
+    handled_before: int = 0
+    """Events that earlier runs had sent, filtered or filled."""
+
+    def begin(self, sums: Totals) -> None:
+        """Note how far earlier runs had come."""
+        self.handled_before = sums.handled
 
     @property
     def totals(self) -> Totals:
@@ -171,7 +177,7 @@ def report(  # noqa: PLR0913 -- the parts of a report
         bundle=bundle,
         started=started,
         seconds=round(seconds, 3),
-        events_per_second=round((sums.sent + sums.filtered + sums.filled) / seconds, 1) if seconds > 0 else 0.0,
+        events_per_second=round((sums.handled - account.handled_before) / seconds, 1) if seconds > 0 else 0.0,
         ledger=sums,
         unavailable=account.unavailable(),
         link=account.traffic.figures,

@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from gapless_api.wire.resend_report import Outcome, ReadBundle
 from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files
 from gapless_sender.core_dumps import forbid_core_dumps
 from gapless_sender.lazy_log import begin_log, log
+from gapless_sender.own_paths import check_paths
 from gapless_sender.plan import select
 from gapless_sender.progress import ProgressView
 from gapless_sender.rate_file import with_rates
@@ -52,7 +53,8 @@ def run(found: Resolved) -> int:
         GaplessError: with the sentence for the user; the report, if one is asked for, has been written.
     """
     started, began = time.monotonic(), datetime.now(UTC)
-    _log_oddities(found)
+    stopping = Stopping()
+    stopping.listen()
     account = Account()
     selection: Selection | None = None
     bundle: ReadBundle | None = None
@@ -62,14 +64,18 @@ def run(found: Resolved) -> int:
     problem: GaplessError | None = None
     try:
         shard = shard_of(values, os.environ)
-        values = with_rates(with_own_files(values, shard))
+        values = with_own_files(values, shard)
+        check_paths(values, found.file)
         report_path = _checked_report(values["report"])
-        selection, bundle = _selection(values, shard)
-        if values["plan"]:
-            from gapless_sender.estimate import show_plan  # noqa: PLC0415 -- only --plan needs it
+        _log_oddities(found)
+        values = with_rates(values)
+        with stopping.at_once():  # A large bundle takes its time, and nothing has begun.
+            selection, bundle = _selection(values, shard)
+            if values["plan"]:
+                from gapless_sender.estimate import show_plan  # noqa: PLC0415 -- only --plan needs it
 
-            return show_plan(values, selection, bundle)
-        began_complete = _work(values, selection, account)
+                return show_plan(values, selection, bundle, stopping)
+        began_complete = _work(values, selection, account, stopping)
         ending = verdict_of(
             account, began_complete=began_complete, listed=report_path is not None or values["reportLine"]
         )
@@ -101,7 +107,7 @@ def run(found: Resolved) -> int:
     return exit_code
 
 
-def _work(values: dict[str, Any], selection: Selection, account: Account) -> bool:
+def _work(values: dict[str, Any], selection: Selection, account: Account, stopping: Stopping) -> bool:
     """Do everything; afterwards `account` holds what was done, also when an error ends the work.
 
     Returns:
@@ -117,8 +123,8 @@ def _work(values: dict[str, Any], selection: Selection, account: Account) -> boo
     gc.set_threshold(50_000)
     connection = connection_from(values, client_id="gapless-resend")
     path: Path | None = values["checkpoint"]
-    stopping = Stopping(keeps_progress=path is not None)
-    stopping.listen()
+    if path is not None:
+        stopping.keeps_progress()
     with ExitStack() as stack:
         equipment = Equipment.ready(values, stopping, selection.shard)
         stack.callback(equipment.link.close)
@@ -129,7 +135,7 @@ def _work(values: dict[str, Any], selection: Selection, account: Account) -> boo
             stack.enter_context(locked(path))
             progress = load(path, selection.identity)
             if progress.complete:
-                account.partitions = [job.account for job in remembered_jobs(selection, progress)]
+                _account_for_remembered(account, selection, progress)
                 return True
             checkpoint = Checkpoint(path, selection.identity, progress)
             stack.callback(checkpoint.close)
@@ -143,17 +149,29 @@ def _work(values: dict[str, Any], selection: Selection, account: Account) -> boo
         known = None if selection.all_partitions_of is not None else len(selection.wishes)
         shards = values["parallelism"] if known is None else min(values["parallelism"], known)
         whole = Whole(selection, connection, progress, checkpoint, view, account)
-        if shards > 1:
-            from gapless_sender.shards import work_in_shards  # noqa: PLC0415 -- only several processes need it
+        try:
+            if shards > 1:
+                from gapless_sender.worker_pool import WorkerPool  # noqa: PLC0415 -- only several processes need it
 
-            work_in_shards(equipment, whole, shards)
-        else:
-            work_alone(equipment, whole)
+                WorkerPool(equipment, whole, shards).run()
+            else:
+                work_alone(equipment, whole)
+        except GaplessError:
+            if not account.partitions:  # It ended before Kafka had said enough to plan.
+                with suppress(GaplessError):
+                    _account_for_remembered(account, selection, progress)
+            raise
         if checkpoint is not None:
             progress.complete = True
             checkpoint.rewrite()
             remove_shard_files(checkpoint.path)
         return False
+
+
+def _account_for_remembered(account: Account, selection: Selection, progress: Progress) -> None:
+    """Put into `account` what is known without Kafka. Raises ConfigurationError when the checkpoint does not fit."""
+    account.partitions = [job.account for job in remembered_jobs(selection, progress)]
+    account.begin(account.totals)
 
 
 def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBundle | None]:

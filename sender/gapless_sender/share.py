@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gapless_api.wire.totals import Totals
-    from gapless_sender.checkpoint import Checkpoint, Progress
+    from gapless_sender.checkpoint import Checkpoint, Key, Progress
     from gapless_sender.plan import PartitionPlan, Selection, Wish
     from gapless_sender.replay import Keys, Treatment
     from gapless_sender.source import KafkaSource
@@ -53,6 +53,23 @@ class Job:
         return account_of(self.plan, self.wanted_count, self.ledger)
 
 
+def prepared_jobs(
+    selection: Selection,
+    wishes: Sequence[Wish],
+    source: KafkaSource,
+    progress: Progress,
+    checkpoint: Checkpoint | None,
+) -> list[Job]:
+    """Plan `wishes`, and make sure that their topics are those of before: all that must be known before any packet.
+
+    What Kafka says goes into `progress`, and into `checkpoint` if there is one. Raises like `planned_jobs`.
+    """
+    fix_bounds = checkpoint.append_bounds if checkpoint is not None else progress.bounds.__setitem__
+    learned = checkpoint.append_topic_id if checkpoint is not None else progress.topic_ids.__setitem__
+    source.watch(sorted({wish.place.upstream_topic for wish in wishes}), progress.topic_ids, learned)
+    return planned_jobs(selection, wishes, source, progress, fix_bounds)
+
+
 def planned_jobs(
     selection: Selection,
     wishes: Sequence[Wish],
@@ -80,45 +97,36 @@ def planned_jobs(
         place = wish.place
         if place.upstream_partition >= counts.get(place.upstream_topic, 0):
             counts[place.upstream_topic] = source.check(place)
-        key = (place.topic, place.partition)
-        first, end = 0, 0
-        if wish.by_time or wish.open_from is not None:
-            if key not in progress.bounds:
-                first, end = _bounds(selection, wish, source)
-                fix_bounds(key, (first, end))
-            first, end = progress.bounds.get(key, (first, end))
-        jobs.append(_job(wish, (first, end), progress))
+        if not _is_known(wish, progress):
+            fix_bounds((place.topic, place.partition), _bounds(selection, wish, source))
+        jobs.append(job_of(wish, progress))
     source.settle_watch()
     return jobs
 
 
-def watch_topics(
-    wishes: Sequence[Wish], source: KafkaSource, progress: Progress, checkpoint: Checkpoint | None
-) -> None:
-    """Hold on to the topics that are resent from, and to what the checkpoint says of them."""
-    learned = checkpoint.append_topic_id if checkpoint is not None else progress.topic_ids.__setitem__
-    source.watch(sorted({wish.place.upstream_topic for wish in wishes}), progress.topic_ids, learned)
-
-
 def remembered_jobs(selection: Selection, progress: Progress) -> list[Job]:
-    """The partitions of a finished resend, by its checkpoint alone."""
+    """The partitions of which all is known without Kafka: those that are wanted by numbers, or have their bounds.
+
+    Raises:
+        ConfigurationError: the checkpoint does not fit.
+    """
     wishes = selection.wishes
     if selection.all_partitions_of is not None:
         last = max((selection.window.to_upstream(partition) for _, partition in progress.bounds), default=-1)
         wishes = wishes_of_all(selection, last + 1)
-    jobs = []
-    for wish in wishes:
-        key = (wish.place.topic, wish.place.partition)
-        first, end = progress.bounds.get(key, (0, 0))
-        jobs.append(_job(wish, (first, end), progress))
-    return jobs
+    return [job_of(wish, progress) for wish in wishes if _is_known(wish, progress)]
 
 
-def _job(wish: Wish, bounds: tuple[int, int], progress: Progress) -> Job:
-    """Put together what is wanted of a partition and what was done of it. Raises ConfigurationError."""
-    first, end = bounds
+def _is_known(wish: Wish, progress: Progress) -> bool:
+    is_open = wish.by_time or wish.open_from is not None
+    return not is_open or wish.key in progress.bounds
+
+
+def job_of(wish: Wish, progress: Progress) -> Job:
+    """The job of one partition whose bounds are known, if it needs any. Raises ConfigurationError."""
+    first, end = progress.bounds.get(wish.key, (0, 0))
     plan = plan_partition(wish, end=end, first_in_time=first if wish.by_time else None)
-    ledger = progress.ledger((wish.place.topic, wish.place.partition))
+    ledger = progress.ledger(wish.key)
     behind = plan.wanted.clip(0, ledger.cursor - 1).count if ledger.cursor > 0 else 0
     if ledger.accounted != behind:
         raise ConfigurationError(
@@ -154,9 +162,9 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
     keys: Keys | None,
     checkpoint: Checkpoint | None,
     stopping: Stopping,
-    advanced: Callable[[], None],
+    settled: Callable[[Key, Step], None],
 ) -> None:
-    """Do `jobs` in order; `advanced` is called after each batch.
+    """Do `jobs` in order; `settled` is called after each batch with what it did, before the next one begins.
 
     Raises:
         SourceUnreachableError, LinkError, LocalStorageError, StoppedError: the accounts hold what was done.
@@ -174,17 +182,17 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
                 source.most_bytes = min(transmitter.batch_bytes, 4 * 1024 * 1024)
                 source.most_hole_offsets = dict.fromkeys(treatment.fill, transmitter.batch_events)
 
-            def settled(step: Step, key: tuple[str, int] = (place.topic, place.partition)) -> None:
+            def after_batch(step: Step, key: Key = (place.topic, place.partition)) -> None:
+                settled(key, step)  # First, so that whoever listens never knows less than the checkpoint.
                 if checkpoint is not None:
                     checkpoint.note(key, step)
                 stopping.in_batch = False
-                advanced()
                 freed_memory.glance()
                 stopping.check()
                 fit_to_pace()  # It may have changed.
 
             fit_to_pace()
-            replay = PartitionReplay(job.plan, job.ledger, treatment, transmitter, keys=keys, settled=settled)
+            replay = PartitionReplay(job.plan, job.ledger, treatment, transmitter, keys=keys, settled=after_batch)
             replay.run(
                 source.read(
                     job.plan,
@@ -195,6 +203,5 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
             )
             if following is None or following.plan.place.upstream_topic != place.upstream_topic:
                 source.leave(place.upstream_topic)
-            advanced()
     if not source.settle_watch():
         log("warning", "Kafka did not say whether every topic is still the one that it was at the start")

@@ -54,8 +54,10 @@ class Resend:
         shown = {name: value for name, value in merged.items() if value is not None}
         return [str(PROGRAM), "resend", *(f"--{name.rstrip('_')}={_text(value)}" for name, value in shown.items())]
 
-    def start(self, *, environment: Mapping[str, str] | None = None, **settings: Any) -> subprocess.Popen[str]:
-        """Start it and go on."""
+    def start(
+        self, *, environment: Mapping[str, str] | None = None, own_group: bool = False, **settings: Any
+    ) -> subprocess.Popen[str]:
+        """Start it and go on; in a process group of its own, as a shell does, if that is wanted."""
         return subprocess.Popen(
             self.command(**settings),
             stdout=subprocess.PIPE,
@@ -63,6 +65,7 @@ class Resend:
             text=True,
             cwd=self.folder,
             env={**os.environ, **(environment or {})},
+            process_group=0 if own_group else None,
         )
 
     def run(

@@ -30,6 +30,11 @@ class Totals:
         return self.sent + self.filtered + self.filled + self.unavailable
 
     @property
+    def handled(self) -> int:
+        """Events for which something was sent, or that the filter kept back."""
+        return self.sent + self.filtered + self.filled
+
+    @property
     def holds(self) -> bool:
         """Whether the equation holds."""
         return self.planned == self.done + self.remaining

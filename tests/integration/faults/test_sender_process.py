@@ -71,7 +71,7 @@ def test_a_sender_that_is_killed_for_its_memory_goes_on_and_repeats_at_most_a_ba
         os.kill(children_of(process)[0], signal.SIGKILL)
         killed = far.ended(process)
         assert killed.exit_code == 143, killed.stderr
-        assert "One of the sending processes was ended by signal 9" in killed.stderr
+        assert "Worker process 0 ended unexpectedly (signal 9)" in killed.stderr
     resumed = far.run(**settings)
     assert resumed.exit_code == 0, resumed.stderr
     assert resumed.ledger["sent"] == resumed.ledger["planned"] == 10_000

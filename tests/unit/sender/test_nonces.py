@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.wire.totals import Totals
 from gapless_sender.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
 from gapless_sender.key_schedule import KeyTimings
 from gapless_sender.keys import AnnouncedKeys
 from gapless_sender.settings import RESEND
-from gapless_sender.shards import _attend, _FollowedKeys, _Shard
+from gapless_sender.worker import Instructions
+from gapless_sender.worker_channel import Exhausted, Go, Pause, Paused, pipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +87,6 @@ class _Link:
 class _Stopping:
     """A clock without waiting, which nobody stops."""
 
-    asked = False
     seconds = 0.0
 
     def now(self) -> float:
@@ -102,58 +99,47 @@ class _Stopping:
         pass
 
 
-class _Whole:
-    class view:  # noqa: N801 -- an attribute
-        @staticmethod
-        def advanced(account: Any) -> None:
-            assert account() == (Totals(), 0)
-
-
-class _Pace:
-    def follow(self) -> None:
-        pass
-
-
-class _Equipment:
-    stopping = _Stopping()
-    pace = _Pace()
-
-
-class _Process:
-    pid = None
-    exitcode = 0
-
-    def join(self) -> None:
-        pass
-
-
-def test_a_process_that_has_encrypted_its_part_gets_a_new_key_from_the_parent() -> None:
-    ours, theirs = multiprocessing.Pipe()
-    stopping = _Stopping()
+def test_a_worker_that_has_encrypted_its_part_says_so_once_and_goes_on_with_the_key_that_it_is_given() -> None:
+    (from_us, to_worker), (from_worker, to_us) = pipe(), pipe()
     keys = AnnouncedKeys(
         KeyExchange.load(CERTIFICATE),
         _Link(),  # type: ignore[arg-type]
         payload_size=1400,
         timings=KeyTimings(),
         every_seconds=0,
-        clock=stopping,
+        clock=_Stopping(),
     )
     first = keys.current().key
-    followed = _FollowedKeys(SessionKey(first), theirs, stopping, sharers=2)  # type: ignore[arg-type]
-    assert followed.current().key == first
-    followed._key._messages = MESSAGES_PER_KEY // 2
-    running = [_Shard(_Process(), ours)]  # type: ignore[arg-type]
-    parent = threading.Thread(target=_attend, args=(running, _Equipment(), _Whole(), keys))
-    parent.start()
-    try:
-        seen = {followed.current().key}
-        while keys.announced < 2 or followed.current().key == first:
-            seen.add(followed.current().key)
-            assert parent.is_alive()
-        second = followed.current().key
-    finally:
-        theirs.close()
-        parent.join(60)
-    assert not parent.is_alive()
-    assert second == keys._key.key != first  # type: ignore[union-attr]
-    assert keys.announced == 2, "once, not again and again"
+    instructions = Instructions(from_us, to_us, _Stopping(), given_key=None, sharers=2)  # type: ignore[arg-type]
+    to_worker.send(Go(first))
+    assert instructions.current().key == first
+    instructions.current()._messages = MESSAGES_PER_KEY // 2
+    assert {instructions.current().key for _ in range(3)} == {first}, "it goes on until it is told to pause"
+    assert from_worker.receive() == [Exhausted()], "once, not again and again"
+    old = instructions.current()
+    second = keys.replace().key
+    to_worker.send(Pause())
+    to_worker.send(Go(second))
+    assert instructions.current().key == second != first
+    assert from_worker.receive() == [Paused()]
+    assert keys.announced == 2
+    with pytest.raises(ValueError, match="destroyed"):
+        old.seal(b"")
+
+
+def test_a_worker_that_waits_for_kafka_pauses_without_a_batch_of_its_own() -> None:
+    (from_us, to_worker), (from_worker, to_us) = pipe(), pipe()
+    instructions = Instructions(from_us, to_us, _Stopping(), given_key=None, sharers=2)  # type: ignore[arg-type]
+    to_worker.send(Go(KEY))
+    instructions.wait_for_go()
+    to_worker.send(Pause())
+    instructions.attend()
+    assert from_worker.receive() == [Paused()]
+
+
+def test_a_key_that_programs_share_is_kept_whatever_the_supervisor_sends() -> None:
+    (from_us, to_worker), (_, to_us) = pipe(), pipe()
+    given = SessionKey(KEY, series=3)
+    instructions = Instructions(from_us, to_us, _Stopping(), given_key=given, sharers=2)  # type: ignore[arg-type]
+    to_worker.send(Go(bytes(32)))
+    assert instructions.current() is given

@@ -1,0 +1,79 @@
+"""Messages of workers come whole, in order, or not at all."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+
+import pytest
+
+from gapless_api.errors import ConfigurationError, LinkError, SourceStalledError, StoppedError
+from gapless_sender.ledger import Step
+from gapless_sender.link import UnsentError
+from gapless_sender.report import Traffic
+from gapless_sender.worker_channel import Finished, Inlet, Outlet, Paused, Settled, ToldProblem, pipe
+
+
+def test_messages_come_in_their_order_whatever_their_size() -> None:
+    inlet, outlet = pipe()
+    many = [Settled(("t", 1), Step(n, n, {"Expired": [(0, 9)] * (n * 3000)}), Traffic(n)) for n in range(12)]
+
+    def send() -> None:
+        for message in many:
+            outlet.send(message)
+        outlet.close()
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    found: list[object] = []
+    while not inlet.has_ended:
+        inlet.wait(10)
+        found += inlet.receive()
+    sending.join()
+    assert found == many
+    assert inlet.receive() == []
+
+
+def test_nothing_to_read_is_no_end() -> None:
+    inlet, outlet = pipe()
+    assert (inlet.receive(), inlet.has_ended) == ([], False)
+    outlet.send(Paused())
+    assert inlet.receive() == [Paused()]
+
+
+@pytest.mark.parametrize("cut", [1, 3, 5, 20])
+def test_a_message_that_a_killed_process_had_begun_is_nothing(cut: int) -> None:
+    reading, writing = os.pipe()
+    inlet, outlet = Inlet(reading), Outlet(writing)
+    outlet.send(Paused())
+    content = pickle.dumps(Finished())
+    os.write(writing, (len(content).to_bytes(4, "big") + content)[:cut])
+    os.close(writing)
+    assert inlet.receive() == [Paused()]
+    assert inlet.has_ended
+
+
+def test_what_nobody_can_read_is_an_error() -> None:
+    inlet, outlet = pipe()
+    inlet.close()
+    with pytest.raises(BrokenPipeError):
+        outlet.send(Paused())
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ConfigurationError("wrong"), ConfigurationError),
+        (SourceStalledError("silent"), SourceStalledError),
+        (UnsentError("away", (b"",)), LinkError),
+        (StoppedError("asked", by_terminal=True), StoppedError),
+        (StoppedError("asked", by_terminal=False), StoppedError),
+    ],
+)
+def test_a_problem_is_the_same_on_the_other_side(error: Exception, kind: type[Exception]) -> None:
+    assert isinstance(error, ConfigurationError | SourceStalledError | LinkError | StoppedError)
+    told = pickle.loads(pickle.dumps(ToldProblem.of(error))).error  # noqa: S301
+    assert type(told) is kind
+    assert str(told) == str(error)
+    assert getattr(told, "exit_code", None) == getattr(error, "exit_code", None)
