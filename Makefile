@@ -170,3 +170,8 @@ crds: .venv/.ready ## write crds/manifests, and the chart's copies, from the mod
 .PHONY: soak
 soak: java .venv/.ready kafka ## resends for SOAK_MINUTES=20 while brokers, link and senders fail: nothing lost, memory flat (build/bench/soak.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/soak.py
+
+ROUNDS ?= 200
+.PHONY: stress-workers
+stress-workers: java .venv/.ready kafka ## parallel resends ended at random moments, ROUNDS=200: report, checkpoint and arrivals agree (SEED=n)
+	@PYTHONPATH=tests ROUNDS=$(ROUNDS) nice -n 5 $(BIN)/python tests/bench/stress_workers.py
