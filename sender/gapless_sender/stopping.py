@@ -51,13 +51,15 @@ class Stopping:
         """From now on there is a checkpoint to go on from."""
         self._keeps_progress = True
 
-    def follow_parent(self) -> None:
+    def follow_parent(self, parent: int) -> None:
         """In a worker process: leave it to the parent what signals mean, and count its end as a request.
+
+        `parent` is its number, which it found before it made this process: it may have ended since.
 
         A terminal gives SIGINT to every process of a command, and a service manager SIGTERM; the parent, which gets it
         as well, says once what is to be done.
         """
-        self._parent = os.getppid()
+        self._parent = parent
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:

@@ -91,10 +91,10 @@ class Instructions:
 
 
 def run_worker(  # noqa: PLR0913, PLR0917 -- the arguments of a process
-    number: int, workers: int, equipment: Equipment, whole: Whole, inlet: Inlet, outlet: Outlet
+    number: int, workers: int, equipment: Equipment, whole: Whole, inlet: Inlet, outlet: Outlet, *, parent: int
 ) -> None:
     """Do the share with this number; the supervisor decides about the exit code of the whole."""
-    equipment.stopping.follow_parent()
+    equipment.stopping.follow_parent(parent)
     equipment.pace.leave_to_parent()
     instructions = Instructions(inlet, outlet, equipment.stopping, given_key=equipment.given_key, sharers=workers)
     problem: ToldProblem | None = None

@@ -176,11 +176,12 @@ class WorkerPool:
         from_worker, to_us = pipe()
         from_us, to_worker = pipe()
         ours = [end for worker in self._workers for end in (worker.inlet, worker.outlet)] + [from_worker, to_worker]
+        parent = os.getpid()
 
         def in_worker() -> None:
             for end in ours:  # Else nobody would notice the end of whoever is behind them.
                 end.close()
-            run_worker(number, workers, self._equipment, self._whole, from_us, to_us)
+            run_worker(number, workers, self._equipment, self._whole, from_us, to_us, parent=parent)
 
         process = multiprocessing.get_context("fork").Process(target=in_worker, daemon=True)
         process.start()

@@ -62,7 +62,7 @@ def test_a_batch_is_waited_for_until_patience_is_over(stopping: Stopping, monkey
 def test_in_a_worker_the_terminals_signal_is_left_to_the_parent_and_a_repeated_one_cuts_nothing(
     stopping: Stopping,
 ) -> None:
-    stopping.follow_parent()
+    stopping.follow_parent(os.getppid())
     signal.raise_signal(signal.SIGINT)
     stopping.check()
     stopping.in_batch = True
@@ -71,6 +71,15 @@ def test_in_a_worker_the_terminals_signal_is_left_to_the_parent_and_a_repeated_o
         stopping.check()
     stopping.in_batch = False
     with pytest.raises(StoppedError):
+        stopping.check()
+
+
+def test_a_worker_ends_when_its_parent_has_ended_even_before_it_came_to_look(stopping: Stopping) -> None:
+    stopping.follow_parent(os.getpid())  # Nobody's parent.
+    stopping.in_batch = True
+    stopping.check()
+    stopping.in_batch = False
+    with pytest.raises(StoppedError, match="is gone; start again"):
         stopping.check()
 
 
