@@ -178,7 +178,7 @@ def test_speed_is_that_of_this_run(parallelism: int, filled: str, resend: Resend
     assert ended.report["eventsPerSecond"] == pytest.approx(here / ended.report["seconds"], abs=0.1)
     lines = [json.loads(line) for line in ended.stderr.splitlines() if '"progress"' in line]
     assert lines
-    assert all(line["events_per_second"] < 200 for line in lines)
+    assert all(line["eventsPerSecond"] < 200 for line in lines)
 
 
 @pytest.mark.parametrize(
