@@ -277,7 +277,7 @@ def test_a_compacted_and_trimmed_topic_is_read_to_its_end(
 
 
 def test_windows_without_gaps_are_nothing_missing(kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless) -> None:
-    name = topic()
+    name = topic(cleanup_policy="compact")
     write(kafka, name, [gap("t", 0, 0, 999), gap("t", 0, 1000, 1999)])
     ended = scan(gapless, kafka, name)
     assert (ended.code, ended.gaps) == (0, {("t", 0): []})
