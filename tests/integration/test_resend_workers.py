@@ -135,10 +135,12 @@ def test_a_worker_that_is_killed_while_the_key_is_replaced_ends_the_resend_with_
 def test_ctrl_c_is_one_request_although_every_process_hears_of_it(
     filled: str, resend: Resend, listener: Listener
 ) -> None:
-    """At this pace a batch takes a tenth of a second to leave: one that is cut shows as events that nobody counted."""
     settings = chosen(resend, filled, encryption=None, eps=200, checkpoint=resend.folder / "c")
     process = resend.start(own_group=True, **settings)
-    listener.wait_for(100)
+    listener.wait_for(50)
+    for child in children_of(process.pid):
+        os.kill(child, signal.SIGINT)
+    listener.wait_for(len(listener.datagrams) + 100)  # It is for the parent to say what that means.
     os.killpg(process.pid, signal.SIGINT)
     ended = resend.ended(process)
     assert ended.exit_code == 130
