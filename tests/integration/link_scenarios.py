@@ -178,8 +178,8 @@ def preflights() -> None:
     """Look at the link again and again while the network changes; nothing may be sent by that."""
 
     def seen(nic: str, target: str, **keywords: Any) -> None:
-        found = look(nic, target, 5000, **keywords).as_json()
-        steps.append([found["route"] and found["route"]["type"], found["neighbour"], found["mtu"], found["message"]])
+        found = look(nic, target, 5000, **keywords).as_line()
+        steps.append([found.route and found.route.type, found.neighbour, found.mtu, found.message])
 
     steps: list[list[Any]] = []
     Wire()
