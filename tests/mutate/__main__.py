@@ -13,33 +13,28 @@ import sys
 import time
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mutate.modules import MODULES, ROOT, source_of, tests_of
-from mutate.mutations import Mutation, mutations
+from mutate.mutations import mutations
 from mutate.session import Reach, Subject, noticed_at_import, noticed_in_session, tame_hypothesis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mutate.mutations import Mutation
 
 _BEFORE_FORKS = ("cryptography.hazmat.primitives.ciphers.aead", "pydantic", "yaml")
 """Slow to import, and wanted by the tests of many modules."""
 EXPLAINED = Path(__file__).parent / "explained.toml"
 
 
-class Survivor(NamedTuple):
-    """A change that no test noticed."""
-
-    file: str
-    line: int
-    function: str
-    change: str
-    tests: int
-    """How many run the changed line."""
-
-
 class Outcome(NamedTuple):
     """What came of one module."""
 
     tried: int
-    survivors: list[Survivor]
+    survivors: int
+    """Without those that are explained."""
     explained: int
 
 
@@ -63,14 +58,8 @@ def main() -> int:
         began = time.monotonic()
         outcome = _try(module, function, entries)
         seconds = time.monotonic() - began
-        print(
-            f"{name:<44}{outcome.tried:>8}{outcome.explained:>10}{len(outcome.survivors):>10}{seconds:>9.0f}",
-            flush=True,
-        )
-        for one in outcome.survivors:
-            tests = f"{one.tests} tests run the line" if one.tests else "no test runs the line"
-            print(f"  {one.file}:{one.line} {one.function}: {one.change}  ({tests})", flush=True)
-        left += len(outcome.survivors)
+        print(f"{name:<44}{outcome.tried:>8}{outcome.explained:>10}{outcome.survivors:>10}{seconds:>9.0f}", flush=True)
+        left += outcome.survivors
     return 1 if left else 0
 
 
@@ -89,23 +78,24 @@ def _try(module: str, function: str, entries: dict[tuple[str, str, str], str]) -
     subject = Subject(module, source, tree)
     every = mutations(tree)
     tries = [one for one in every if not function or one.function == function]
-    noticed, reaches = _noticed(subject, tries, tests_of(module))
-    survivors = [
-        Survivor(file, one.line, one.function, one.change, sum(reach.runs(one) for reach in reaches))
-        for number, one in enumerate(tries)
-        if not noticed[number]
-    ]
-    unexplained = [one for one in survivors if (file, one.function, one.change) not in entries]
     present = {(file, one.function, one.change) for one in every}
-    unexplained += [
-        Survivor(file, 0, name, f"explained.toml explains what is not there: {change}", 0)
-        for where, name, change in entries
-        if where == file and (where, name, change) not in present
-    ]
-    return Outcome(len(tries), unexplained, len(survivors) - len([one for one in unexplained if one.line]))
+    survivors = explained = 0
+    for where, name, change in entries:
+        if where == file and (where, name, change) not in present:
+            print(f"  {file} {name}: explained.toml explains what is not there: {change}", flush=True)
+            survivors += 1
+    for one, tests in _unnoticed(subject, tries, tests_of(module)):
+        if (file, one.function, one.change) in entries:
+            explained += 1
+            continue
+        reach = f"{tests} tests run the line" if tests else "no test runs the line"
+        print(f"  {file}:{one.line} {one.function}: {one.change}  ({reach})", flush=True)
+        survivors += 1
+    return Outcome(len(tries), survivors, explained)
 
 
-def _noticed(subject: Subject, tries: list[Mutation], tests: list[Path]) -> tuple[dict[int, bool], list[Reach]]:
+def _unnoticed(subject: Subject, tries: list[Mutation], tests: list[Path]) -> Iterator[tuple[Mutation, int]]:
+    """Yield each change that no test notices, as soon as that is known, and how many tests run the changed line."""
     answers = noticed_in_session(subject, tries, tests)
     failed = next(answers, None)
     if failed is None:
@@ -113,11 +103,14 @@ def _noticed(subject: Subject, tries: list[Mutation], tests: list[Path]) -> tupl
     if failed:
         sys.exit(f"These tests fail although nothing is changed: {', '.join(failed)}")
     reaches = [Reach(node, seconds, frozenset(lines)) for node, seconds, lines in next(answers)]
-    noticed: dict[int, bool] = dict(answers)
+    tried = set()
+    for number, is_noticed in answers:
+        tried.add(number)
+        if not is_noticed:
+            yield tries[number], sum(reach.runs(tries[number]) for reach in reaches)
     for number, mutation in enumerate(tries):
-        if number not in noticed:
-            noticed[number] = noticed_at_import(subject, mutation, reaches)
-    return noticed, reaches
+        if number not in tried and not noticed_at_import(subject, mutation, reaches):
+            yield mutation, sum(reach.runs(mutation) for reach in reaches)
 
 
 if __name__ == "__main__":
