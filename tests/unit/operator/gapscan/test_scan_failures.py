@@ -308,6 +308,40 @@ def test_what_was_in_the_way_while_a_scan_ran_is_over_when_it_goes_on(
     assert night.condition("Stalled") == ("False", "NotStalled")
 
 
+def test_a_scan_of_which_the_status_does_not_know_yet_has_not_ended(cluster: Make) -> None:
+    night = cluster()
+    night.step(writes=2)  # Settings and Job; the status was never written.
+    night.run()
+    night.step()
+    assert night.begun == ["night-g1-1"]
+    assert night.condition("Ready") == NO_SCAN_YET
+    assert night.message("Ready") == "The first scan has not ended yet."
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        ([], "0 events are missing, the scan of 2026-11-20 10:01 UTC says."),
+        ([(5, 5)], "1 event is missing, the scan of 2026-11-20 10:01 UTC says."),
+        ([(5, 6)], "2 events are missing, the scan of 2026-11-20 10:01 UTC says."),
+    ],
+)
+def test_what_the_scan_before_found_is_said_again_when_the_obstacle_is_gone(
+    cluster: Make, found: list[tuple[int, int]], sentence: str
+) -> None:
+    night = cluster(schedule=MINUTELY)
+    night.later(minutes=1)
+    night.step()
+    night.answer({("transfer", 0): found})
+    night.later(minutes=1)
+    night.step()
+    night.run()
+    night.settle()
+    obstruct(night, "WriteRefused")
+    night.settle()
+    assert night.message("Ready") == sentence
+
+
 def obstruct(night: Any, reason: str) -> None:
     """Have the shell, or a schedule without an engine, say why nothing goes on."""
     if reason == "EngineUnavailable":

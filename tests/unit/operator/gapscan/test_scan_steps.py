@@ -360,6 +360,19 @@ def test_what_the_same_attempt_would_only_repeat_waits_for_another_spec(cluster:
     assert night.begun == ["night-g2-1"]
 
 
+@pytest.mark.parametrize(("outcome", "kind"), [("SourceUnreachable", "Ready"), ("BadConfiguration", "Stalled")])
+def test_an_attempt_that_was_recorded_without_a_sentence_is_said_without_one(
+    cluster: Make, outcome: str, kind: str
+) -> None:
+    night = cluster()
+    recorded = failed("night-g1-1", outcome=outcome)
+    del recorded["message"]
+    night.body["status"] = {"lastAttempt": recorded}
+    night.settle()
+    assert night.condition(kind)[1] == outcome
+    assert night.message(kind) == ""
+
+
 # ---------------------------------------------------------------------------------------------------------- schedules
 
 
