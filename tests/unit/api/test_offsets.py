@@ -3,6 +3,7 @@ from __future__ import annotations
 from array import array
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
@@ -143,6 +144,16 @@ def test_what_is_added_one_by_one_and_in_columns_is_the_same(parts: list[tuple[i
     assert list(builder.build()) == expected
 
 
+def test_what_is_added_behind_a_full_block_of_columns_is_still_merged_with_its_last_range(block_ranges: int) -> None:
+    pairs = [(first, first) for first in range(0, 3 * block_ranges, 3)]
+    builder = RangesBuilder()
+    builder.extend([first for first, _ in pairs], [last for _, last in pairs])
+    with pytest.raises(ValueError, match="comes after"):
+        builder.add(pairs[-1][0] - 1, pairs[-1][0] - 1)
+    builder.add(pairs[-1][0] + 1, pairs[-1][0] + 1)
+    assert list(builder.build()) == [*pairs[:-1], (pairs[-1][0], pairs[-1][0] + 1)]
+
+
 def test_ten_thousand_small_ranges_take_two_bytes_each(block_ranges: int) -> None:
     ranges = OffsetRanges.of_canonical(*[range(2**62, 2**62 + 50_000, 5)] * 2)
     taken = sum(block.steps.itemsize * len(block.steps) for block in ranges._blocks)
@@ -157,6 +168,9 @@ def test_a_long_set_has_a_short_text() -> None:
 
 def test_sets_compare_with_their_like_and_cannot_be_keys() -> None:
     assert OffsetRanges() != "nothing"
+    assert OffsetRanges() == ANY, "the other may know better"
+    assert OffsetRanges([(1, 2)]) != OffsetRanges([(1, 3)])
+    assert OffsetRanges([(1, 2)]) != OffsetRanges([(1, 2), (5, 5)])
     with pytest.raises(TypeError):
         hash(OffsetRanges())
 

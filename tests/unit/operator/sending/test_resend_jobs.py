@@ -1,4 +1,4 @@
-"""When a Resend's Jobs are stopped, wait, and are begun anew, what is said meanwhile, and what is left of earlier ones."""
+"""What is said while a Resend's Jobs are stopped and wait, and what is left of the Jobs of earlier attempts."""
 
 from __future__ import annotations
 
