@@ -58,7 +58,7 @@ class Schedule:
         )
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first time after `moment`, in UTC; ``None`` for a line like 30 February that never comes."""
+        """The first time after `moment`, in UTC; ``None`` when there is none."""
         return next(self._times(moment), None)
 
     def latest_until(self, now: datetime, *, after: datetime) -> datetime | None:

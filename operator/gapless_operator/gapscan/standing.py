@@ -100,7 +100,7 @@ def _ready_meanwhile(situation: Situation, attempt: Attempt) -> Said | None:
     if known is None:
         return _not_ended()
     # Said about a spec that was applied after the attempt had begun: no scan has ended since.
-    is_younger = known.status == "False" and (known.observed_generation or 0) > attempt.generation
+    is_younger = known.status == "False" and known.observed_generation > attempt.generation
     if known.reason not in _KEPT_A_SCAN_FROM_BEGINNING and not is_younger:
         return None
     if status.last_scan_time is None:

@@ -54,6 +54,11 @@ def noting(path: Path, monkeypatch: pytest.MonkeyPatch) -> Noting:
     return Noting(path, monkeypatch)
 
 
+def test_nobody_else_may_read_a_checkpoint(path: Path) -> None:
+    Checkpoint(path, IDENTITY, Progress()).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_what_may_be_sent_twice_is_half_a_second_or_16_000_events() -> None:
     assert (module.SAVE_SECONDS, module.SAVE_EVENTS) == (0.5, 16_000)
 

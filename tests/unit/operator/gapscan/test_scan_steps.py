@@ -248,6 +248,17 @@ def test_after_an_answer_the_next_time_is_said(cluster: Make, gaps: Gaps) -> Non
     assert night.message("Ready") == "7 events are missing."
 
 
+def test_what_is_in_the_way_of_an_attempt_stalls_it_after_half_a_minute(cluster: Make) -> None:
+    night = cluster()
+    night.step()
+    night.later(seconds=29)
+    night.settle()
+    assert night.condition("Stalled") == ("False", "NotStalled")
+    night.later(seconds=1)
+    night.settle()
+    assert night.condition("Stalled") == ("True", "PodRejected")
+
+
 def test_what_ended_is_kept_within_its_limits_and_goes_with_its_settings(cluster: Make) -> None:
     night = cluster(schedule=MINUTELY, historyLimits={"successful": 1, "failed": 1})
     for number in range(2):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
 from typing import Any
 
+import pytest
+
+from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_operator.plan import Ref
+from kit.messages import read_bundle
 
 World = Any
 
@@ -21,7 +27,8 @@ def test_what_is_stopped_says_why_and_that_nothing_is_lost(ready: World) -> None
     ready.run(f"{job}-0-0", ready.progress(400))
     ready.settle()
     ready.resend(parallelism=2)
-    ready.reconcile("Resend", "repeat")
+    plan = ready.reconcile("Resend", "repeat")
+    assert plan.requeue_after_seconds == 2
     assert ready.said(Type.READY).message == "The settings have changed; it goes on with the new ones."
     ready.settle()
     ready.resend(suspend=True)
@@ -80,3 +87,227 @@ def test_an_attempt_that_would_begin_when_the_time_is_just_over_does_not(ready: 
     ready.settle()
     assert ready.standing()[0] == "DeadlineExceeded"
     assert "within 60 seconds (spec.activeDeadlineSeconds)" in ready.said(Type.STALLED).message
+    assert ready.a_resend().status.retry_at is None
+
+
+def test_what_begins_is_recorded_at_once(ready: World) -> None:
+    ready.resend()
+    for kind, name in (("Resend", "repeat"), ("Diode", "hall"), ("Resend", "repeat")):
+        ready.reconcile(kind, name)
+    assert ready.jobs_made[-1] == "repeat-send-1"
+    status = ready.a_resend().status
+    assert (status.attempt, status.job, status.started_at) == (1, "repeat-send-1", ready.now)
+
+
+def test_a_plan_that_begins_says_what_it_does(ready: World) -> None:
+    ready.resend(mode="Plan")
+    ready.reconcile("Resend", "repeat")
+    assert ready.jobs_made[-1] == "repeat-plan-1"
+    assert ready.said(Type.READY).message == "A pod on the Diode's node counts what would be sent."
+    assert ready.a_resend().status.started_at is None
+    ready.settle()
+    assert ready.said(Type.READY).message == "A pod on the Diode's node counts what would be sent."
+
+
+def test_a_diode_of_which_nothing_is_known_is_waited_for(world: World) -> None:
+    world.diode()
+    world.resend()
+    world.reconcile("Resend", "repeat")
+    assert world.standing()[0] == "DiodeNotReady"
+    assert world.said(Type.READY).message == "Diode hall is not ready yet."
+
+
+@pytest.mark.parametrize(("most", "at_once"), [(1, "one resend"), (2, "2 resends")])
+def test_a_turn_that_is_waited_for_says_how_many_there_are(ready: World, most: int, at_once: str) -> None:
+    ready.diode(maxConcurrentResends=most)
+    ready.settle()
+    ready.resend()
+    ready.reconcile("Resend", "repeat")
+    assert ready.standing()[0] == "Queued"
+    message = f"Waits for its turn on Diode hall, which runs {at_once} at a time, by priority, then by age."
+    assert ready.said(Type.READY).message == message
+
+
+def test_an_attempt_that_began_before_a_crash_is_recorded_when_it_is_found(ready: World) -> None:
+    job = ready.begin()
+    ends_for_now(ready, job)
+    before = ready.bodies["Resend", "repeat"]
+    ready.later(seconds=10)
+    ready.settle()
+    assert ready.jobs_made[-1] == "repeat-send-2"
+    ready.bodies["Resend", "repeat"] = before
+    ready.reconcile("Resend", "repeat")
+    status = ready.a_resend().status
+    assert (status.attempt, status.job, status.retry_at) == (2, "repeat-send-2", None)
+    assert ready.jobs_made[-1] == "repeat-send-2"
+
+
+def test_a_pod_that_sends_is_not_stopped_because_another_does_not_start(ready: World) -> None:
+    job = ready.begin(parallelism=2)
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.wait_for(f"{job}-1-0", "ImagePullBackOff")
+    ready.later(minutes=31)
+    ready.settle()
+    assert ready.standing()[0] == "ImagePullFailed"
+    assert ready.names("Job")[-1] == job
+    assert ready.a_resend().status.retry_at is None
+
+
+def test_pods_that_do_not_start_are_tried_again_after_longer_and_longer_pauses(ready: World) -> None:
+    ready.begin()
+    for attempt, pause in ((1, 10), (2, 20), (3, 40)):
+        ready.start_pods()
+        ready.wait_for(f"repeat-send-{attempt}-0-0", "ImagePullBackOff")
+        ready.later(minutes=5)
+        plan = ready.reconcile("Resend", "repeat")
+        assert plan.requeue_after_seconds == pause
+        assert ready.a_resend().status.retry_at == ready.now + timedelta(seconds=pause)
+        ready.settle()
+        ready.later(seconds=pause)
+        ready.settle()
+
+
+@pytest.mark.parametrize("mode", ["Send", "Plan"])
+def test_an_attempt_that_ended_before_its_beginning_was_recorded_is_over(ready: World, mode: str) -> None:
+    job = ready.begin(mode=mode)
+    ends_for_now(ready, job)
+    before = ready.bodies["Resend", "repeat"]
+    assert ready.a_resend().status.retry_at is not None
+    ready.later(seconds=10)
+    ready.settle()
+    ready.start_pods()
+    ready.bodies["Resend", "repeat"] = before
+    second = job.replace("1", "2")
+    ready.end(f"{second}-0-0", 0, ready.report(1000) if mode == "Send" else ready.plan(990))
+    ready.reconcile("Resend", "repeat")
+    status = ready.a_resend().status
+    assert (status.attempt, status.job, status.retry_at) == (2, second, None)
+
+
+@pytest.mark.parametrize("seconds", [None, 2])
+def test_work_that_began_before_a_crash_has_its_time_from_its_first_job(ready: World, seconds: int | None) -> None:
+    ready.resend()
+    for kind, name in (("Resend", "repeat"), ("Diode", "hall")):
+        ready.reconcile(kind, name)
+    before, began = ready.bodies["Resend", "repeat"], ready.now
+    ready.reconcile("Resend", "repeat")
+    ready.bodies["Resend", "repeat"] = before
+    if seconds is not None:
+        began += timedelta(seconds=seconds)
+        job = ready.bodies["Job", "repeat-send-1"]
+        ready.bodies["Job", "repeat-send-1"] = {**job, "status": {"startTime": moment_text(began)}}
+    ready.later(seconds=5)
+    ready.reconcile("Resend", "repeat")
+    assert ready.a_resend().status.started_at == began
+    ready.later(seconds=5)
+    ready.settle()
+    assert ready.a_resend().status.started_at == began
+
+
+def test_a_bundle_that_somebody_deleted_is_written_again_while_it_is_sent(ready: World) -> None:
+    entry = {"topic": "transfer", "partition": 3, "window_min": 0, "window_max": 9, "gaps": [[5]]}
+    ready.begin(without=("offsets",), bundle={"inline": json.dumps({"type": "all", "results": [entry]})})
+    maps = ready.names("ConfigMap")
+    ready.delete("ConfigMap", "repeat-bundle")
+    ready.settle()
+    assert ready.names("ConfigMap") == maps
+
+
+def test_the_log_of_what_has_ended_is_waited_for_half_a_minute(ready: World) -> None:
+    job = ready.begin()
+    ready.end(f"{job}-0-0", 0)
+    ready.later(seconds=29)
+    ready.settle()
+    assert ready.standing()[0] == "Sending"
+    assert ready.said(Type.READY).message == "The pods have ended; their reports are being read."
+    ready.later(seconds=1)
+    ready.settle()
+    assert ready.standing()[0] == "Sent"
+
+
+def test_the_last_of_the_shards_counts_as_much_as_the_first(ready: World) -> None:
+    job = ready.begin(parallelism=2)
+    ready.end(f"{job}-0-0", 0, ready.report(500, planned=500))
+    ready.end(f"{job}-1-0", 2, "gapless: The certificate is wrong; replace it.")
+    ready.settle()
+    assert ready.standing() == ("BadConfiguration", "False", "False", "True", "False")
+
+
+def test_a_job_that_somebody_deletes_is_waited_for_until_it_is_gone(ready: World) -> None:
+    job = ready.begin()
+    ready.begin_deletion("Job", job)
+    plan = ready.reconcile("Resend", "repeat")
+    assert ready.said(Type.READY).message == f"The Job {job} is being stopped; progress is saved."
+    assert (ready.standing()[0], plan.delete, plan.requeue_after_seconds) == ("Stopped", (), 2)
+
+
+def test_what_an_attempt_sent_before_it_failed_is_said_however_shortly_before_something_was_said(ready: World) -> None:
+    job = ready.begin()
+    ready.run(f"{job}-0-0", ready.progress(100))
+    ready.settle()
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.end(f"{job}-0-0", 3, "gapless: Kafka is away; wait.")
+    ready.reconcile("Resend", "repeat")
+    assert ready.a_resend().status.progress.sent == 400
+
+
+def test_what_shards_could_not_send_is_listed_although_another_gave_up(ready: World) -> None:
+    job = ready.begin(parallelism=2)
+    ready.end(f"{job}-0-0", 4, ready.report(490, planned=500, unavailable=10))
+    ready.end(f"{job}-1-0", 2, "gapless: The certificate is wrong; replace it.")
+    ready.settle()
+    assert ready.standing()[0] == "BadConfiguration"
+    assert ready.a_resend().status.unavailable
+
+
+def test_attempts_follow_each_other_after_longer_and_longer_pauses(ready: World) -> None:
+    ready.begin()
+    for attempt, pause in ((1, 10), (2, 20), (3, 40)):
+        ready.start_pods()
+        ready.later(seconds=1)
+        ends_for_now(ready, f"repeat-send-{attempt}")
+        assert ready.a_resend().status.retry_at == ready.now + timedelta(seconds=pause)
+        ready.later(seconds=pause)
+        ready.settle()
+
+
+@pytest.mark.parametrize(
+    ("code", "found", "sentence"),
+    [
+        (0, {}, "Would send 990 events; nothing was sent."),
+        (0, {"seconds": 1234.4}, "Would send 990 events in about 1,234 s; nothing was sent."),
+        (4, {"unavailable": 10}, "Would send 990 events; 10 are no longer in Kafka; nothing was sent."),
+    ],
+)
+def test_a_plan_is_said_in_a_sentence(ready: World, code: int, found: dict[str, Any], sentence: str) -> None:
+    job = ready.begin(mode="Plan")
+    ready.end(f"{job}-0-0", code, ready.plan(990, **found))
+    ready.settle()
+    assert ready.standing()[0] == "Planned"
+    assert ready.said(Type.READY).message == f"{sentence} Set spec.mode: Send to send them."
+
+
+def test_a_plan_whose_log_never_comes_is_made_again(ready: World) -> None:
+    job = ready.begin(mode="Plan")
+    ready.end(f"{job}-0-0", 0)
+    ready.later(minutes=1)
+    ready.reconcile("Resend", "repeat")
+    assert ready.standing()[0] == "Retrying"
+    message = f"The log of Job {job}, which has the plan, is gone. The next attempt begins at "
+    assert ready.said(Type.READY).message.startswith(message)
+    ready.later(minutes=1)
+    ready.settle()
+    assert ready.jobs_made[-1] == "repeat-plan-2"
+
+
+def test_a_bundle_is_known_as_soon_as_it_was_looked_into_by_as_much_of_its_id_as_a_status_holds(ready: World) -> None:
+    where = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}}
+    job = ready.begin(without=("offsets",), bundle=where)
+    ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle("a" * 64, "b" * 129)))
+    ready.reconcile("Resend", "repeat")
+    status = ready.a_resend().status
+    assert (status.bundle_sha256, status.bundle_id) == ("a" * 64, "b" * 128)
+    identity = status.identity
+    assert identity is not None
+    ready.settle()
+    assert ready.a_resend().status.identity == identity
