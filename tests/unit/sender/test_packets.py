@@ -17,12 +17,14 @@ from gapless_sender.packets import (
     HEADER_BYTES,
     MAX_FRAGMENTS,
     RECEIVER_FRAGMENTS,
+    RECEIVER_KEEPS_SECONDS,
     EventPacketizer,
     Message,
     Packet,
     PacketError,
     PacketType,
     Reassembler,
+    event_fragments,
     finished_text,
     fragment_count,
     packetize,
@@ -141,6 +143,14 @@ def test_the_numbers_of_the_wire() -> None:
         "ENCRYPTED": 0, "ERROR": 1, "STATUS": 2, "KEY_EXCHANGE": 3, "CLEAR": 6,
     }  # fmt: skip
     assert (GZIP_FLAG, HEADER_BYTES, MAX_FRAGMENTS, RECEIVER_FRAGMENTS) == (32, 13, 65535, 4096)
+    assert RECEIVER_KEEPS_SECONDS == 30
+
+
+def test_the_datagrams_of_many_events_are_cut_into_those_of_each() -> None:
+    events = [packetize(PacketType.CLEAR, b"t_0_%d" % size, bytes(size), 100) for size in (3, 30_000, 0, 200, 3)]
+    assert [len(event) for event in events] == [1, 385, 1, 3, 1]
+    assert list(event_fragments([datagram for event in events for datagram in event])) == events
+    assert list(event_fragments([])) == []
 
 
 def test_a_packet_without_id_and_payload_is_the_shortest() -> None:
