@@ -311,3 +311,16 @@ def test_a_bundle_is_known_as_soon_as_it_was_looked_into_by_as_much_of_its_id_as
     assert identity is not None
     ready.settle()
     assert ready.a_resend().status.identity == identity
+
+
+def test_the_last_account_is_of_the_moment_when_all_had_ended_and_has_no_pace(ready: World) -> None:
+    job = ready.begin()
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    ended = ready.now
+    ready.end(f"{job}-0-0", 0, ready.report(1000))
+    ready.later(seconds=5)
+    ready.settle()
+    found = ready.a_resend().status.progress
+    assert (found.sent, found.percent, found.updated_at) == (1000, 100, ended)
+    assert (found.events_per_second, found.eta_seconds) == (None, None)
