@@ -210,7 +210,7 @@ class OffsetRanges:
     def clip(self, first: int, last: int) -> OffsetRanges:
         """The part of this set within `first` to `last`, both inclusive; empty when `last` < `first`."""
         low, high = self.index_reaching(first), self._index_beyond(last)
-        if low >= high:
+        if low >= high or last < first:
             return OffsetRanges()
         if first <= self.first_offset and last >= self.last_offset:
             return self

@@ -69,6 +69,11 @@ def test_clip_membership_and_search_are_those_of_sets(both: tuple[set[int], set[
         assert [r for r in ranges if r.last >= offset] == list(ranges)[reaching:]
 
 
+@pytest.mark.parametrize(("first", "last"), [(6, 5), (9, 1), (1, 0)])
+def test_a_clip_that_ends_before_it_begins_is_empty_also_within_a_range(first: int, last: int) -> None:
+    assert OffsetRanges([(0, 10), (20, 30)]).clip(first, last) == OffsetRanges()
+
+
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 20)), max_size=30))
 def test_pairs_in_any_order_overlapping_or_touching_become_one_canonical_set(pairs: list[tuple[int, int]]) -> None:
     ranges = OffsetRanges((first, first + more) for first, more in pairs)
