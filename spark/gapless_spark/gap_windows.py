@@ -226,14 +226,14 @@ def _joined(
     choices: Choices,
 ) -> _Partition:
     """Join the windows of one partition."""
-    spans = _apart(
-        sorted(
-            [
-                *(listed_window(window.window_min, window.window_max, window.missing) for window in windows),
-                *(complete_windows(run.first_offset, run.last_offset, run.windows) for run in complete),
-            ]
-        )
+    together = sorted(
+        [
+            *(listed_window(window.window_min, window.window_max, window.missing) for window in windows),
+            *(complete_windows(run.first_offset, run.last_offset, run.windows) for run in complete),
+        ]
     )
+    without_news = _silent_windows(together, silent) if choices.infer else []
+    spans = _apart(together, without_news)
     remembered = remembered_from(spans, choices.remembered_windows)
     forgotten = [window for window in windows if window.window_min < remembered and len(window.missing)]
     stale = Stale(sum(window.missing.count for window in forgotten), len(forgotten))
@@ -242,23 +242,29 @@ def _joined(
     highest = max(span.last_offset for span in spans)
     inferred = OffsetRanges()
     if choices.infer:
-        told = {span.first_offset: span.window_size for span in spans}
-        size = max(told.values())
-        unsaid = (
-            silent_window(first, min(size, MAX_OFFSET - first + 1))
-            for first in silent
-            if spans[0].first_offset < first <= highest and first not in told
-        )
-        everywhere = infer(sorted([*spans, *unsaid]), all_tails=choices.all_tails)
+        listed = {span.first_offset for span in spans}
+        unlisted = (window for window in without_news if window.first_offset not in listed)
+        everywhere = infer(sorted([*spans, *unlisted]), all_tails=choices.all_tails)
         inferred = everywhere.clip(looked_from, highest) - known
     # The peer always writes 0 for the lowest window; its resend does not look at the number.
     gaps = PartitionGaps(*place, looked_from, highest, known | inferred)
     return _Partition(gaps, inferred, stale, _covered(spans))
 
 
-def _apart(spans: list[WindowSpan]) -> list[WindowSpan]:
-    """Each window by itself where some overlap: what follows from one must not depend on whether it came in a run."""
-    if all(span.first_offset > before.last_offset for before, span in pairwise(spans)):
+def _silent_windows(spans: Sequence[WindowSpan], silent: set[int]) -> list[WindowSpan]:
+    """The windows between the first and the last of `spans` whose record says nothing; they begin at `silent`."""
+    size = max(span.window_size for span in spans)
+    lowest, highest = spans[0].first_offset, max(span.last_offset for span in spans)
+    return [silent_window(first, min(size, MAX_OFFSET - first + 1)) for first in silent if lowest < first <= highest]
+
+
+def _apart(spans: list[WindowSpan], silent: Sequence[WindowSpan]) -> list[WindowSpan]:
+    """Each window by itself where some overlap, or overlap a silent one.
+
+    What follows from a window must not depend on whether it came in a run.
+    """
+    in_order = sorted([*spans, *silent])
+    if all(span.first_offset > before.last_offset for before, span in pairwise(in_order)):
         return spans
     return sorted(
         complete_windows(first, first + span.window_size - 1, 1) if span.windows > 1 else span

@@ -108,8 +108,8 @@ def _filter_decisions(content: bytes) -> None:
     for line in rules.decode("utf-8", "surrogateescape").split("\n"):
         with contextlib.suppress(ConfigurationError):
             rule = f"{'deny' if line[:1] == 'd' else 'allow'}:{line[1:]}"
-            InputFilter.parse(rule)
-            lines.append(rule)
+            if len(InputFilter.parse(rule).rules) == 1:  # a comma may begin the next one
+                lines.append(rule)
     check_decisions("\n".join(lines), "deny" if first == b"d" else "allow", values.split(b"\n"))
 
 
@@ -118,7 +118,7 @@ def check_decisions(rules: str, default_action: str, values: list[bytes]) -> Non
     together = InputFilter.parse(rules, default_action)
     alone = [
         (line.startswith("deny"), InputFilter.parse(f"deny:{line.partition(':')[2]}"))
-        for line in rules.splitlines()
+        for line in rules.split("\n")
         if line
     ]
     for value, denied in zip(values, together.denied(values), strict=True):

@@ -99,6 +99,18 @@ def test_windows_in_a_run_say_what_they_say_one_by_one_also_where_others_overlap
         assert found == expected
 
 
+@pytest.mark.parametrize("silent", [b"t:0:5", b"t:0:10", b"t:0:15", b"t:0:25"])
+def test_windows_in_a_run_say_what_they_say_one_by_one_also_where_a_silent_one_overlaps_them(silent: bytes) -> None:
+    choices = Choices(infer=True, all_tails=True)
+    run = [CompleteWindows("t", 0, 0, 29, 3)]
+    apart = [CompleteWindows("t", 0, first, first + 9, 1) for first in (0, 10, 20)]
+    for others in ([], [CompleteWindows("t", 0, 1000, 1099, 1)]):
+        found, expected = (
+            read_windows([], [*windows, *others], taken_back=[silent], choices=choices) for windows in (run, apart)
+        )
+        assert found == expected
+
+
 def test_a_key_that_was_taken_back_far_away_makes_nothing_missing_up_to_there() -> None:
     stream = received(set(), 3000)
     for far in (b"t:0:9000000", b"t:0:9223372036854775807", b"nonsense"):
