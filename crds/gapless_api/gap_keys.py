@@ -20,9 +20,11 @@ OLD_KEY = rf"\A([^:]+)_([0-9]+):([0-9]+){_END}"
 """A key of the old form; its three groups, joined by colons, are the key of the new form."""
 WINDOW_KEY = rf"\A([\x00-\xff]+):([0-9]+):([0-9]+){_END}"
 """What `identity_of` makes of every key that names a window; not all that match do."""
-PLAIN_KEY = rf"\A[A-Za-z0-9._-]+:(?:0|[1-9][0-9]{{0,8}}):(?:0|[1-9][0-9]{{0,17}}){_END}"
+PLAIN_KEY = rf"\A([A-Za-z0-9._-]+):(0|[1-9][0-9]{{0,8}}):(0|[1-9][0-9]{{0,17}}){_END}"
 """Keys of the new form that name a window without any further check; all usual ones are."""
-_OLD_KEY, _WINDOW_KEY = re.compile(OLD_KEY.encode("ascii")), re.compile(WINDOW_KEY.encode("ascii"))
+_OLD_KEY, _WINDOW_KEY, _PLAIN_KEY = (
+    re.compile(pattern.encode("ascii")) for pattern in (OLD_KEY, WINDOW_KEY, PLAIN_KEY)
+)
 
 
 class UndecodableRecordError(ValueError):
@@ -40,7 +42,7 @@ class GapKey(NamedTuple):
 
 def identity_of(key: bytes) -> bytes:
     """What all keys of one window have in common, and no others: the key in its new form; a foreign key as it is."""
-    return _OLD_KEY.sub(rb"\1:\2:\3", key)
+    return _OLD_KEY.sub(rb"\1:\2:\3", key) if key.count(b":") == 1 else key
 
 
 def decode_gap_key(key: bytes | None) -> GapKey:
@@ -51,6 +53,9 @@ def decode_gap_key(key: bytes | None) -> GapKey:
     """
     if key is None:
         raise UndecodableRecordError("the record has no key")
+    plain = _PLAIN_KEY.match(key)
+    if plain is not None:
+        return GapKey(plain[1].decode("ascii"), int(plain[2]), int(plain[3]))
     try:
         key.decode("utf-8")
     except UnicodeDecodeError:
