@@ -20,7 +20,7 @@ from gapless_operator.observed import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from gapless_api.v1alpha1.resource import Resource
     from gapless_operator.plan import Manifest
@@ -47,11 +47,24 @@ def child_name(owner: str, suffix: str, *, longest: int = LONGEST_NAME) -> str:
     return f"{plain[: longest - len(mark) - len(suffix) - 2].rstrip('-')}-{mark}-{suffix}"
 
 
-def label_value(text: str) -> str:
-    """`text`, cut to what a label may hold, with a digest of it if it was too long."""
-    if len(text) <= _LONGEST_LABEL:
-        return text
-    return f"{text[: _LONGEST_LABEL - 9]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+def label_value(name: str) -> str:
+    """The value of a label that names an object: `name`, cut to what a label holds, with a digest if it is too long.
+
+    A name that fills the label is cut as well, so that no two names have the same value.
+    """
+    if len(name) < _LONGEST_LABEL:
+        return name
+    return f"{name[: _LONGEST_LABEL - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def bears(labels: Mapping[str, str] | None, label: str, name: str) -> bool:
+    """Whether a `label` names the object `name`."""
+    return (labels or {}).get(label) == label_value(name)
+
+
+def name_behind(value: str, names: Iterable[str]) -> str | None:
+    """Which of `names` a label's value stands for; ``None`` for none of them."""
+    return next((name for name in names if label_value(name) == value), None)
 
 
 def labels_of(owner: Resource, *, role: str, attempt: int | None = None) -> dict[str, str]:

@@ -245,6 +245,8 @@ class DiodeObserved:
     volume_claims: tuple[ObservedChild, ...] = ()
     sender_pods: tuple[ObservedPod, ...] = ()
     """All pods that bear the Diode's name as `DIODE_LABEL`; their logs are not needed."""
+    sender_jobs: tuple[ObservedJob, ...] = ()
+    """All Jobs that bear it, whoever owns them: preflights, plans and resends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +254,9 @@ class ResendObserved:
     """What a Resend's reconciler is shown."""
 
     diode: Diode | None = None
-    """The one that it names, if there is one."""
+    """The one that it names, if there is one and it is valid."""
+    diode_problem: str = ""
+    """Why the one that it names cannot be used; empty when it is valid or not there."""
     other_diodes: tuple[Diode, ...] = ()
     """All others of the namespace: their resends may use the same receiver."""
     jobs: tuple[ObservedJob, ...] = ()

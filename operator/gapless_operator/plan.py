@@ -45,11 +45,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do, in this order: `create`, `apply`, `delete`, `status`, `events`.
+    """What to do, in this order: `stop`, `create`, `apply`, `delete`, `status`, `events`.
 
-    The order matters after a crash: what a status claims was written before it.
+    The order matters after a crash: what a status claims was written before it. What must not run is stopped before
+    anything that the API server may refuse.
     """
 
+    stop: tuple[Ref, ...] = ()
+    """Jobs and pods that must not run, to delete before all else; one that cannot be deleted does not save the next."""
     create: tuple[Manifest, ...] = ()
     """Objects to create once; that one exists already is success, and it is never changed (Secrets we may not read)."""
     apply: tuple[Manifest, ...] = ()
@@ -65,4 +68,5 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether nothing has to be written."""
-        return not (self.create or self.apply or self.delete or self.status is not None or self.events)
+        writes = self.stop or self.create or self.apply or self.delete or self.status is not None or self.events
+        return not writes

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import DiodeSpec
     from gapless_operator.settings import Program
 
-GRACE_SECONDS = 30
-"""For a sender to save its progress; it needs well under a second."""
+GRACE_SECONDS = 10
+"""For a sender to save its progress; it needs well under a second, and whoever stops it waits no longer than this."""
 
 
 DEFAULT_CPU, DEFAULT_MEMORY = "500m", "512Mi"

@@ -24,7 +24,8 @@ class Said(NamedTuple):
 
     status: bool | None
     """``None`` for "unknown"."""
-    reason: Reason
+    reason: Reason | str
+    """A text where it is repeated as another version of the operator wrote it, which may know more reasons."""
     message: str = ""
 
 

@@ -81,7 +81,7 @@ def set_condition(  # noqa: PLR0913 -- the parts of a condition
     conditions: Iterable[Condition],
     kind: ConditionType,
     status: bool | None,  # noqa: FBT001 -- a condition's status has three values
-    reason: Reason,
+    reason: Reason | str,
     message: str = "",
     *,
     generation: int,
@@ -93,7 +93,7 @@ def set_condition(  # noqa: PLR0913 -- the parts of a condition
         conditions: what was said before; conditions of other types stay as they are.
         kind: what is said.
         status: whether it is so; ``None`` for "unknown".
-        reason: why, in one word.
+        reason: why, in one word; another text is kept as it is.
         message: why, in a sentence.
         generation: of the resource that was looked at.
         now: the time of the transition, if it is one.

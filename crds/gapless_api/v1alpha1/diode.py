@@ -148,6 +148,9 @@ class DiodeSpec(ApiModel):
     group."""
     payload_size: Annotated[int, int32(0, 65459)] = 1400
     """Largest UDP payload in bytes, 500 to 65459; 0 for what the interface's MTU carries."""
+    suspend: bool = False
+    """Whether to stop: every pod that sends over the link ends within seconds, whatever else is wrong, and none begins.
+    Progress is kept, and setting it back to false goes on."""
     copies: Annotated[int, int32(1, 100)] = 1
     """How often every datagram is sent, against loss on the link; the receiver drops what it has. A Resend may choose
     another number."""
@@ -268,9 +271,10 @@ class Diode(Resource):
         Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether resends can run."),
         Column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Why, in one word."),
         Column("Node", "string", ".status.preflight.node", "The node that leads to the diode."),
-        Column("NIC", "string", ".spec.nic", "The interface that leads to the diode."),
+        Column("Suspended", "boolean", ".spec.suspend", "Whether spec.suspend stops all that sends over it."),
         Column("Active", "string", ".status.active[*].name", "Resends that are running."),
         Column("Queued", "integer", ".status.queued", "Resends that wait."),
+        Column("NIC", "string", ".spec.nic", "The interface that leads to the diode.", wide=True),
         Column("Target", "string", ".spec.target.host", "The receiver.", wide=True),
         Column("Port", "integer", ".spec.target.port", "The receiver's UDP port.", wide=True),
         Column("Start", "integer", ".spec.partitionWindow.start", "First downstream partition.", wide=True),

@@ -73,6 +73,8 @@ class Reason(StrEnum):
     NOT_A_GAP_TOPIC = "NotAGapTopic"
     # ----------------------------------------------------------------------------------------- Resend
     DIODE_NOT_FOUND = "DiodeNotFound"
+    DIODE_INVALID = "DiodeInvalid"
+    DIODE_SUSPENDED = "DiodeSuspended"
     DIODE_NOT_READY = "DiodeNotReady"
     BUNDLE_NOT_FOUND = "BundleNotFound"
     BAD_BUNDLE = "BadBundle"
@@ -112,7 +114,7 @@ MEANINGS: dict[Reason, Meaning] = {
         _ALL, "The spec, or a file that it names, is not as it must be.", "Correct what the message names."
     ),
     Reason.SUSPENDED: Meaning(
-        (GAP_SCAN, RESEND), "spec.suspend is true; nothing is running and progress is kept.", "Set spec.suspend: false."
+        _ALL, "spec.suspend is true; nothing is running and progress is kept.", "Set spec.suspend: false."
     ),
     Reason.NOT_STALLED: Meaning(_ALL, "Nobody has to act.", ""),
     Reason.SETTLED: Meaning(_ALL, "Nothing is being worked on.", ""),
@@ -267,6 +269,16 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.NOT_A_GAP_TOPIC: Meaning((GAP_SCAN,), "The last scan was an audit, which needs no gaps topic.", ""),
     Reason.DIODE_NOT_FOUND: Meaning(
         (RESEND,), "There is no Diode of that name in this namespace.", "Create it, or correct spec.diodeRef."
+    ),
+    Reason.DIODE_INVALID: Meaning(
+        (RESEND,),
+        "The Diode's spec is invalid, so nothing is sent over it; what ran is stopped and progress is kept.",
+        "Correct what the message names in the Diode; work goes on by itself.",
+    ),
+    Reason.DIODE_SUSPENDED: Meaning(
+        (RESEND,),
+        "spec.suspend of the Diode is true; nothing is sent over it and progress is kept.",
+        "Set spec.suspend of the Diode to false (docs/runbooks/GaplessDiodeSuspended.md).",
     ),
     Reason.DIODE_NOT_READY: Meaning((RESEND,), "The Diode is not ready.", "See the conditions of the Diode."),
     Reason.BUNDLE_NOT_FOUND: Meaning((RESEND,), "The bundle is not where the spec says.", "Carry it there."),

@@ -20,6 +20,7 @@ from gapless_operator.plan import Manifest, Plan, Ref
 from gapless_operator.pod_trouble import trouble_of
 from gapless_operator.resend.progress import unreadable
 from gapless_operator.standing import Said, conditions_with, transition
+from gapless_operator.stopping import all_that_runs, job_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +39,8 @@ _SLOW_AFTER = timedelta(minutes=1)
 _TROUBLED = frozenset(
     {Reason.POD_REJECTED, Reason.POD_UNSCHEDULABLE, Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED, Reason.POD_SLOW}
 )
-_WARNINGS = frozenset(Reason) - {Reason.LINK_READY, Reason.PREFLIGHT_PENDING}
+_WARNINGS = frozenset(Reason) - {Reason.LINK_READY, Reason.PREFLIGHT_PENDING, Reason.SUSPENDED}
+_SUSPENDED = "spec.suspend is true: every pod that sends over this link is stopped and none begins; progress is saved."
 
 
 def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, program: Program) -> Plan:
@@ -50,13 +52,20 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
         now: the time.
         program: the sender image.
     """
+    stop = all_that_runs(
+        {job.meta.uid: job for job in (*observed.jobs, *observed.sender_jobs)}.values(),
+        {pod.meta.uid: pod for pod in (*observed.pods, *observed.sender_pods)}.values(),
+    )
     if diode.metadata.deleting:
-        return Plan()
+        return Plan(stop=stop)
     now = now.replace(microsecond=0)
-    look = _look(diode, observed, now, program)
+    is_suspended = diode.spec.suspend
+    look = _at_rest(diode, observed) if is_suspended else _look(diode, observed, now, program)
     stalled = _stalled(diode, observed)
-    ready = stalled is None and look.link.status is True
-    if stalled is not None:
+    ready = stalled is None and look.link.status is True and not is_suspended
+    if is_suspended:
+        summary = Said(False, Reason.SUSPENDED, _SUSPENDED)
+    elif stalled is not None:
         summary = Said(False, stalled.reason, stalled.message)
     else:
         summary = Said(look.link.status is True, look.link.reason, look.link.message)
@@ -65,7 +74,7 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
         ConditionType.READY: summary,
         ConditionType.STALLED: stalled or Said(False, Reason.NOT_STALLED),
         ConditionType.RECONCILING: Said(False, Reason.SETTLED)
-        if ready or stalled is not None
+        if ready or stalled is not None or is_suspended
         else Said(True, look.link.reason, look.link.message),
     }
     conditions = conditions_with(diode.status.conditions, said, generation=diode.metadata.generation, now=now)
@@ -83,11 +92,12 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
     claim = state_claim_name(diode.metadata.name)
     has_claim = any(child.meta.name == claim for child in observed.volume_claims)
     return Plan(
+        stop=stop if is_suspended else (),
         apply=(*(() if has_claim else (state_claim(diode),)), *look.apply),
         delete=look.delete,
         status=status.to_status() if status != diode.status else None,
         events=transition(diode.status.conditions, conditions, of=ConditionType.READY, warnings=_WARNINGS),
-        requeue_after_seconds=look.again_after.total_seconds(),
+        requeue_after_seconds=None if look.again_after is None else look.again_after.total_seconds(),
     )
 
 
@@ -118,7 +128,7 @@ class _Look:
 
     found: Preflight | None
     link: Said
-    again_after: timedelta
+    again_after: timedelta | None
     apply: tuple[Manifest, ...] = ()
     delete: tuple[Ref, ...] = ()
 
@@ -127,7 +137,7 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
     """Take in what the last preflight found, and have the next one made when it is due."""
     name = preflight_name(diode)
     job = next((job for job in observed.jobs if job.meta.name == name), None)
-    old = tuple(_ref(other) for other in observed.jobs if other.meta.name != name and not other.meta.deleting)
+    old = tuple(job_ref(other) for other in observed.jobs if other.meta.name != name and not other.meta.deleting)
     found = diode.status.preflight
     if found is not None and found.generation != diode.metadata.generation:
         found = None
@@ -155,8 +165,19 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
     return _Look(
         found=found or diode.status.preflight,
         link=link,
-        delete=(*old, *((_ref(job),) if is_due and not job.meta.deleting else ())),
+        delete=(*old, *((job_ref(job),) if is_due and not job.meta.deleting else ())),
         again_after=max(left, timedelta(seconds=1)),
+    )
+
+
+def _at_rest(diode: Diode, observed: DiodeObserved) -> _Look:
+    """Nobody looks at the node of a Diode that is suspended; a look before it goes on finds out how it is then."""
+    old = tuple(job_ref(job) for job in observed.jobs if job.ended and not job.meta.deleting)
+    return _Look(
+        found=diode.status.preflight,
+        link=Said(None, Reason.PREFLIGHT_PENDING, "The node is not looked at while spec.suspend is true."),
+        delete=old,
+        again_after=None,
     )
 
 
@@ -165,7 +186,7 @@ def _known(diode: Diode, found: Preflight | None) -> Said:
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     is_current = before is not None and before.observed_generation == diode.metadata.generation
     if before is not None and is_current and before.status == "Unknown" and before.reason != Reason.PREFLIGHT_PENDING:
-        return Said(None, Reason(before.reason), before.message)
+        return Said(None, before.reason, before.message)
     if found is not None:
         return judged(found, diode.spec)
     return Said(None, Reason.PREFLIGHT_PENDING, "The node has not been looked at yet.")
@@ -215,7 +236,3 @@ def _stalled(diode: Diode, observed: DiodeObserved) -> Said | None:
 def _meet(one: Diode, other: Diode) -> bool:
     a, b = one.spec.partition_window.window(), other.spec.partition_window.window()
     return (a.last is None or b.start <= a.last) and (b.last is None or a.start <= b.last)
-
-
-def _ref(job: ObservedJob) -> Ref:
-    return Ref("batch/v1", "Job", job.meta.name, job.meta.uid)

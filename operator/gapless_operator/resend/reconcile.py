@@ -1,5 +1,6 @@
-"""Owns what a Resend needs next: to be judged, planned, queued, sent, tried again, recorded, and cleaned up.
+"""Owns what a Resend needs next, in this order: stop, conclude, validate, then plan, queue and start; and the clean-up.
 
+The order matters: what must not run is stopped, and what has ended is written down, whatever is wrong with the spec.
 Must not know how anything is written or watched. Pure: the same Resend, observation and time give the same plan. What
 is decided is read from what exists (Jobs, pods, the Diode's status); the Resend's own status only remembers what
 nothing else does: the number of the attempt, when the next one may begin, and how it ended.
@@ -7,25 +8,27 @@ nothing else does: the number of the attempt, when the next one may begin, and h
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.errors import verdict as verdict_of_error
 from gapless_api.v1alpha1.conditions import ConditionType, condition
-from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_operator.diode.ledger import has_recorded, same_work
 from gapless_operator.plan import Plan, Ref
 from gapless_operator.resend import standing
-from gapless_operator.resend.bundle import called, check_digest, check_selection, look_into
-from gapless_operator.resend.jobs import latest_job, proceed, superseded
+from gapless_operator.resend.conclude import conclude, latest_job
+from gapless_operator.resend.halt import halted
+from gapless_operator.resend.jobs import proceed, superseded
 from gapless_operator.resend.manifests import BUNDLE, PLAN, SEND
-from gapless_operator.resend.properties import filter_rules, properties
 from gapless_operator.resend.stage import verdict
 from gapless_operator.resend.step import Situation, Step
+from gapless_operator.resend.validate import validate
 from gapless_operator.standing import conditions_with, transition
+from gapless_operator.stopping import all_that_runs
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
 
 JOBS_KEPT = timedelta(hours=1)
 """How long the Jobs of a Resend that is over are kept, for their logs."""
-_LOOK_AGAIN = timedelta(seconds=30)
 _WARNINGS = frozenset(Reason) - {
     Reason.QUEUED,
     Reason.KEY_LANE_BUSY,
@@ -48,6 +50,7 @@ _WARNINGS = frozenset(Reason) - {
     Reason.NOTHING_TO_SEND,
     Reason.ALREADY_SENT,
     Reason.SUSPENDED,
+    Reason.DIODE_SUSPENDED,
     Reason.STOPPED,
 }
 
@@ -62,19 +65,11 @@ def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, pr
         program: the sender image.
     """
     if resend.metadata.deleting:
-        return Plan()
+        # Somebody's finalizer may keep it for long.
+        return Plan(stop=all_that_runs(observed.jobs, observed.pods))
     now = now.replace(microsecond=0)
     status = _begun_anew(resend, now)
-    if verdict(status) is not None:
-        step = _over(resend, status, observed, now)
-    elif status.finished_at is not None:
-        step = Step(said={}, again_after=None)  # It failed, and nobody has changed the spec since.
-    else:
-        try:
-            step = _judged(resend, status, observed, now, program)
-        except ConfigurationError as error:
-            step = Step(said=standing.refused(Reason(verdict_of_error(error).condition_reason), str(error)))
-    return _plan(resend, status, step, now)
+    return _plan(resend, status, _next(resend, status, observed, now, program), now)
 
 
 def _plan(resend: Resend, status: ResendStatus, step: Step, now: datetime) -> Plan:
@@ -91,6 +86,7 @@ def _plan(resend: Resend, status: ResendStatus, step: Step, now: datetime) -> Pl
         }
     )
     return Plan(
+        stop=step.stop,
         create=step.create,
         apply=step.apply,
         delete=step.delete,
@@ -130,48 +126,55 @@ def _begun_anew(resend: Resend, now: datetime) -> ResendStatus:
     return status
 
 
-def _judged(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime, program: Program) -> Step:
-    """See whether the Resend can be carried out, and go on with it.
+def _next(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime, program: Program) -> Step:
+    """Stop, conclude, validate, and only then go on."""
+    everything = all_that_runs(observed.jobs, observed.pods)
+    if verdict(status) is not None:
+        return replace(_over(resend, status, observed, now), stop=everything)
+    if status.finished_at is not None:
+        return Step(said={}, stop=everything)  # It failed, and nobody has changed the spec since.
+    halt = halted(resend, status, observed)
+    ended = conclude(resend, status, observed, now)
+    if halt is not None:
+        return halt if ended is None else _concluded_although_halted(halt, ended)
+    if ended is not None:
+        return ended
+    try:
+        return _go_on(resend, status, observed, now, program)
+    except ConfigurationError as error:
+        said = standing.refused(Reason(verdict_of_error(error).condition_reason), str(error))
+        return Step(said=said, stop=everything)
+
+
+def _concluded_although_halted(halt: Step, ended: Step) -> Step:
+    """What has ended for good is said; what would be tried again waits until nothing stops it any more."""
+    is_final = "finished_at" in ended.update
+    return replace(
+        ended,
+        said=ended.said if is_final else halt.said,
+        stop=halt.stop,
+        again_after=ended.again_after if is_final or halt.again_after is None else halt.again_after,
+    )
+
+
+def _go_on(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime, program: Program) -> Step:
+    """See whether the Resend can be carried out, and plan, queue or start.
 
     Raises:
         ConfigurationError: it cannot, as it is.
     """
     diode = observed.diode
-    if diode is None or diode.metadata.deleting:
-        name = resend.spec.diode_ref.name
-        message = f"There is no Diode {name} in the namespace {resend.metadata.namespace}; create it."
-        return Step(said=standing.waiting_for(Reason.DIODE_NOT_FOUND, message), again_after=_LOOK_AGAIN)
-    window = (resend.spec.partition_window or diode.spec.partition_window).window()
-    check_selection(resend, window)
-    properties(resend, diode.spec, plan=False)
-    filter_rules(resend.spec)
-    source, looked = resend.spec.bundle, dict[str, Any]()
-    sha256 = status.bundle_sha256
-    if source is not None and sha256 is None and source.persistent_volume_claim is None and source.s3 is None:
-        content = observed.bundle_entry if source.inline is None else source.inline.encode()
-        if content is None:
-            message = f"There is no {called(source)} in the namespace {resend.metadata.namespace}; create it."
-            return Step(said=standing.waiting_for(Reason.BUNDLE_NOT_FOUND, message), again_after=_LOOK_AGAIN)
-        look = look_into(content, name=called(source), window=window, expected_sha256=source.sha256)
-        sha256, looked = look.sha256, {"bundle_sha256": look.sha256, "bundle_id": look.id}
-    is_known = source is None or sha256 is not None
-    if source is not None and sha256 is not None:
-        check_digest(sha256, source.sha256, name=called(source))
-    if is_known:
-        looked["identity"] = resend_identity(resend.spec, window=diode.spec.partition_window, bundle_sha256=sha256)
-    status = status.model_copy(update=looked)
+    if diode is None:
+        raise ValueError("a Resend without a Diode is halted")
+    found = validate(resend, status, diode, observed)
+    if isinstance(found, Step):
+        return replace(found, stop=all_that_runs(observed.jobs, observed.pods))
+    status = status.model_copy(update=dict(found.update))
     # What runs is made of the status as it will be written, so that the next look finds it as it must be.
     resend = resend.model_copy(update={"status": status})
     situation = Situation(resend, status, diode, observed, now, program)
-    step = _carried_on(situation, is_known=is_known)
-    return Step(
-        said=step.said,
-        update={**looked, **step.update},
-        create=step.create,
-        apply=step.apply,
-        delete=(*step.delete, *superseded(situation)),
-        again_after=step.again_after,
-    )
+    step = _carried_on(situation, is_known=found.is_known)
+    return replace(step, update={**found.update, **step.update}, delete=(*step.delete, *superseded(observed)))
 
 
 def _carried_on(situation: Situation, *, is_known: bool) -> Step:
@@ -179,17 +182,14 @@ def _carried_on(situation: Situation, *, is_known: bool) -> Step:
     resend, status, diode = situation.resend, situation.status, situation.diode
     if resend.spec.mode == "Plan":
         return _planned_already(situation) or proceed(situation, PLAN)
-    encryption = diode.spec.encryption
-    if encryption is not None and encryption.shared_with_live_stream and latest_job(situation, SEND) is None:
-        message = (
-            f"Diode {diode.metadata.name} encrypts for a receiver that the live stream uses, too; this resend would "
-            f"make the live stream unreadable: give resends a receiver port of their own in another Diode."
-        )
-        return Step(said=standing.failed(Reason.SHARED_KEY_LANE, message))
     if not is_known:
         # Only a pod can read the bundle: have it looked at first, so that the ledger can tell whether it was sent.
         return _looked_into(situation)
-    if status.started_at is None and latest_job(situation, SEND) is None and status.identity is not None:
+    if (
+        status.started_at is None
+        and latest_job(resend, situation.observed, SEND) is None
+        and status.identity is not None
+    ):
         entry = same_work(diode.status.ledger, identity=status.identity, force=resend.spec.force)
         if entry is not None:
             message = (
@@ -210,10 +210,9 @@ def _planned_already(situation: Situation) -> Step | None:
     ready = condition(status.conditions, ConditionType.READY)
     if (
         status.plan is None
-        or situation.resend.spec.suspend
         or ready is None
         or ready.reason != Reason.PLANNED
-        or latest_job(situation, PLAN) is not None
+        or latest_job(situation.resend, situation.observed, PLAN) is not None
     ):
         return None
     return Step(said=standing.planned(ready.message))

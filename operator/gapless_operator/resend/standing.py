@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def working(reason: Reason, message: str) -> Mapping[ConditionType, Said]:
+def working(reason: Reason | str, message: str) -> Mapping[ConditionType, Said]:
     """Gapless is at it, or waits for something that passes by itself."""
     return _said(
         ready=Said(False, reason, message),
@@ -44,12 +44,12 @@ def failed(reason: Reason, message: str) -> Mapping[ConditionType, Said]:
     )
 
 
-def suspended(message: str) -> Mapping[ConditionType, Said]:
-    """The spec says to pause."""
+def suspended(reason: Reason, message: str) -> Mapping[ConditionType, Said]:
+    """The spec, or that of the Diode, says to pause."""
     return _said(
-        ready=Said(False, Reason.SUSPENDED, message),
-        reconciling=Said(False, Reason.SUSPENDED),
-        succeeded=Said(None, Reason.SUSPENDED, message),
+        ready=Said(False, reason, message),
+        reconciling=Said(False, reason),
+        succeeded=Said(None, reason, message),
     )
 
 

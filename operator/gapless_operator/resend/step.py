@@ -40,6 +40,8 @@ class Step:
     said: Mapping[ConditionType, Said]
     update: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the status that change, by their Python names."""
+    stop: tuple[Ref, ...] = ()
+    """Jobs and pods that must not run."""
     create: tuple[Manifest, ...] = ()
     apply: tuple[Manifest, ...] = ()
     delete: tuple[Ref, ...] = ()

@@ -26,9 +26,9 @@ from gapless_operator.shell.refusal import refused
 from gapless_operator.shell.world import MODELS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from gapless_operator.plan import Event, Manifest
+    from gapless_operator.plan import Event, Manifest, Ref
     from gapless_operator.settings import OperatorSettings
     from gapless_operator.shell.api import ClusterApi
     from gapless_operator.shell.cache import Body, Cache, Key
@@ -102,8 +102,9 @@ class Controller:
         try:
             resource = self._world.resource(MODELS[body["kind"]], body)
         except ConfigurationError as error:
+            # What is not valid does not run either.
             status, events = refused(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
-            self._carry_out(body, Plan(status=status, events=events), now)
+            self._carry_out(body, Plan(stop=self._world.all_that_sends(body), status=status, events=events), now)
             return None
         if isinstance(resource, GapScan):
             plan = reconcile_gapscan(resource, self._world.around_gap_scan(resource), now, program=self._settings.spark)
@@ -122,17 +123,14 @@ class Controller:
         return plan.requeue_after_seconds
 
     def _carry_out(self, body: Body, plan: Plan, now: datetime) -> None:
-        namespace = body["metadata"]["namespace"]
+        self._delete(body, plan.stop)
         for manifest in plan.create:
             created = self._api.create(manifest)
             self._wrote(manifest, "create", created)
         for manifest in plan.apply:
             if not self._is_there(manifest):
                 self._wrote(manifest, "apply", self._api.apply(manifest))
-        for ref in plan.delete:
-            if self._api.delete(namespace, ref):
-                self._metrics.writes.labels(ref.kind, "delete").inc()
-                self._log(body, "deleted", kind=ref.kind, child=ref.name)
+        self._delete(body, plan.delete)
         if plan.status is not None:
             written = self._api.apply_status(body, plan.status)
             self._metrics.writes.labels(body["kind"], "status").inc()
@@ -140,6 +138,25 @@ class Controller:
             self._tell_transitions(body, plan.status)
         for number, event in enumerate(plan.events):
             self._post(body, event, now, number)
+
+    def _delete(self, body: Body, refs: Iterable[Ref]) -> None:
+        """Delete all of them that can be deleted.
+
+        Raises:
+            ApiError: one could not be; the others are gone.
+        """
+        problem: ApiError | None = None
+        for ref in refs:
+            try:
+                is_gone = self._api.delete(body["metadata"]["namespace"], ref)
+            except ApiError as error:
+                problem = problem or error
+                continue
+            if is_gone:
+                self._metrics.writes.labels(ref.kind, "delete").inc()
+                self._log(body, "deleted", kind=ref.kind, child=ref.name)
+        if problem is not None:
+            raise problem
 
     def _is_there(self, manifest: Manifest) -> bool:
         """Whether a child is as the manifest says: written before a crash, for example, which the status forgot.

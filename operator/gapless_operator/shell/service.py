@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import kopf
 import structlog
 
+from gapless_operator.children import name_behind
 from gapless_operator.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
 from gapless_operator.shell.api import ApiError, ClusterApi, NotFoundError, RefusedError, UnavailableError, connected
 from gapless_operator.shell.cache import Body, Cache, Key, key_of
@@ -192,7 +193,11 @@ class Service:
                 self._loop.call_soon_threadsafe(self._fail, problem)
 
     def _changed(self, what: str | None, body: Body) -> None:
-        if self._cache.remove(body) if what == "DELETED" else self._cache.store(body):
+        if what == "DELETED":
+            if self._cache.remove(body):
+                self._seen_diodes.pop(body["metadata"].get("uid", ""), None)
+                self._wake_for(body)
+        elif self._cache.store(body):
             self._wake_for(body)
 
     # -------------------------------------------------------------------------------------------------- waking
@@ -217,8 +222,8 @@ class Service:
                     self._wake(owner, namespace, reference.get("name"))
                     break
             else:
-                self._wake(owner, namespace, labels.get(NAME_LABEL))
-        self._wake(DIODE, namespace, labels.get(DIODE_LABEL))
+                self._wake_labelled(owner, namespace, labels.get(NAME_LABEL))
+        self._wake_labelled(DIODE, namespace, labels.get(DIODE_LABEL))
 
     def _has_another_spec(self, body: Body) -> bool:
         """Whether somebody has changed what a resource asks for; its status, which we write ourselves, is no news."""
@@ -231,7 +236,8 @@ class Service:
         """Whether a Diode has changed in what Resends look at; with hundreds in its queue most changes are no news."""
         metadata, status = diode["metadata"], diode.get("status") or {}
         ready = [(c["type"], c["status"]) for c in status.get("conditions") or ()]
-        view = (metadata.get("generation"), status.get("active"), ready, len(status.get("ledger") or ()))
+        deleted = metadata.get("deletionTimestamp")
+        view = (metadata.get("generation"), deleted, status.get("active"), ready, len(status.get("ledger") or ()))
         known = self._seen_diodes.get(metadata["uid"])
         self._seen_diodes[metadata["uid"]] = view
         return view != known
@@ -239,6 +245,12 @@ class Service:
     def _wake(self, kind: Kind, namespace: str, name: str | None) -> None:
         if name and self._cache.get(kind, namespace, name) is not None:
             self._queue.wake(Key(kind.name, namespace, name))
+
+    def _wake_labelled(self, kind: Kind, namespace: str, value: str | None) -> None:
+        """Wake the object that a label names."""
+        if value:
+            names = (body["metadata"]["name"] for body in self._cache.all(kind, namespace))
+            self._wake(kind, namespace, name_behind(value, names))
 
     def _wake_all(self) -> None:
         for kind in OWNERS:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.v1alpha1 import Diode, GapScan, Resend
+from gapless_operator.children import bears
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.gapscan.situation import GapScanObserved
 from gapless_operator.observed import (
@@ -33,11 +34,13 @@ from gapless_operator.shell.kinds import (
     SPARK_APPLICATION,
     VOLUME_CLAIM,
 )
+from gapless_operator.stopping import all_that_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_api.v1alpha1 import Resource
+    from gapless_operator.plan import Ref
     from gapless_operator.shell.api import ClusterApi
     from gapless_operator.shell.cache import Body, Cache
     from gapless_operator.shell.kinds import Kind
@@ -96,6 +99,7 @@ class World:
         named = resend.spec.diode_ref.name
         return ResendObserved(
             diode=next((diode for diode in diodes if diode.metadata.name == named), None),
+            diode_problem=self._problem_of(Diode, self._cache.get(DIODE, namespace, named)),
             other_diodes=tuple(diode for diode in diodes if diode.metadata.name != named),
             jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
@@ -106,19 +110,44 @@ class World:
 
     def around_diode(self, diode: Diode) -> DiodeObserved:
         """What a Diode needs to know."""
-        uid, namespace = diode.metadata.uid, diode.metadata.namespace
+        uid, namespace, name = diode.metadata.uid, diode.metadata.namespace, diode.metadata.name
         return DiodeObserved(
             other_diodes=tuple(other for other in self._all(Diode, DIODE, None) if other.metadata.uid != uid),
             resends=self._all(Resend, RESEND, namespace),
             jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
             volume_claims=self._children(VOLUME_CLAIM, uid),
-            sender_pods=tuple(
-                self._pod(body, with_log=False)
-                for body in self._cache.all(POD, namespace)
-                if (body["metadata"].get("labels") or {}).get(DIODE_LABEL) == diode.metadata.name
-            ),
+            sender_pods=tuple(self._pod(body, with_log=False) for body in self._over_diode(POD, namespace, name)),
+            sender_jobs=tuple(map(ObservedJob.of, self._over_diode(JOB, namespace, name))),
         )
+
+    def all_that_sends(self, body: Body) -> tuple[Ref, ...]:
+        """The Jobs and pods that send for a Resend or over a Diode; for bodies that cannot be read as such."""
+        metadata = body["metadata"]
+        if body["kind"] == RESEND.name:
+            jobs, pods = (self._cache.owned(kind, metadata["uid"]) for kind in (JOB, POD))
+        elif body["kind"] == DIODE.name:
+            jobs, pods = (self._over_diode(kind, metadata["namespace"], metadata["name"]) for kind in (JOB, POD))
+        else:
+            return ()
+        return all_that_runs(map(ObservedJob.of, jobs), map(ObservedPod.of, pods))
+
+    def _over_diode(self, kind: Kind, namespace: str, name: str) -> list[Body]:
+        """The Jobs or pods that use the link of a Diode, whoever owns them."""
+        return [
+            body
+            for body in self._cache.all(kind, namespace)
+            if bears(body["metadata"].get("labels"), DIODE_LABEL, name)
+        ]
+
+    def _problem_of(self, model: type[Resource], body: Body | None) -> str:
+        """Why an object that is there cannot be read; empty when it can, or is not there."""
+        try:
+            if body is not None:
+                self.resource(model, body)
+        except ConfigurationError as error:
+            return str(error)
+        return ""
 
     def _all(self, model: type[_ResourceT], kind: Kind, namespace: str | None) -> tuple[_ResourceT, ...]:
         """All of a kind that can be read; what cannot be is told to its own owner."""

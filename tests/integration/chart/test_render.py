@@ -165,6 +165,7 @@ def test_the_operator_may_write_what_its_children_are_and_no_more(helm: Helm) ->
         "resends/finalizers": {"update"},
         "resends": {"delete"},
         "jobs": child,
+        "pods": {"delete"},
         "configmaps": child,
         "persistentvolumeclaims": {"create", "patch"},
         "secrets": {"create"},

@@ -201,6 +201,7 @@ class World:
             sender_pods=tuple(
                 self._pod(body) for body in self._of_kind("Pod") if body["metadata"]["labels"].get(DIODE_LABEL) == name
             ),
+            sender_jobs=tuple(job for job in self._jobs() if job.meta.labels.get(DIODE_LABEL) == name),
         )
 
     def _resend_observed(self, name: str) -> ResendObserved:
@@ -221,6 +222,8 @@ class World:
         )
 
     def _carry_out(self, kind: str, name: str, plan: Plan) -> None:
+        for ref in plan.stop:
+            self._remove(ref)
         for manifest in plan.create:
             key = manifest["kind"], manifest["metadata"]["name"]
             if key not in self.bodies:

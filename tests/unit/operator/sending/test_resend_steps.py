@@ -202,7 +202,7 @@ def test_a_plan_is_made_although_the_same_was_sent(ready: World) -> None:
     assert ready.standing()[0] == "Planning"
 
 
-def test_an_encrypted_resend_that_runs_goes_on_when_the_live_stream_takes_the_receiver(ready: World) -> None:
+def test_an_encrypted_resend_that_runs_is_stopped_when_the_live_stream_takes_the_receiver(ready: World) -> None:
     ready.diode(encryption=ENCRYPTED)
     ready.settle()
     job = ready.begin()
@@ -210,7 +210,8 @@ def test_an_encrypted_resend_that_runs_goes_on_when_the_live_stream_takes_the_re
     ready.settle()
     ready.diode(encryption={**ENCRYPTED, "sharedWithLiveStream": True})
     ready.settle()
-    assert ready.standing()[0] != "SharedKeyLane"
+    assert ready.standing()[0] == "SharedKeyLane"
+    assert ready.running_jobs() == []
 
 
 # ------------------------------------------------------------------------------------------------------------ plans
@@ -279,8 +280,11 @@ def test_another_force_forgets_all_of_the_work_before(ready: World) -> None:
     status = ready.a_resend().status
     assert (status.progress, status.unavailable, status.report) == (None, (), None)
     assert (status.started_at, status.finished_at, status.retry_at) == (None, None, ready.now)
-    assert status.identity == before.identity
+    assert status.identity is None, "nothing is validated before it goes on"
     assert status.force == "again"
+    ready.resend(without=("offsets",), bundle={"inline": BUNDLE}, force="again")
+    ready.settle()
+    assert ready.a_resend().status.identity == before.identity
 
 
 def test_another_force_looks_for_the_bundle_anew(ready: World) -> None:

@@ -1,0 +1,155 @@
+"""Owns what the end of a Job that sends leads to: the verdict, the report, the account, or the next attempt.
+
+Must not know whether the Resend is valid or may go on: what has ended has ended, and is written down before anything
+else is decided. The Diode may be gone by then.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.marks import moment_text
+from gapless_api.v1alpha1.identity import resend_identity
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.resend import standing
+from gapless_operator.resend.ending import End, ending_of, pause_before
+from gapless_operator.resend.manifests import PLAN, RUN_LABEL, SEND, report_map, report_name, run_label
+from gapless_operator.resend.progress import (
+    bundle_of,
+    final_progress,
+    latest_by_index,
+    merged_report,
+    progress_while_sending,
+    unavailable_ranges,
+)
+from gapless_operator.resend.step import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.diode import Diode
+    from gapless_api.v1alpha1.resend import Resend, ResendStatus
+    from gapless_operator.observed import ObservedJob, ObservedPod, ResendObserved
+    from gapless_operator.resend.ending import Ending
+
+LOG_PATIENCE = timedelta(seconds=30)
+"""How long to wait for the last lines of a pod's log after its Job has ended."""
+_SOON = timedelta(seconds=2)
+_SHA256_CHARACTERS = 64
+
+
+def conclude(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime) -> Step | None:
+    """What follows from the end of the last Job that sent; ``None`` when there is nothing to conclude."""
+    job = latest_job(resend, observed, SEND)
+    if job is None or not job.ended or job.meta.deleting or is_concluded(status, job):
+        return None
+    pods = pods_of(observed, job)
+    unread = wait_for_logs(job, pods, now=now, reason=Reason.SENDING)
+    if unread is not None:
+        return unread
+    finished = job.ended_at.replace(microsecond=0)
+    ending = ending_of(
+        job, pods, shards=resend.spec.parallelism, attempt=job.meta.attempt, backoff_limit=resend.spec.backoff_limit
+    )
+    progress = progress_while_sending(status.progress, pods, now=now, at_once=True)
+    update: dict[str, Any] = {**of_job(job), "retry_at": None, "progress": progress}
+    if ending.end is End.RETRY:
+        return try_again(job, ending, update, finished)
+    if ending.end is End.GIVEN_UP:
+        update |= {"finished_at": finished, "unavailable": unavailable_ranges(pods)}
+        return Step(said=standing.failed(ending.reason, ending.message), update=update)
+    report = merged_report(pods, reason=ending.reason, message=ending.message)
+    name = report_name(resend)
+    update |= {
+        "progress": final_progress(status.progress, pods, now=finished),
+        "unavailable": unavailable_ranges(pods),
+        "report": None if report is None else name,
+        "finished_at": finished,
+        **of_work(resend, status, observed.diode, pods),
+    }
+    return Step(
+        said=standing.entering_ledger(ending.reason, ending.message),
+        update=update,
+        apply=() if report is None else (report_map(resend, name, report),),
+        again_after=_SOON,
+    )
+
+
+def wanted_role(resend: Resend, status: ResendStatus) -> str:
+    """What a Job has to be for now: a bundle that only a pod can read is looked into before it is sent."""
+    bundle = resend.spec.bundle
+    is_out_of_reach = bundle is not None and (bundle.persistent_volume_claim is not None or bundle.s3 is not None)
+    return PLAN if resend.spec.mode == "Plan" or (is_out_of_reach and status.bundle_sha256 is None) else SEND
+
+
+def is_current(resend: Resend, job: ObservedJob, role: str) -> bool:
+    """Whether a Job belongs to the work that is wanted now."""
+    return job.meta.role == role and job.meta.labels.get(RUN_LABEL) == run_label(resend)
+
+
+def latest_job(resend: Resend, observed: ResendObserved, role: str) -> ObservedJob | None:
+    """The Job of the last attempt at the work that is wanted now."""
+    mine = [job for job in observed.jobs if is_current(resend, job, role)]
+    return max(mine, key=lambda job: job.meta.attempt, default=None)
+
+
+def is_concluded(status: ResendStatus, job: ObservedJob) -> bool:
+    """Whether what followed from this Job is already in the status."""
+    return status.retry_at is not None and status.job == job.meta.name
+
+
+def pods_of(observed: ResendObserved, job: ObservedJob) -> list[ObservedPod]:
+    """The pods of a Job."""
+    return [pod for pod in observed.pods if pod.job == job.meta.name]
+
+
+def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetime, reason: Reason) -> Step | None:
+    """Give the last words of a Job's pods time to be read; ``None`` when they are, or will not be any more."""
+    unread = [
+        pod for pod in latest_by_index(pods).values() if pod.exit_code is not None and not pod.output.tells_the_end
+    ]
+    if not unread or now - job.ended_at.replace(microsecond=0) >= LOG_PATIENCE:
+        return None
+    said = standing.working(reason, "The pods have ended; their reports are being read.")
+    return Step(said=said, update=of_job(job), again_after=_SOON)
+
+
+def try_again(job: ObservedJob, ending: Ending, update: dict[str, Any], finished: datetime) -> Step:
+    """Have the next attempt begin after a pause."""
+    at = finished + pause_before(job.meta.attempt + 1)
+    return Step(
+        said=standing.working(ending.reason, and_again(ending.message, at)),
+        update={**update, "retry_at": at},
+        again_after=_SOON,
+    )
+
+
+def of_job(job: ObservedJob) -> dict[str, Any]:
+    """The fields of the status that name a Job."""
+    return {"attempt": job.meta.attempt, "job": job.meta.name}
+
+
+def of_work(resend: Resend, status: ResendStatus, diode: Diode | None, pods: Sequence[ObservedPod]) -> dict[str, Any]:
+    """Which bundle was read, and so which work this is: what the reader found counts, not what it was said to be.
+
+    The work keeps the identity with which it began, whatever has become of the Diode's window since.
+    """
+    found = bundle_of(pods) if resend.spec.bundle is not None else None
+    if found is not None and len(found.sha256) != _SHA256_CHARACTERS:
+        found = None
+    sha256 = found.sha256 if found is not None else status.bundle_sha256
+    read: dict[str, Any] = {}
+    if found is not None:
+        read = {"bundle_sha256": sha256, "bundle_id": None if found.id is None else found.id[:128]}
+    begun = status.identity is not None and status.bundle_sha256 == sha256
+    if begun or diode is None or (resend.spec.bundle is not None and sha256 is None):
+        return read
+    window = diode.spec.partition_window
+    return {**read, "identity": resend_identity(resend.spec, window=window, bundle_sha256=sha256)}
+
+
+def and_again(message: str, at: datetime) -> str:
+    """A message, with when it is tried again."""
+    return f"{message} The next attempt begins at {moment_text(at)}."

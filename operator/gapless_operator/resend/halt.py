@@ -1,0 +1,49 @@
+"""Owns why a Resend must not run at the moment, whatever is right or wrong with it, and what is stopped therefore.
+
+Must not know whether its spec is valid: a Resend that is not can be stopped as well.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.resend import standing
+from gapless_operator.resend.conclude import is_current, wanted_role
+from gapless_operator.resend.step import Step
+from gapless_operator.resend.validate import LOOK_AGAIN
+from gapless_operator.stopping import all_that_runs
+
+if TYPE_CHECKING:
+    from gapless_api.v1alpha1.resend import Resend, ResendStatus
+    from gapless_operator.observed import ResendObserved
+
+_SOON = timedelta(seconds=2)
+
+
+def halted(resend: Resend, status: ResendStatus, observed: ResendObserved) -> Step | None:
+    """Why nothing may run, or go on, and what is stopped; ``None`` when nothing stands against it."""
+    everything = all_that_runs(observed.jobs, observed.pods)
+    if resend.spec.suspend:
+        message = "spec.suspend is true; progress is saved."
+        return Step(said=standing.suspended(Reason.SUSPENDED, message), stop=everything)
+    diode, name = observed.diode, resend.spec.diode_ref.name
+    if diode is None and observed.diode_problem:
+        message = f"{observed.diode_problem} Until then nothing is sent over it; progress is saved."
+        said = standing.waiting_for(Reason.DIODE_INVALID, message)
+        return Step(said=said, stop=everything, again_after=LOOK_AGAIN)
+    if diode is None or diode.metadata.deleting:
+        message = f"There is no Diode {name} in the namespace {resend.metadata.namespace}; create it."
+        said = standing.waiting_for(Reason.DIODE_NOT_FOUND, message)
+        return Step(said=said, stop=everything, again_after=LOOK_AGAIN)
+    if diode.spec.suspend:
+        message = f"Diode {name} is suspended (its spec.suspend is true); progress is saved."
+        return Step(said=standing.suspended(Reason.DIODE_SUSPENDED, message), stop=everything)
+    role = wanted_role(resend, status)
+    stray = [job for job in observed.jobs if not job.ended and not is_current(resend, job, role)]
+    if stray:
+        message = "What runs is not what the spec says any more; it is being stopped, and progress is saved."
+        said = standing.working(Reason.STOPPED, message)
+        return Step(said=said, stop=all_that_runs(stray, ()), again_after=_SOON)
+    return None
