@@ -125,7 +125,7 @@ def conditions_page() -> str:
     ]
     sentences = _docstrings_of_members(ConditionType)
     lines += [f"| {kind} | {_cell(sentences[kind.name])} |" for kind in ConditionType]
-    for kind in KINDS:
+    for kind in (kind for kind in KINDS if "status" in kind.model_fields):
         lines += [f"\n## Reasons of a {kind.KIND}\n", "| reason | meaning | what to do |", "|---|---|---|"]
         lines += [
             f"| {reason} | {_cell(MEANINGS[reason].meaning)} | {_cell(MEANINGS[reason].what_to_do)} |"
@@ -146,7 +146,7 @@ def api_page() -> str:
         schema = root_schema(kind)
         short = ", ".join(f"`{name}`" for name in kind.SHORT_NAMES)
         lines += [f"## {kind.KIND}\n", f"{schema['description']} Short: {short}.\n"]
-        for part in ("spec", "status"):
+        for part in (name for name in ("spec", "status") if name in kind.model_fields):
             lines += [f"### {kind.KIND} {part}\n", "| field | type | default | what it is |", "|---|---|---|---|"]
             rules: list[str] = []
             _add_fields(schema["properties"][part], part, lines, rules)
@@ -161,6 +161,8 @@ def _add_fields(schema: dict[str, Any], path: str, lines: list[str], rules: list
     rules += [f"- `{path}`: {rule['message']}." for rule in schema.get("x-kubernetes-validations", ())]
     for name, part in schema.get("properties", {}).items():
         where = f"{path}.{name}"
+        if part["description"].startswith("Removed:"):
+            continue
         required = name in schema.get("required", ())
         default = "required" if required else _default(part)
         lines.append(f"| `{where}` | {_type(part)} | {default} | {_cell(part['description'])} |")

@@ -1,4 +1,4 @@
-"""Owns how a pod reaches the Kafka of a spec: the settings that say it, and the entries of Secrets that they name.
+"""Owns how a pod reaches Kafka: the settings and arguments that say it, and the entries of Secrets that they name.
 
 Must not know which command the settings are for, nor how a Secret gets into a pod.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gapless_api.v1alpha1.common import KafkaSource
+    from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec
     from gapless_operator.projected import Wanted
 
 CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
 SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
 
 
-def kafka_settings(kafka: KafkaSource, secrets_folder: str) -> dict[str, str]:
+def kafka_settings(kafka: KafkaConnectionSpec, secrets_folder: str) -> dict[str, str]:
     """The settings, as every command of ours spells them; `secrets_folder` is where a pod finds the files."""
     tls, sasl = kafka.tls, kafka.sasl
     lines = {"bootstrapServers": kafka.bootstrap_servers}
@@ -35,7 +35,7 @@ def kafka_settings(kafka: KafkaSource, secrets_folder: str) -> dict[str, str]:
     return lines
 
 
-def kafka_secrets(kafka: KafkaSource) -> list[Wanted]:
+def kafka_secrets(kafka: KafkaConnectionSpec) -> list[Wanted]:
     """What these settings need of Secrets."""
     tls, sasl = kafka.tls, kafka.sasl
     wanted: list[Wanted] = []
@@ -48,3 +48,8 @@ def kafka_secrets(kafka: KafkaSource) -> list[Wanted]:
     if sasl is not None:
         wanted.append((sasl.password_secret.name, SASL_PASSWORD, sasl.password_secret.key))
     return wanted
+
+
+def kafka_arguments(kafka: KafkaConnectionSpec) -> list[str]:
+    """What a command is told as arguments, which no file and no variable overrides."""
+    return [f"--allowed-topics={kafka.topics}"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.resource import GROUP
 from gapless_operator.pod_output import PodOutput
+from gapless_operator.references import Named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -259,6 +260,8 @@ class ResendObserved:
     """Why the one that it names cannot be used; empty when it is valid or not there."""
     other_diodes: tuple[Diode, ...] = ()
     """All others of the namespace: their resends may use the same receiver."""
+    named: Named = field(default_factory=Named)
+    """The Kafka and the storage that it names, as far as they are there."""
     jobs: tuple[ObservedJob, ...] = ()
     pods: tuple[ObservedPod, ...] = ()
     """Of those Jobs, with their logs."""

@@ -208,6 +208,18 @@ def select(
     )
 
 
+def upstream_topics(values: Mapping[str, Any], bundle: Bundle | None) -> set[str]:
+    """The topics of Kafka that a selection by `values` and `bundle` reads, whichever shard does."""
+    window = PartitionWindow(values["partitionStartValue"], values["partitionStopValue"])
+    names = Names.of(window, values["topicTranslations"])
+    if bundle is not None:
+        return {
+            names.upstream(gaps.topic) for gaps in bundle.results if window.handles(gaps.partition) and len(gaps.ranges)
+        }
+    topic = names.wire(values["topic"])
+    return set() if topic is None else {names.upstream(topic)}
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """What topics and partitions are called on both sides."""

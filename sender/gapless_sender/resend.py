@@ -28,7 +28,7 @@ from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, remove
 from gapless_sender.core_dumps import forbid_core_dumps
 from gapless_sender.lazy_log import begin_log, log
 from gapless_sender.own_paths import check_paths
-from gapless_sender.plan import select
+from gapless_sender.plan import select, upstream_topics
 from gapless_sender.progress import ProgressView
 from gapless_sender.rate_file import with_rates
 from gapless_sender.report import Account, report, verdict_of
@@ -41,6 +41,8 @@ from gapless_sender.stopping import Stopping
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gapless_api.allowed_topics import AllowedTopics
+    from gapless_api.bundle import Bundle
     from gapless_api.settings import Resolved
     from gapless_sender.plan import Selection
     from gapless_sender.sharding import Shard
@@ -181,6 +183,7 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBun
         for name in ("verifyKey", "bundleSha256"):
             if values[name] is not None:
                 raise ConfigurationError(f"{name} is given without a bundle; delete it, or give the bundle it is for.")
+        _check_topics(values, None)
         return select(values, None, shard=shard), None
     from gapless_api.bundle import read_bundle  # noqa: PLC0415 -- slow to load
     from gapless_api.bundle_form import canonical_sha256  # noqa: PLC0415
@@ -193,6 +196,7 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBun
             f"The bundle {file} is another one: its digest is {digest} and {wanted} is wanted (bundleSha256); give the "
             f"bundle that is meant, or the digest of this one."
         )
+    _check_topics(values, bundle)
     selection = select(values, bundle, bundle_digest=digest, shard=shard)
     named = ReadBundle(
         file=str(file),
@@ -210,6 +214,13 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBun
             window=str(selection.window),
         )
     return selection, named
+
+
+def _check_topics(values: dict[str, Any], bundle: Bundle | None) -> None:
+    """Make sure that every topic may be read. Raises ConfigurationError."""
+    allowed: AllowedTopics | None = values["allowedTopics"]
+    if allowed is not None:
+        allowed.check(upstream_topics(values, bundle), what="The bundle" if bundle is not None else "The resend")
 
 
 def _log_oddities(found: Resolved) -> None:

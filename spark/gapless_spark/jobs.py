@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from gapless_api.allowed_topics import AllowedTopics
     from gapless_api.bundle import BundleMark
     from gapless_api.settings import Resolved
 
@@ -117,6 +118,7 @@ def run(job: Job, settings: Resolved) -> int:
     with BundlePlace(values) as place:
         try:
             with stopped_by_signals(lambda: job.earlier.written):
+                _check_topics(job, values)
                 _check_outputs(values, place)
                 cut, conclusion = conclude(job, values, head)
                 # Before the new bundle is written, which may take the older one's place.
@@ -161,6 +163,14 @@ def run(job: Job, settings: Resolved) -> int:
     if failure is not None:
         raise failure
     return exit_code_of(None)
+
+
+def _check_topics(job: Job, values: Mapping[str, Any]) -> None:
+    """Make sure that every topic may be read. Raises ConfigurationError."""
+    allowed: AllowedTopics | None = values["allowedTopics"]
+    if allowed is not None:
+        inventories = values.get("expectManifestTopic")
+        allowed.check((*job.topics, *([inventories] if inventories else [])), what=f"The {job.command}")
 
 
 def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cut, Conclusion]:

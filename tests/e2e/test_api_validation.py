@@ -110,7 +110,7 @@ def a_resend(place: str, name: str, **spec: Any) -> str:
             "metadata": {"name": name, "namespace": place},
             "spec": {
                 "diodeRef": {"name": "hall"},
-                "kafka": {"bootstrapServers": "kafka:9092"},
+                "kafkaRef": {"name": "kafka"},
                 "offsets": {"topic": "transfer", "partition": 0, "from": 5, "to": MAX_OFFSET},
                 **spec,
             },
@@ -182,27 +182,35 @@ def test_kubectl_explains_fields_in_sentences(cluster: Cluster, place: str, fiel
 
 
 A_DIODE = {"nodeSelector": {"a": "b"}, "nic": "diode0", "target": {"host": "receiver", "port": 1234}}
-A_SCAN = {"kafka": {"bootstrapServers": "kafka:9092"}, "source": {"gapTopic": {"topic": "gaps"}}}
-A_TIME = {"diodeRef": {"name": "hall"}, "kafka": {"bootstrapServers": "kafka:9092"}}
+A_SCAN = {"kafkaRef": {"name": "kafka"}, "source": {"gapTopic": {"topic": "gaps"}}}
+A_TIME = {"diodeRef": {"name": "hall"}, "kafkaRef": {"name": "kafka"}}
+LOCAL_SERVERS = [
+    "127.0.0.1:1", "127.1:1", "k:1,LOCALHOST:1", "a.localhost.:1", "0.0.0.0:1", "0:1", "169.254.1.2:1", "[::1]:1",
+    "[::]:1", "[0:0:0:0:0:0:0:1]:1", "[FE80::1]:1", "[febf::1]:1", "[fec0::1]:1", "[::ffff:7f00:1]:1", "2130706433:1",
+    "0x7f000001:1", "0177.0.0.1:1", "256.1.1.1:1", "[::ffff:127.0.0.1]:1", "[fe80::1%eth0]:1", "metadata:1",
+    "100.100.100.200:1", "[fd00:ec2::254]:1", "1-kafka.example:1", "localhost.example:1",
+]  # fmt: skip
 ODD_VALUES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], list[Any]]] = {
     "cron": ("GapScan", lambda text: {**A_SCAN, "schedule": {"cron": text}}, [
         "0,30 8-18 * * 1-5", "0 0 1 JAN,jul MON-FRI", "5  4 * * sun", "@daily", "0 24 * * *", "0 3 32 * *", "0 3 * * 8",
         "*/0 * * * *", "0 3 * * *\n", " 0 3 * * *",
     ]),
-    "brokers": ("GapScan", lambda text: {**A_SCAN, "kafka": {"bootstrapServers": text}}, [
-        "k:1", "k:9092,", "k:9092, l:1", "[::1]:9092", "k:9092;l:1", "k:123456", "k:9092\n",
+    "brokers": ("KafkaConnection", lambda text: {"bootstrapServers": text, "allowedTopics": ["*"]}, [
+        "k:1", "k:9092,", "k:9092, l:1", "[fd00::1]:9092", "k:9092;l:1", "k:123456", "k:9092\n", *LOCAL_SERVERS,
+    ]),
+    "topic": ("KafkaConnection", lambda text: {"bootstrapServers": "k:1", "allowedTopics": [text]}, [
+        "a", "a*", "*", "**", "*a", "a*b", "", "a b", "a\n", "a" * 249, "a" * 250,
     ]),
     "expectation": ("GapScan", lambda text: {**A_SCAN, "source": {"events": {"topics": ["x"], "expect": [text]}}}, [
         "t:0:0-9", "t:0:9", "a:b:0:1-2", "t:0:1-99999999999999999999", "t\n:0:1-2",
     ]),
-    "endpoint": ("GapScan", lambda text: {
-        **A_SCAN, "output": {"type": "S3", "s3": {"endpoint": text, "bucket": "abc"}}
-    }, ["https://m:9000", "http://m.o/", "ftp://m.o", "https://m/b", "https://m\n"]),
-    "folder": ("GapScan", lambda text: {
-        **A_SCAN, "output": {
-            "type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "c", "folder": text}
-        },
-    }, ["a/b", "", "a//b", "/a", "..", "a/../b", ".a", "a/."]),
+    "endpoint": ("StorageLocation", lambda text: {"s3": {"endpoint": text, "bucket": "abc"}}, [
+        "https://m:9000", "http://m.o/", "ftp://m.o", "https://m/b", "https://m\n", "https://user@m", "http://127.0.0.1",
+        "http://localhost:9000/", "http://[::1]", "http://169.254.169.254/",
+    ]),
+    "folder": ("StorageLocation", lambda text: {"persistentVolumeClaim": {"claimName": "c", "folder": text}}, [
+        "a/b", "", "a//b", "/a", "..", "a/../b", ".a", "a/.",
+    ]),
     "address": ("Diode", lambda text: {**A_DIODE, "sourceAddress": text}, [
         "10.0.0.1", "fd00::1", "::ffff:10.0.0.1", "10.0.0.01", "fe80::1%eth0", "1.2.3", "10.0.0.1/24",
     ]),

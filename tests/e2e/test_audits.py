@@ -85,16 +85,19 @@ def announce(site: Site, signing_key: Path) -> None:
 
 
 def claim(cluster: Cluster, name: str) -> None:
-    """A volume for states."""
+    """A volume for states, opened by a StorageLocation of the same name."""
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
     cluster.apply(body, namespace=SCAN_NAMESPACE)
+    location = {"spec": {"persistentVolumeClaim": {"claimName": name}}, "metadata": {"name": name}}
+    head = {"apiVersion": "gapless.dev/v1alpha1", "kind": "StorageLocation"}
+    cluster.apply({**head, **location}, namespace=SCAN_NAMESPACE)
 
 
 def wanted(site: Site, internal: str, key: str) -> dict[str, Any]:
     """The source of the GapScan."""
     manifest = {"topic": internal, "expectTopics": [site.topic], "verifyKey": {"configMap": {"name": key}}}
-    state = {"persistentVolumeClaim": {"claimName": "audits", "folder": site.topic}}
+    state = {"storageRef": {"name": "audits"}, "folder": site.topic}
     return {"events": {"topics": [site.topic], "manifest": manifest, "state": state}}
 
 

@@ -69,8 +69,8 @@ class Plant:
     def resend(self, name: str, diode: str, first: int, count: int, **spec: Any) -> dict[str, Any]:
         """A Resend of `count` events from the offset `first` on."""
         offsets = {"topic": "far", "partition": 0, "from": first, "to": first + count - 1}
-        source = {"bootstrapServers": self.broker.bootstrap}
-        return body("Resend", name, SENDERS, {"diodeRef": {"name": diode}, "kafka": source, "offsets": offsets, **spec})
+        wanted = {"diodeRef": {"name": diode}, "kafkaRef": {"name": "kafka"}, "offsets": offsets}
+        return body("Resend", name, SENDERS, {**wanted, **spec})
 
     def status(self, kind: str, name: str, namespace: str = SENDERS) -> dict[str, Any]:
         found = self.cluster.get(kind, name, namespace) or {}
@@ -184,6 +184,8 @@ def plant(cluster: Cluster, broker: KafkaBroker, operator: OperatorProcess) -> I
     """Everything a test needs; the operator is stopped after it."""
     with cluster.far_side():
         listener = Listener(cluster.diode.target)
+    open_to = {"bootstrapServers": broker.bootstrap, "allowedTopics": ["far", "received"]}
+    cluster.apply(*(body("KafkaConnection", "kafka", namespace, open_to) for namespace in (SENDERS, SCANS)))
     with listener:
         yield Plant(cluster, broker, listener, operator)
         operator.stop()
@@ -245,9 +247,9 @@ def check_final_state(plant: Plant, name: str, status: dict[str, Any], diode: di
 def test_a_scan_whose_operator_is_killed_after_every_write_is_done_once(plant: Plant) -> None:
     name = "killed-scan"
     source = {"events": {"topics": ["received"], "expect": ["received:0:0-49"]}}
-    resend = {"namespace": SENDERS, "diodeRef": {"name": "hall"}, "kafka": {"bootstrapServers": plant.broker.bootstrap}}
+    resend = {"namespace": SENDERS, "diodeRef": {"name": "hall"}, "kafkaRef": {"name": "kafka"}}
     spec = {
-        "kafka": {"bootstrapServers": plant.broker.bootstrap},
+        "kafkaRef": {"name": "kafka"},
         "engine": {"type": "Job"},
         "source": source,
         "resend": resend,

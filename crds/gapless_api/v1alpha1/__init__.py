@@ -10,12 +10,14 @@ from gapless_api.v1alpha1.conditions import (
 from gapless_api.v1alpha1.diode import Diode, DiodeSpec, DiodeStatus
 from gapless_api.v1alpha1.gapscan import GapScan, GapScanSpec
 from gapless_api.v1alpha1.identity import resend_identity
+from gapless_api.v1alpha1.kafka_connection import KafkaConnection, KafkaConnectionSpec
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resend import Resend, ResendSpec, ResendStatus
 from gapless_api.v1alpha1.resource import API_VERSION, GROUP, VERSION, Metadata, Resource, metadata_of
 from gapless_api.v1alpha1.scan_status import GapScanStatus
+from gapless_api.v1alpha1.storage_location import StorageLocation, StorageLocationSpec
 
-KINDS: tuple[type[Resource], ...] = (Diode, GapScan, Resend)
+KINDS: tuple[type[Resource], ...] = (Diode, GapScan, KafkaConnection, Resend, StorageLocation)
 
 __all__ = [
     "API_VERSION",
@@ -30,12 +32,16 @@ __all__ = [
     "GapScan",
     "GapScanSpec",
     "GapScanStatus",
+    "KafkaConnection",
+    "KafkaConnectionSpec",
     "Metadata",
     "Reason",
     "Resend",
     "ResendSpec",
     "ResendStatus",
     "Resource",
+    "StorageLocation",
+    "StorageLocationSpec",
     "condition",
     "is_true",
     "metadata_of",

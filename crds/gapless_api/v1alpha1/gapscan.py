@@ -9,22 +9,23 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
+    KAFKA_BY_REFERENCE,
     Cpu,
+    FolderPath,
+    Former,
     Image,
-    KafkaSource,
     Memory,
     Name,
     PartitionWindow,
     Rate,
     Reference,
-    S3Folder,
-    VolumeFolder,
     int32,
+    stays_inside,
 )
 from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule
 from gapless_api.v1alpha1.resend import FillReason
 from gapless_api.v1alpha1.resource import Column, Resource
-from gapless_api.v1alpha1.scan_source import AuditState, ScanSource
+from gapless_api.v1alpha1.scan_source import ScanSource
 from gapless_api.v1alpha1.scan_status import GapScanStatus
 
 
@@ -146,25 +147,33 @@ class Output(ApiModel):
 
     RULES: ClassVar = (
         Rule(
-            "(self.type == 'PersistentVolumeClaim') == has(self.persistentVolumeClaim)",
-            "type PersistentVolumeClaim and the field persistentVolumeClaim belong together: give both or neither",
-            lambda output: (output.type == "PersistentVolumeClaim") == (output.persistent_volume_claim is not None),
-            "type",
+            "!has(self.persistentVolumeClaim) && !has(self.s3) && (!has(self.type) || self.type == 'ConfigMap')",
+            "volumes and stores are named by a StorageLocation of the platform team: write storageRef: {name: NAME} "
+            "and folder in place of type, persistentVolumeClaim and s3",
+            lambda output: (
+                output.persistent_volume_claim is None and output.s3 is None and output.type in {None, "ConfigMap"}
+            ),
         ),
         Rule(
-            "(self.type == 'S3') == has(self.s3)",
-            "type S3 and the field s3 belong together: give both or neither",
-            lambda output: (output.type == "S3") == (output.s3 is not None),
-            "type",
+            "has(self.storageRef) || !has(self.folder) || self.folder == ''",
+            "folder is a folder of a StorageLocation: name it in storageRef, or delete folder",
+            lambda output: output.storage_ref is not None or not output.folder,
+            "folder",
         ),
+        stays_inside("folder"),
     )
 
-    type: Literal["ConfigMap", "PersistentVolumeClaim", "S3"] = "ConfigMap"
-    """ConfigMap takes bundles of up to about 900 KiB after compression, some 100,000 ranges; the others any."""
-    persistent_volume_claim: VolumeFolder | None = None
-    """The folder for type PersistentVolumeClaim."""
-    s3: S3Folder | None = None
-    """The place for type S3."""
+    storage_ref: Reference | None = None
+    """The StorageLocation that takes the bundles, of any size. Without it each goes into a ConfigMap, which takes
+    bundles of up to about 900 KiB after compression, some 100,000 ranges."""
+    folder: FolderPath = ""
+    """Folder in the StorageLocation. Defaults to its root."""
+    type: Annotated[str | None, Field(max_length=64, exclude=True)] = None
+    """Removed: storageRef says it."""
+    persistent_volume_claim: Former = None
+    """Removed: write storageRef and folder."""
+    s3: Former = None
+    """Removed: write storageRef and folder."""
 
 
 class ResendTemplate(ApiModel):
@@ -174,8 +183,8 @@ class ResendTemplate(ApiModel):
     """The Diode on the sending side."""
     namespace: Name | None = None
     """Namespace of the Diode on the sending side; without it the manifest names none."""
-    kafka: KafkaSource | None = None
-    """Where Kafka is on the sending side; without it the manifest has a line to fill in."""
+    kafka_ref: Reference | None = None
+    """The KafkaConnection on the sending side; without it the manifest has a line to fill in."""
     mode: Literal["Plan", "Send"] = "Send"
     """Plan lets a person look at the plan on the sending side before anything is sent."""
     eps: Rate | None = None
@@ -192,8 +201,16 @@ class ResendTemplate(ApiModel):
     """Reasons that unavailable Fill may close."""
     compress_when_length_exceeds: Annotated[int, int32(0, 2**31 - 1)] = 0
     """Values longer than this many bytes are sent compressed; 0 for never."""
+    kafka: Former = None
+    """Removed: write kafkaRef."""
 
     RULES: ClassVar = (
+        Rule(
+            "!has(self.kafka)",
+            "brokers are named by a KafkaConnection of the sending side: write kafkaRef: {name: NAME} in place of "
+            "kafka",
+            lambda template: template.kafka is None,
+        ),
         Rule(
             "self.unavailable == 'Fill' || !has(self.fill) || size(self.fill) == 0",
             "fill says what unavailable: Fill may close: set unavailable to Fill, or delete fill",
@@ -203,62 +220,35 @@ class ResendTemplate(ApiModel):
     )
 
 
-def _state_of(spec: "GapScanSpec") -> AuditState | None:
-    return spec.source.events.state if spec.source.events is not None else None
-
-
 def _state_has_its_own_folder(spec: "GapScanSpec") -> bool:
-    state = _state_of(spec)
-    ours = state.persistent_volume_claim if state is not None else None
-    theirs = spec.output.persistent_volume_claim
-    return ours is None or theirs is None or (ours.claim_name, ours.folder) != (theirs.claim_name, theirs.folder)
-
-
-def _one_store(spec: "GapScanSpec") -> bool:
-    state = _state_of(spec)
-    ours, theirs = state.s3 if state is not None else None, spec.output.s3
-    return (
-        ours is None
-        or theirs is None
-        or (ours.endpoint, ours.region, ours.credentials_secret)
-        == (theirs.endpoint, theirs.region, theirs.credentials_secret)
-    )
+    state = spec.source.events.state if spec.source.events is not None else None
+    if state is None or state.storage_ref is None or spec.output.storage_ref is None:
+        return True
+    return (state.storage_ref.name, state.folder) != (spec.output.storage_ref.name, spec.output.folder)
 
 
 _STATE, _OUTPUT = "self.source.events.state", "self.output"
-_HAS_STATE = "has(self.source.events) && has(self.source.events.state)"
-_ACCESS = (
-    "[{0}.endpoint, has({0}.region) ? {0}.region : ''] + (has({0}.credentialsSecret) ? [{0}.credentialsSecret.name, "
-    "{0}.credentialsSecret.accessKeyIdKey, {0}.credentialsSecret.secretAccessKeyKey] : [])"
-)
-"""How a store is reached, as one list, because CEL compares no objects of two places."""
 
 
 class GapScanSpec(ApiModel):
     """What to look for, when, and where the answer goes."""
 
     RULES: ClassVar = (
+        KAFKA_BY_REFERENCE,
         Rule(
-            f"!({_HAS_STATE} && has({_STATE}.persistentVolumeClaim) && has({_OUTPUT}.persistentVolumeClaim)) || "
-            f"{_STATE}.persistentVolumeClaim.claimName != {_OUTPUT}.persistentVolumeClaim.claimName || "
-            f"{_STATE}.persistentVolumeClaim.folder != "
-            f"(has({_OUTPUT}.persistentVolumeClaim.folder) ? {_OUTPUT}.persistentVolumeClaim.folder : '')",
+            f"!(has(self.source.events) && has({_STATE}) && has({_STATE}.storageRef) && has({_STATE}.folder) && "
+            f"has({_OUTPUT}.storageRef)) || {_STATE}.storageRef.name != {_OUTPUT}.storageRef.name || "
+            f"{_STATE}.folder != (has({_OUTPUT}.folder) ? {_OUTPUT}.folder : '')",
             "source.events.state and output name the same folder: give the state a folder of its own",
             _state_has_its_own_folder,
             "source",
         ),
-        Rule(
-            f"!({_HAS_STATE} && has({_STATE}.s3) && has({_OUTPUT}.s3)) || "
-            f"{_ACCESS.format(_STATE + '.s3')} == {_ACCESS.format(_OUTPUT + '.s3')}",
-            "source.events.state.s3 and output.s3 must be in one store: give both the same endpoint, region and "
-            "credentialsSecret",
-            _one_store,
-            "source",
-        ),
     )
 
-    kafka: KafkaSource
-    """Kafka on the receiving side."""
+    kafka_ref: Reference | None = None
+    """The KafkaConnection of the receiving side, in the same namespace. Required."""
+    kafka: Former = None
+    """Removed: write kafkaRef."""
     source: ScanSource
     """What to look at."""
     limit: Literal["All", "First"] = "All"

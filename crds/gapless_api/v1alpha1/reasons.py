@@ -30,6 +30,8 @@ class Reason(StrEnum):
     STORE_UNREACHABLE = "StoreUnreachable"
     STORAGE_FAILED = "StorageFailed"
     STOPPED = "Stopped"
+    KAFKA_CONNECTION_NOT_FOUND = "KafkaConnectionNotFound"
+    STORAGE_LOCATION_NOT_FOUND = "StorageLocationNotFound"
     WRITE_REFUSED = "WriteRefused"
     DEFECT = "Defect"
     # ------------------------------------------------------------------------------------------ Diode
@@ -140,7 +142,7 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.SOURCE_UNREACHABLE: Meaning(
         (GAP_SCAN, RESEND),
         "Kafka cannot be reached or denies access.",
-        "Check spec.kafka, the brokers and the access rules; it is tried again by itself.",
+        "Check the KafkaConnection, the brokers and their access rules; it is tried again by itself.",
     ),
     Reason.SOURCE_STALLED: Meaning(
         (GAP_SCAN, RESEND), "Kafka was reached and stopped answering.", "Look at the brokers; it is tried again."
@@ -148,12 +150,22 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.STORE_UNREACHABLE: Meaning(
         (GAP_SCAN, RESEND),
         "The S3-compatible store cannot be reached or denies access.",
-        "Check endpoint, bucket and credentials; it is tried again by itself.",
+        "Check the StorageLocation: endpoint, bucket and credentials; it is tried again by itself.",
     ),
     Reason.STORAGE_FAILED: Meaning(
         (GAP_SCAN, RESEND), "A volume or store cannot be written.", "Look at the claim or bucket that is named."
     ),
     Reason.STOPPED: Meaning(_ALL, "The pod was told to stop; progress is saved.", "None; it goes on by itself."),
+    Reason.KAFKA_CONNECTION_NOT_FOUND: Meaning(
+        (GAP_SCAN, RESEND),
+        "There is no KafkaConnection of that name in this namespace, or it is invalid.",
+        "Ask the platform team for it, or correct spec.kafkaRef; it goes on by itself.",
+    ),
+    Reason.STORAGE_LOCATION_NOT_FOUND: Meaning(
+        (GAP_SCAN, RESEND),
+        "There is no StorageLocation of that name in this namespace, or it is invalid.",
+        "Ask the platform team for it, or correct the storageRef; it goes on by itself.",
+    ),
     Reason.WRITE_REFUSED: Meaning(
         _ALL,
         "The API server refuses an object that the operator writes: a quota, an admission policy or a missing right.",
@@ -223,7 +235,7 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.SCAN_FAILED: Meaning((GAP_SCAN,), "The scan ended with an error.", "See status.lastAttempt.message."),
     Reason.RESULT_TOO_LARGE: Meaning(
-        (GAP_SCAN,), "The bundle does not fit into a ConfigMap.", "Set output.type to PersistentVolumeClaim or S3."
+        (GAP_SCAN,), "The bundle does not fit into a ConfigMap.", "Name a StorageLocation in output.storageRef."
     ),
     Reason.RESULT_UNREADABLE: Meaning(
         (GAP_SCAN,), "The pod ended well and its result cannot be read.", "See that spark image and operator match."

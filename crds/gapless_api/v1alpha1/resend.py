@@ -8,15 +8,15 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
+    KAFKA_BY_REFERENCE,
     Count,
-    KafkaSource,
+    Former,
     Name,
     Offset,
     Partition,
     PartitionWindow,
     Rate,
     Reference,
-    S3Location,
     SecretEntry,
     Sha256,
     WireTopic,
@@ -49,40 +49,31 @@ class ConfigMapEntry(ApiModel):
     """Entry of the ConfigMap, in data or in binaryData; it may be compressed (gzip)."""
 
 
-class VolumeFile(ApiModel):
-    """A file of a volume."""
-
-    RULES: ClassVar = (stays_inside("path"),)
-
-    claim_name: Name
-    """Name of the PersistentVolumeClaim, in the same namespace."""
-    path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*$")]
-    """Path of the file in the volume; it may be compressed (gzip)."""
-
-
-class S3Object(S3Location):
-    """An object of an S3-compatible store."""
-
-    key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[-_.a-zA-Z0-9=/]+$")]
-    """Name of the object in the bucket; it may be compressed (gzip)."""
-
-
 class BundleSource(ApiModel):
     """Where the bundle is that lists what to send."""
 
     RULES: ClassVar = (
         Rule(
-            "[has(self.inline), has(self.configMap), has(self.persistentVolumeClaim), has(self.s3)]"
-            ".filter(given, given).size() == 1",
-            "say where the bundle is, exactly once: inline, configMap, persistentVolumeClaim or s3",
+            "!has(self.persistentVolumeClaim) && !has(self.s3)",
+            "volumes and stores are named by a StorageLocation of the platform team: write storageRef: {name: NAME} "
+            "and path in place of persistentVolumeClaim and s3",
+            lambda bundle: bundle.persistent_volume_claim is None and bundle.s3 is None,
+        ),
+        Rule(
+            "[has(self.inline), has(self.configMap), has(self.storageRef)].filter(given, given).size() == 1 || "
+            "has(self.persistentVolumeClaim) || has(self.s3)",
+            "say where the bundle is, exactly once: inline, configMap or storageRef",
             lambda bundle: (
-                sum(
-                    place is not None
-                    for place in (bundle.inline, bundle.config_map, bundle.persistent_volume_claim, bundle.s3)
-                )
-                == 1
+                sum(place is not None for place in (bundle.inline, bundle.config_map, bundle.storage_ref)) == 1
             ),
         ),
+        Rule(
+            "has(self.storageRef) == has(self.path)",
+            "storageRef and path belong together: give both or neither",
+            lambda bundle: (bundle.storage_ref is None) == (bundle.path is None),
+            "path",
+        ),
+        stays_inside("path"),
     )
 
     inline: Annotated[str, Field(min_length=2, max_length=LONGEST_INLINE_BUNDLE)] | None = None
@@ -90,13 +81,19 @@ class BundleSource(ApiModel):
     keeps a second copy in an annotation unless it is called with --server-side."""
     config_map: ConfigMapEntry | None = None
     """The bundle is in a ConfigMap; kubectl create configmap NAME --from-file=bundle.json makes one."""
-    persistent_volume_claim: VolumeFile | None = None
-    """The bundle is a file in a volume."""
-    s3: S3Object | None = None
-    """The bundle is in an S3-compatible store."""
+    storage_ref: Reference | None = None
+    """The bundle is in this StorageLocation, at path."""
+    path: (
+        Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*$")] | None
+    ) = None
+    """Path of the bundle in the StorageLocation; it may be compressed (gzip)."""
     sha256: Sha256 | None = None
     """Digest of the bundle that is meant, as gapless bundle show and the GapScan's status say it; another one is
     refused."""
+    persistent_volume_claim: Former = None
+    """Removed: write storageRef and path."""
+    s3: Former = None
+    """Removed: write storageRef and path."""
 
 
 class Offsets(ApiModel):
@@ -165,6 +162,7 @@ class ResendSpec(ApiModel):
     """Which events to send again, and how. Only mode (Plan to Send), suspend, eps, priority and force may change."""
 
     RULES: ClassVar = (
+        KAFKA_BY_REFERENCE,
         Rule(
             "[has(self.bundle), has(self.offsets), has(self.timeRange)].filter(given, given).size() == 1",
             "say what to send exactly once: bundle (what a scan found), offsets or timeRange",
@@ -190,8 +188,10 @@ class ResendSpec(ApiModel):
 
     diode_ref: Reference
     """The Diode to send over, in the same namespace."""
-    kafka: KafkaSource
-    """Kafka on the sending side."""
+    kafka_ref: Reference | None = None
+    """The KafkaConnection of the sending side, in the same namespace. Required."""
+    kafka: Former = None
+    """Removed: write kafkaRef."""
     bundle: BundleSource | None = None
     """Sends what a bundle lists. Exactly one of bundle, offsets and timeRange must be given."""
     offsets: Offsets | None = None
@@ -241,12 +241,17 @@ class ResendSpec(ApiModel):
         return tuple(sorted(set(self.fill))) or ("NonExistent",)
 
 
+_NOT_CHANGEABLE = (
+    "{} cannot be changed: create a new Resend under another name; only mode (Plan to Send), suspend, eps, priority "
+    "and force may change"
+)
+
+
 def _unchangeable(name: str, *, always_there: bool) -> TransitionRule:
     same = f"self.{name} == oldSelf.{name}"
     return TransitionRule(
         same if always_there else f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})",
-        f"{name} cannot be changed: create a new Resend under another name; only mode (Plan to Send), suspend, eps, "
-        f"priority and force may change",
+        _NOT_CHANGEABLE.format(name),
         name,
     )
 
@@ -255,7 +260,15 @@ def _unchangeable(name: str, *, always_there: bool) -> TransitionRule:
 ResendSpec.TRANSITIONS += tuple(
     _unchangeable(str(field.alias), always_there=field.is_required() or field.get_default() not in (None, ()))
     for name, field in ResendSpec.model_fields.items()
-    if name not in CHANGEABLE
+    if name not in CHANGEABLE | {"kafka", "kafka_ref"}
+)
+ResendSpec.TRANSITIONS += (
+    # Objects of the version before have no kafkaRef and may get one.
+    TransitionRule(
+        "!has(oldSelf.kafkaRef) || (has(self.kafkaRef) && self.kafkaRef == oldSelf.kafkaRef)",
+        _NOT_CHANGEABLE.format("kafkaRef"),
+        "kafkaRef",
+    ),
 )
 
 

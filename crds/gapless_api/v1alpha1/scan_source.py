@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from gapless_api.v1alpha1.common import KafkaTopic, Name, S3Folder, SecretEntry, VolumeFolder
+from gapless_api.v1alpha1.common import FolderPath, Former, KafkaTopic, Name, Reference, SecretEntry, stays_inside
 from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule
 
 _EXPECTATION = re.compile(r".+:[0-9]{1,10}:[0-9]{1,19}-[0-9]{1,19}")
@@ -37,27 +37,28 @@ class AuditState(ApiModel):
 
     RULES: ClassVar = (
         Rule(
-            "has(self.persistentVolumeClaim) != has(self.s3)",
-            "say where the state is kept, exactly once: persistentVolumeClaim or s3",
-            lambda state: (state.persistent_volume_claim is None) != (state.s3 is None),
+            "!has(self.persistentVolumeClaim) && !has(self.s3)",
+            "volumes and stores are named by a StorageLocation of the platform team: write storageRef: {name: NAME} "
+            "and folder in place of persistentVolumeClaim and s3",
+            lambda state: state.persistent_volume_claim is None and state.s3 is None,
         ),
         Rule(
-            "(!has(self.persistentVolumeClaim) || (has(self.persistentVolumeClaim.folder) && "
-            "self.persistentVolumeClaim.folder != '')) && "
-            "(!has(self.s3) || (has(self.s3.prefix) && self.s3.prefix != ''))",
-            "the state must be alone where it is kept: name a folder (persistentVolumeClaim) or a prefix (s3)",
-            lambda state: (
-                (state.persistent_volume_claim is None or bool(state.persistent_volume_claim.folder))
-                and (state.s3 is None or bool(state.s3.prefix))
-            ),
+            "(has(self.storageRef) && has(self.folder)) || has(self.persistentVolumeClaim) || has(self.s3)",
+            "say where the state is kept: storageRef, and a folder in it that nothing else uses",
+            lambda state: state.storage_ref is not None and state.folder is not None,
         ),
+        stays_inside("folder"),
     )
 
-    persistent_volume_claim: VolumeFolder | None = None
-    """A folder of a volume, of its own for each GapScan."""
-    s3: S3Folder | None = None
-    """A prefix in an S3-compatible store, of its own for each GapScan. When the output is in a store, too, it must be
-    the same one."""
+    storage_ref: Reference | None = None
+    """The StorageLocation that keeps the state. When the output is in a store as well, it must be the same store.
+    Required."""
+    folder: Annotated[FolderPath, Field(min_length=1)] | None = None
+    """Folder in the StorageLocation, of its own for each GapScan. Required."""
+    persistent_volume_claim: Former = None
+    """Removed: write storageRef and folder."""
+    s3: Former = None
+    """Removed: write storageRef and folder."""
 
 
 class ManifestMap(ApiModel):

@@ -6,6 +6,7 @@ alternatives, and with bounds on everything that a rule looks at.
 """
 
 import argparse
+import copy
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ _AGE = Column("Age", "date", ".metadata.creationTimestamp", "When it was created
 _ORDER = (
     "description", "type", "format", "enum", "default", "pattern", "minLength", "maxLength", "minimum", "maximum",
     "minItems", "maxItems", "minProperties", "maxProperties", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
-    "required", "properties", "additionalProperties", "items", "x-kubernetes-validations",
+    "required", "properties", "additionalProperties", "items", "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
 )  # fmt: skip
 """All keywords that may occur, in the order in which a reader wants them."""
 
@@ -51,7 +53,7 @@ def definition(kind: type[Resource]) -> dict[str, Any]:
                     "name": VERSION,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    **({"subresources": {"status": {}}} if "status" in kind.model_fields else {}),
                     "additionalPrinterColumns": [_printer_column(column) for column in (*shown, _AGE, *wide)],
                     "schema": {"openAPIV3Schema": root_schema(kind)},
                 }
@@ -63,8 +65,9 @@ def definition(kind: type[Resource]) -> dict[str, Any]:
 def root_schema(kind: type[Resource]) -> dict[str, Any]:
     """The structural schema of a whole object of `kind`."""
     whole = kind.model_json_schema(by_alias=True)
-    parts = {name: structural(whole["properties"][name], whole["$defs"]) for name in ("spec", "status")}
-    _drop_defaults(parts["status"])
+    given = [name for name in ("spec", "status") if name in kind.model_fields]
+    parts = {name: structural(whole["properties"][name], whole["$defs"]) for name in given}
+    _drop_defaults(parts.get("status", {}))
     return {
         "description": _sentences(whole["description"]),
         "type": "object",
@@ -98,7 +101,8 @@ def structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str,
     unknown = set(found) - set(_ORDER)
     if unknown:
         raise ValueError(f"no structural form for {sorted(unknown)} of {schema}")
-    return {key: found[key] for key in _ORDER if key in found}
+    # Copies, because YAML would write what stands in two places by reference.
+    return {key: copy.copy(found[key]) for key in _ORDER if key in found}
 
 
 def _without_indirection(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gapless_operator.observed import Meta, ObservedPod
     from gapless_operator.plan import Manifest, Ref
     from gapless_operator.pod_trouble import Trouble
+    from gapless_operator.references import ScanPlaces
     from gapless_operator.settings import Program
 
 EngineName = Literal["Job", "SparkApplication"]
@@ -34,6 +35,9 @@ WORK_ANNOTATION = f"{GROUP}/work"
 """Digest of what an attempt does; another one means that the spec asks for something else by now."""
 QUESTION_ANNOTATION = f"{GROUP}/question"
 """Digest of where an attempt looks; only what two attempts with the same one have found can be compared."""
+
+OUTPUT_ANNOTATION = f"{GROUP}/output"
+"""Where an attempt puts the bundle, as JSON: neither the spec nor what it names may say it any more when it ends."""
 
 
 class Phase(StrEnum):
@@ -57,9 +61,13 @@ class Run:
     """``scan`` or ``audit``."""
     settings_map: str
     """Name of the ConfigMap with the command's settings."""
-    question: str = ""
+    places: ScanPlaces
+    """Kafka and storage, as the spec names them."""
     older_entry: tuple[str, str] | None = None
     """ConfigMap and entry with the bundle to compare with; ``None`` for none, or for one that is elsewhere."""
+    question: str = ""
+    output: str = ""
+    """Where the bundle goes, as `OUTPUT_ANNOTATION` has it."""
 
     def annotations(self, scan: GapScan) -> dict[str, str]:
         """What an attempt says about itself."""
@@ -67,6 +75,7 @@ class Run:
             GENERATION_ANNOTATION: str(scan.metadata.generation),
             WORK_ANNOTATION: self.work,
             QUESTION_ANNOTATION: self.question,
+            OUTPUT_ANNOTATION: self.output,
         }
         if self.scheduled is not None:
             said[SCHEDULED_ANNOTATION] = f"{self.scheduled:%Y-%m-%dT%H:%M:%SZ}"
@@ -120,6 +129,11 @@ class Attempt:
     def question(self) -> str:
         """Digest of where it looks; empty when an older operator made it."""
         return self.meta.annotations.get(QUESTION_ANNOTATION, "")
+
+    @property
+    def output(self) -> str:
+        """Where it puts the bundle, as JSON; empty when an older operator made it."""
+        return self.meta.annotations.get(OUTPUT_ANNOTATION, "")
 
 
 class SparkEngine(Protocol):

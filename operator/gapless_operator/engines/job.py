@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_operator.children import labels_of, owned
 from gapless_operator.engines.engine import SCAN_ROLE, Attempt, EngineName, Phase, Run, pods_of
 from gapless_operator.engines.scan_pod import (
-    CONFIGURATION_FOLDER,
-    SETTINGS_FILE,
+    arguments,
     container,
     pod,
     pod_memory,
@@ -38,11 +37,11 @@ class JobEngine:
         """One pod, started once: whether a failure is worth another attempt is not the Job's to say."""
         engine = scan.spec.engine
         memory = pod_memory(engine.driver.memory, cores=engine.driver.cores)
-        runner = container(scan, name="scan", driver=True) | {
+        runner = container(scan, run, name="scan", driver=True) | {
             "image": engine.image or program.image,
             "imagePullPolicy": program.pull_policy,
             "command": ["gapless"],
-            "args": [run.command, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}"],
+            "args": arguments(run),
             "resources": {
                 "requests": {"cpu": engine.driver.cpu or str(engine.driver.cores), "memory": memory},
                 "limits": {"memory": memory},

@@ -7,18 +7,20 @@ pod with two volumes of one claim may never start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_operator.children import container_security, pod_security
-from gapless_operator.kafka_access import kafka_secrets
+from gapless_operator.kafka_access import kafka_arguments, kafka_secrets
 from gapless_operator.projected import config_map_source, secret_sources
+from gapless_operator.storage_access import store_secrets
 
 if TYPE_CHECKING:
-    from gapless_api.v1alpha1.common import S3Folder, VolumeFolder
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_api.v1alpha1.scan_source import AuditState
+    from gapless_api.v1alpha1.storage_location import S3Location
     from gapless_operator.engines.engine import Run
     from gapless_operator.projected import Wanted
+    from gapless_operator.references import ScanPlaces
 
 CONFIGURATION_FOLDER = "/etc/gapless"
 SETTINGS_FILE = "scan.properties"
@@ -27,8 +29,6 @@ OLDER_FILE = "older.bundle.json.gz"
 """The bundle to compare with, where it comes out of a ConfigMap."""
 MANIFESTS_FOLDER, VERIFY_KEY_FILE = "manifests", "verify.pem"
 OUTPUT_FOLDER, STATE_FOLDER = "/output", "/state"
-
-S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY = "s3-access-key-id", "s3-secret-access-key"
 
 _MODE = 0o440
 _OVERHEAD, _LEAST_OVERHEAD_MIB = 0.4, 768
@@ -43,21 +43,32 @@ def state_of(scan: GapScan) -> AuditState | None:
     return scan.spec.source.events.state if scan.spec.source.events is not None else None
 
 
-def store_of(scan: GapScan) -> S3Folder | None:
+def store_of(places: ScanPlaces) -> S3Location | None:
     """The store that the pods reach; bundles and state are in the same one where both are in one."""
-    state = state_of(scan)
-    return scan.spec.output.s3 or (state.s3 if state is not None else None)
+    return next((place.s3 for place in (places.output, places.state) if place is not None and place.s3), None)
 
 
-def _folders(scan: GapScan) -> list[tuple[str, str, VolumeFolder]]:
-    """What a driver writes: name of the volume, where it is mounted, and the folder."""
+class _Folder(NamedTuple):
+    volume: str
+    """Its name in the pod."""
+    mounted_at: str
+    claim: str
+    path: str
+    """In the volume; empty for its root."""
+
+
+def _folders(scan: GapScan, places: ScanPlaces) -> list[_Folder]:
+    """What a driver writes."""
     found = []
-    output, state = scan.spec.output.persistent_volume_claim, state_of(scan)
+    output = places.output.persistent_volume_claim if places.output is not None else None
+    kept = places.state.persistent_volume_claim if places.state is not None else None
     if output is not None:
-        found.append(("output", OUTPUT_FOLDER, output))
-    if state is not None and (kept := state.persistent_volume_claim) is not None:
+        found.append(_Folder("output", OUTPUT_FOLDER, output.claim_name, output.path(scan.spec.output.folder)))
+    state = state_of(scan)
+    if state is not None and kept is not None:
         shared = output is not None and output.claim_name == kept.claim_name
-        found.append(("output" if shared else "state", STATE_FOLDER, kept))
+        path = kept.path(state.folder or "")
+        found.append(_Folder("output" if shared else "state", STATE_FOLDER, kept.claim_name, path))
     return found
 
 
@@ -78,47 +89,47 @@ def _read_only(scan: GapScan, run: Run) -> list[dict[str, Any]]:
     return sources
 
 
-def secret_items(scan: GapScan, *, driver: bool) -> list[Wanted]:
+def secret_items(places: ScanPlaces, *, driver: bool) -> list[Wanted]:
     """Which entries of which Secrets a pod needs. Executors only read Kafka."""
-    wanted = kafka_secrets(scan.spec.kafka)
-    store = store_of(scan)
-    if driver and store is not None and (s3 := store.credentials_secret) is not None:
-        wanted += [
-            (s3.name, S3_ACCESS_KEY_ID, s3.access_key_id_key),
-            (s3.name, S3_SECRET_ACCESS_KEY, s3.secret_access_key_key),
-        ]
-    return wanted
+    wanted = kafka_secrets(places.kafka)
+    store = store_of(places)
+    return [*wanted, *store_secrets(store)] if driver and store is not None else wanted
 
 
 def volumes(scan: GapScan, run: Run, *, driver: bool) -> list[dict[str, Any]]:
     """The volumes of a driver, or of an executor, which needs the secrets alone."""
     sources = _read_only(scan, run) if driver else []
-    sources += secret_sources(secret_items(scan, driver=driver))
+    sources += secret_sources(secret_items(run.places, driver=driver))
     found: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
     if sources:
         found.append({"name": "configuration", "projected": {"defaultMode": _MODE, "sources": sources}})
-    claims = {name: folder.claim_name for name, _, folder in (_folders(scan) if driver else ())}
+    claims = {folder.volume: folder.claim for folder in (_folders(scan, run.places) if driver else ())}
     return [*found, *({"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in claims.items())]
 
 
-def mounts(scan: GapScan, *, driver: bool) -> list[dict[str, Any]]:
+def mounts(scan: GapScan, run: Run, *, driver: bool) -> list[dict[str, Any]]:
     """Where the same volumes are mounted."""
     found: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 -- the container's own
-    if driver or secret_items(scan, driver=driver):
+    if driver or secret_items(run.places, driver=driver):
         found.append({"name": "configuration", "mountPath": CONFIGURATION_FOLDER, "readOnly": True})
-    for name, path, folder in _folders(scan) if driver else ():
-        mount = {"name": name, "mountPath": path}
-        found.append(mount | ({"subPath": folder.folder} if folder.folder else {}))
+    for folder in _folders(scan, run.places) if driver else ():
+        mount = {"name": folder.volume, "mountPath": folder.mounted_at}
+        found.append(mount | ({"subPath": folder.path} if folder.path else {}))
     return found
 
 
-def container(scan: GapScan, *, name: str, driver: bool) -> dict[str, Any]:
+def arguments(run: Run) -> list[str]:
+    """Of ``gapless``; what must hold whatever the settings say stands here and not there."""
+    return [run.command, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *kafka_arguments(run.places.kafka)]
+
+
+def container(scan: GapScan, run: Run, *, name: str, driver: bool) -> dict[str, Any]:
     """What a container of a scan has beyond image and command."""
     return {
         "name": name,
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts(scan, driver=driver),
+        "volumeMounts": mounts(scan, run, driver=driver),
         # Java and Python look for a home of their user, and Spark writes below where it is; the root cannot be written.
         "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108
         "workingDir": "/tmp",  # noqa: S108

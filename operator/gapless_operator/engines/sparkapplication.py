@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_operator.children import labels_of, owned
 from gapless_operator.engines.engine import SCAN_ROLE, Attempt, EngineName, Phase, Run, pods_of
 from gapless_operator.engines.scan_pod import (
-    CONFIGURATION_FOLDER,
-    SETTINGS_FILE,
+    arguments,
     container,
     java_memory,
     pod,
@@ -64,10 +63,10 @@ class SparkApplicationEngine:
         """
         engine = scan.spec.engine
         labels = labels_of(scan, role=SCAN_ROLE)
-        driver = pod(scan, run, [container(scan, name="spark-kubernetes-driver", driver=True)], driver=True)
-        executor = pod(scan, run, [container(scan, name="spark-kubernetes-executor", driver=False)], driver=False) | {
-            "automountServiceAccountToken": False
-        }
+        driver = pod(scan, run, [container(scan, run, name="spark-kubernetes-driver", driver=True)], driver=True)
+        executor = pod(
+            scan, run, [container(scan, run, name="spark-kubernetes-executor", driver=False)], driver=False
+        ) | {"automountServiceAccountToken": False}
         account = engine.service_account_name or program.service_account
         spec: dict[str, Any] = {
             "type": "Python",
@@ -77,7 +76,7 @@ class SparkApplicationEngine:
             "image": engine.image or program.image,
             "imagePullPolicy": program.pull_policy,
             "mainApplicationFile": MAIN_FILE,
-            "arguments": [run.command, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}"],
+            "arguments": arguments(run),
             "restartPolicy": {"type": "Never"},
             "sparkConf": {
                 "spark.ui.enabled": "false",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.scan_status import GapScanStatus
     from gapless_api.wire.scan_result import ScanFindings
     from gapless_operator.plan import Event
+    from gapless_operator.references import ScanPlaces
 
 _AUDIT = "Find out with an audit (source.events) what has arrived."
 _MAY_FORGET = (Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
@@ -49,14 +50,14 @@ class Compared(NamedTuple):
     """``None`` when nothing was compared."""
 
 
-def question(scan: GapScan) -> str:
+def question(scan: GapScan, places: ScanPlaces) -> str:
     """A digest of where a scan looks; what two scans with different ones have found cannot be compared.
 
     What is expected is no part of it: the comparison itself says of each offset whether it was looked at. Whether
     something is inferred is, because what was only inferred would seem to have arrived without inference.
     """
     source = scan.spec.source
-    looks_at: dict[str, Any] = {"brokers": scan.spec.kafka.bootstrap_servers}
+    looks_at: dict[str, Any] = {"brokers": places.kafka.bootstrap_servers}
     if source.gap_topic is not None:
         looks_at |= {"gaps": source.gap_topic.topic, "infer": source.gap_topic.infer}
     if source.events is not None:
@@ -64,21 +65,21 @@ def question(scan: GapScan) -> str:
     return digest(looks_at)
 
 
-def older_bundle(scan: GapScan) -> Older | None:
+def older_bundle(scan: GapScan, places: ScanPlaces) -> Older | None:
     """The bundle of the last scan that ended well; ``None`` when there is none to compare with, or none in reach."""
     bundle = scan.status.bundle
-    if bundle is None or bundle.question != question(scan):
+    if bundle is None or bundle.question != question(scan, places):
         return None
     if bundle.type == "ConfigMap":
         if bundle.key is None:
             return None
         return Older(f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.OLDER_FILE}", (bundle.location, bundle.key))
     if bundle.type == "S3":
-        store = scan_pod.store_of(scan)
+        store = scan_pod.store_of(places)
         return Older(bundle.location, None) if store is not None and store.endpoint == bundle.endpoint else None
-    output = scan.spec.output.persistent_volume_claim
+    output = places.output.persistent_volume_claim if places.output is not None else None
     folder, _, file = bundle.location.rpartition("/")
-    if output is None or (output.claim_name, output.folder) != (bundle.claim_name, folder):
+    if output is None or (output.claim_name, output.path(scan.spec.output.folder)) != (bundle.claim_name, folder):
         return None
     return Older(f"{scan_pod.OUTPUT_FOLDER}/{file}", None)
 

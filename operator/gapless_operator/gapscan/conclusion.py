@@ -13,6 +13,7 @@ from gapless_operator.gapscan.answer import answer
 from gapless_operator.gapscan.comparison import closing_events, compared, comparison_fields
 from gapless_operator.gapscan.due import acted_upon
 from gapless_operator.gapscan.gap_topic import compaction_conditions
+from gapless_operator.gapscan.manifests import BundlePlace
 from gapless_operator.gapscan.result import ResultError, findings_of
 from gapless_operator.gapscan.standing import judged
 from gapless_operator.gapscan.verdict import ANSWERED, PARTIAL, Ending
@@ -47,8 +48,9 @@ def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: 
     if result is not None:
         before = situation.scan.status
         asked = attempt.question if attempt is not None else ""
+        place = BundlePlace.read(attempt.output if attempt is not None else "", last.name)
         try:
-            found = findings_of(situation.scan, last.name, result, question=asked)
+            found = findings_of(situation.scan, last.name, result, place=place, question=asked)
         except ResultError as error:
             ending = Ending(error.reason, str(error))
         else:

@@ -6,18 +6,21 @@ Must not know when an attempt begins or what a result means.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gapless_operator.children import child_name, digest, owned
 from gapless_operator.engines import scan_pod
 from gapless_operator.gapscan.comparison import older_bundle
 from gapless_operator.gapscan.resend_manifest import LONGEST_INLINE_BYTES
 from gapless_operator.kafka_access import kafka_settings
+from gapless_operator.storage_access import ACCESS_KEY_ID, CA, SECRET_ACCESS_KEY
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_api.v1alpha1.scan_source import ExpectedManifest
     from gapless_operator.plan import Manifest
+    from gapless_operator.references import ScanPlaces
 
 SETTINGS_ROLE, BUNDLE_ROLE = "scan-settings", "bundle"
 BUNDLE_KEY, RESEND_KEY = "bundle.json.gz", "resend.yaml"
@@ -54,31 +57,32 @@ def command(scan: GapScan) -> str:
     return "audit" if scan.spec.source.events is not None else "scan"
 
 
-def work_digest(scan: GapScan) -> str:
+def work_digest(scan: GapScan, places: ScanPlaces) -> str:
     """A digest of what an attempt would do; it changes when an attempt that runs does the wrong thing."""
     spec = scan.spec.to_dict()
-    return digest({name: spec.get(name) for name in ("kafka", "source", "limit", "engine", "output")})
+    named = [None if part is None else part.to_dict() for part in (places.kafka, places.output, places.state)]
+    return digest([{name: spec.get(name) for name in ("source", "limit", "engine", "output")}, *named])
 
 
-def properties(scan: GapScan, attempt: str) -> str:
+def properties(scan: GapScan, places: ScanPlaces, attempt: str) -> str:
     """The settings of ``gapless scan`` or ``gapless audit`` for an attempt, as a properties file."""
     spec = scan.spec
-    lines = kafka_settings(spec.kafka, scan_pod.SECRETS_FOLDER)
-    lines |= _source(scan)
+    lines = kafka_settings(places.kafka, scan_pod.SECRETS_FOLDER)
+    lines |= _source(scan, places)
     lines["limit"] = spec.limit.lower()
     lines["sourceName"] = f"GapScan {scan.key}"
     lines["engine"] = spec.engine.reader.lower()
     lines["master"] = f"local[{spec.engine.driver.cores}]"
     lines["driverMemory"] = scan_pod.java_memory(spec.engine.driver.memory)
-    lines |= _output(scan, attempt)
-    lines |= _store(scan)
-    older = older_bundle(scan)
+    lines |= _output(scan, places, attempt)
+    lines |= _store(places)
+    older = older_bundle(scan, places)
     if older is not None:
         lines["compareWith"] = older.address
     return "".join(f"{name}={value}\n" for name, value in lines.items())
 
 
-def _source(scan: GapScan) -> dict[str, str]:
+def _source(scan: GapScan, places: ScanPlaces) -> dict[str, str]:
     """What to look at."""
     gap_topic, events = scan.spec.source.gap_topic, scan.spec.source.events
     lines: dict[str, str] = {}
@@ -96,10 +100,9 @@ def _source(scan: GapScan) -> dict[str, str]:
         # Only when they are wanted: an image of before knows neither.
         lines |= {"includeUnknown": "true"} if events.include_unknown else {}
         lines |= {"newGeneration": ",".join(events.new_generations)} if events.new_generations else {}
-        if events.state is not None:
-            s3 = events.state.s3
-            place = f"s3://{s3.bucket}/{s3.prefix.rstrip('/')}" if s3 is not None else scan_pod.STATE_FOLDER
-            lines["state"] = place
+        if events.state is not None and places.state is not None:
+            s3 = places.state.s3
+            lines["state"] = s3.address(events.state.folder or "") if s3 is not None else scan_pod.STATE_FOLDER
     return lines
 
 
@@ -118,49 +121,67 @@ def _manifest(manifest: ExpectedManifest) -> dict[str, str]:
     return lines
 
 
-def _output(scan: GapScan, attempt: str) -> dict[str, str]:
+def _output(scan: GapScan, places: ScanPlaces, attempt: str) -> dict[str, str]:
     """Where the bundle goes, and that the log gets the result."""
-    output = scan.spec.output
+    output = places.output
     # What is stored elsewhere is wanted in the log only while it is small enough to stand inside a Resend.
-    most = LARGEST_CONFIG_MAP_BYTES if output.type == "ConfigMap" else LONGEST_INLINE_BYTES
+    most = LARGEST_CONFIG_MAP_BYTES if output is None else LONGEST_INLINE_BYTES
     lines = {"resultLines": "true", "resultBundleLimit": str(most)}
-    if output.persistent_volume_claim is not None:
+    if output is not None and output.persistent_volume_claim is not None:
         lines["resendFileName"] = f"{scan_pod.OUTPUT_FOLDER}/{bundle_file(attempt)}"
-    if output.s3 is not None:
-        lines["resendFileName"] = bundle_location(scan, attempt)
+    elif output is not None:
+        lines["resendFileName"] = bundle_place(scan, places, attempt).location
     return lines
 
 
-def _store(scan: GapScan) -> dict[str, str]:
+def _store(places: ScanPlaces) -> dict[str, str]:
     """How the store is reached that the bundle or the state is in."""
-    store, secrets = scan_pod.store_of(scan), scan_pod.SECRETS_FOLDER
+    store, secrets = scan_pod.store_of(places), scan_pod.SECRETS_FOLDER
     if store is None:
         return {}
     lines = {"s3Endpoint": store.endpoint}
     if store.region is not None:
         lines["s3Region"] = store.region
     if store.credentials_secret is not None:
-        lines["s3AccessKeyIdFile"] = f"{secrets}/{scan_pod.S3_ACCESS_KEY_ID}"
-        lines["s3SecretAccessKeyFile"] = f"{secrets}/{scan_pod.S3_SECRET_ACCESS_KEY}"
+        lines["s3AccessKeyIdFile"] = f"{secrets}/{ACCESS_KEY_ID}"
+        lines["s3SecretAccessKeyFile"] = f"{secrets}/{SECRET_ACCESS_KEY}"
+    if store.ca_secret is not None:
+        lines["s3CaFile"] = f"{secrets}/{CA}"
     return lines
 
 
-def bundle_location(scan: GapScan, attempt: str) -> str:
-    """Where the bundle of an attempt is, in the words of status.bundle.location."""
-    output = scan.spec.output
-    if output.s3 is not None:
-        prefix = output.s3.prefix
-        slash = "/" if prefix and not prefix.endswith("/") else ""
-        return f"s3://{output.s3.bucket}/{prefix}{slash}{bundle_file(attempt)}"
-    if output.persistent_volume_claim is not None:
-        folder = output.persistent_volume_claim.folder
-        return f"{folder}/{bundle_file(attempt)}" if folder else bundle_file(attempt)
-    return bundle_name(attempt)
+class BundlePlace(NamedTuple):
+    """Where the bundle of an attempt is, in the words of status.bundle."""
+
+    type: Literal["ConfigMap", "PersistentVolumeClaim", "S3"]
+    location: str
+    claim_name: str | None = None
+    endpoint: str | None = None
+
+    def written(self) -> str:
+        """As an attempt's annotation has it."""
+        return json.dumps(self)
+
+    @classmethod
+    def read(cls, text: str, attempt: str) -> BundlePlace:
+        """The place that the annotation of an attempt says; an older operator wrote none, and used a ConfigMap."""
+        return cls(*json.loads(text)) if text else cls("ConfigMap", bundle_name(attempt))
 
 
-def settings_map(scan: GapScan, attempt: str) -> Manifest:
+def bundle_place(scan: GapScan, places: ScanPlaces, attempt: str) -> BundlePlace:
+    """Where the bundle of an attempt is to go."""
+    folder, output = scan.spec.output.folder, places.output
+    path = "/".join(filter(None, (folder, bundle_file(attempt))))
+    if output is not None and (s3 := output.s3) is not None:
+        return BundlePlace("S3", s3.address(path), endpoint=s3.endpoint)
+    if output is not None and (volume := output.persistent_volume_claim) is not None:
+        return BundlePlace("PersistentVolumeClaim", volume.path(path), claim_name=volume.claim_name)
+    return BundlePlace("ConfigMap", bundle_name(attempt))
+
+
+def settings_map(scan: GapScan, places: ScanPlaces, attempt: str) -> Manifest:
     """The ConfigMap with the settings of an attempt; there is nothing secret in it."""
-    content = {scan_pod.SETTINGS_FILE: properties(scan, attempt)}
+    content = {scan_pod.SETTINGS_FILE: properties(scan, places, attempt)}
     return owned(
         scan,
         {"apiVersion": "v1", "kind": "ConfigMap", "data": content},

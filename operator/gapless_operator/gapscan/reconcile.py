@@ -20,11 +20,12 @@ from gapless_operator.gapscan.comparison import older_bundle, question
 from gapless_operator.gapscan.conclusion import concluded
 from gapless_operator.gapscan.due import Due, acted_upon, due, missed, next_scheduled
 from gapless_operator.gapscan.history import outdated
-from gapless_operator.gapscan.manifests import command, settings_map, settings_name, work_digest
+from gapless_operator.gapscan.manifests import bundle_place, command, settings_map, settings_name, work_digest
 from gapless_operator.gapscan.situation import Situation, situation_of
 from gapless_operator.gapscan.standing import at_work, judged, not_stalled, stuck
 from gapless_operator.gapscan.verdict import Ending, deadline_of, ending_of
 from gapless_operator.plan import Event, EventType, Plan
+from gapless_operator.references import NotFound
 from gapless_operator.standing import Said
 
 if TYPE_CHECKING:
@@ -92,11 +93,13 @@ def _how_far(situation: Situation, attempt: Attempt) -> str:
 
 def _replaced(situation: Situation, attempt: Attempt) -> Ending | None:
     """End an attempt early whose answer nobody wants any more."""
-    scan = situation.scan
+    scan, places = situation.scan, situation.places
+    if isinstance(places, NotFound):
+        return Ending(places.reason, f"{attempt.name} was ended. {places.message}")
     if scan.spec.suspend:
         return None
     if scan.spec.schedule is None:
-        if attempt.generation != scan.metadata.generation and attempt.work != work_digest(scan):
+        if attempt.work != work_digest(scan, places):
             return Ending(Reason.STOPPED, f"{attempt.name} was ended because the spec asks for something else now.")
     elif scan.spec.schedule.concurrency_policy == "Replace" and next_scheduled(situation) is not None:
         return Ending(Reason.STOPPED, f"{attempt.name} was ended because the next scan is due (Replace).")
@@ -112,7 +115,15 @@ def _waiting(situation: Situation, in_the_way: str) -> Plan:
 
 def _begun(situation: Situation, wanted: Due) -> Plan:
     """Write an attempt and what it needs."""
-    scan, now = situation.scan, situation.now
+    scan, now, places = situation.scan, situation.now, situation.places
+    if isinstance(places, NotFound):
+        return answer(
+            situation,
+            {},
+            stuck(places.reason, places.message),
+            events=warned(situation, places.reason, places.message),
+            until=now + _LOOK_AGAIN,
+        )
     engine = engine_for(scan.spec.engine, spark_operator=situation.observed.spark_operator)
     if engine is None:
         message = (
@@ -125,14 +136,16 @@ def _begun(situation: Situation, wanted: Due) -> Plan:
             stuck(Reason.ENGINE_UNAVAILABLE, message),
             events=warned(situation, Reason.ENGINE_UNAVAILABLE, message),
         )
-    older = older_bundle(scan)
+    older = older_bundle(scan, places)
     run = Run(
         name=wanted.name,
         scheduled=wanted.scheduled,
-        work=work_digest(scan),
+        work=work_digest(scan, places),
         command=command(scan),
         settings_map=settings_name(wanted.name),
-        question=question(scan),
+        question=question(scan, places),
+        output=bundle_place(scan, places, wanted.name).written(),
+        places=places,
         older_entry=older.entry if older is not None else None,
     )
     last = LastAttempt(name=wanted.name, engine=engine.name, generation=scan.metadata.generation, started=now)
@@ -150,7 +163,7 @@ def _begun(situation: Situation, wanted: Due) -> Plan:
         situation,
         updates,
         at_work(situation, message),
-        apply=(settings_map(scan, wanted.name), engine.manifest(scan, run, situation.program)),
+        apply=(settings_map(scan, places, wanted.name), engine.manifest(scan, run, situation.program)),
         events=tuple(events),
         until=now + timedelta(seconds=scan.spec.engine.start_deadline_seconds),
     )

@@ -55,11 +55,9 @@ def render(  # noqa: PLR0913 -- the parts of the file
         notes.append(f"kubectl create configmap {name} --from-file=bundle.json.gz=THAT-FILE")
         notes.append("(larger than 1 MiB: put it into a volume or a bucket there, and name that below instead).")
     spec: dict[str, Any] = {"diodeRef": {"name": template.diode_ref.name}}
-    if template.kafka is not None:
-        spec["kafka"] = template.kafka.to_dict()
-    else:
-        notes.append("Write the brokers of the sending side below, as host:port.")
-        spec["kafka"] = {"bootstrapServers": _FILL_IN}
+    if template.kafka_ref is None:
+        notes.append("Write the name of the KafkaConnection of the sending side below.")
+    spec["kafkaRef"] = {"name": _FILL_IN if template.kafka_ref is None else template.kafka_ref.name}
     bundle: dict[str, Any] = {"sha256": reference.sha256}
     if inline and text is not None:
         bundle["inline"] = _Text(text.decode("utf-8"))
@@ -71,7 +69,7 @@ def render(  # noqa: PLR0913 -- the parts of the file
         by_alias=True,
         exclude_none=True,
         exclude_defaults=True,
-        exclude={"diode_ref", "namespace", "kafka"},
+        exclude={"diode_ref", "namespace", "kafka_ref"},
     )
     metadata = {"name": name} | ({"namespace": template.namespace} if template.namespace is not None else {})
     body = {"apiVersion": API_VERSION, "kind": "Resend", "metadata": metadata, "spec": spec}

@@ -17,13 +17,14 @@ from gapless_api.v1alpha1.scan_status import (
     PartitionFindings,
 )
 from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpacked
-from gapless_operator.gapscan.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BYTES, bundle_location, bundle_map
+from gapless_operator.gapscan.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BYTES, bundle_map
 from gapless_operator.gapscan.resend_manifest import render
 
 if TYPE_CHECKING:
     from gapless_api.bundle import BundleMark
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_api.wire.scan_result import PartitionFinding, ScanFindings
+    from gapless_operator.gapscan.manifests import BundlePlace
     from gapless_operator.plan import Manifest
 
 _LARGEST_BUNDLE_BYTES = 64 * 1024 * 1024
@@ -59,13 +60,14 @@ class Findings(NamedTuple):
     """As the scan itself says it."""
 
 
-def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, question: str) -> Findings:
+def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: BundlePlace, question: str) -> Findings:
     """Check a result and put it into the words of the status.
 
     Args:
         scan: whose result it is.
         attempt: name of the attempt that found it.
         result: as it came out of the log.
+        place: where the attempt put the bundle.
         question: digest of where the attempt looked.
 
     Raises:
@@ -77,23 +79,21 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, question: st
     partitions = tuple(map(_findings, found.partitions))
     named = found.bundle
     text, mark = _carried(attempt, result, named.sha256)
-    location = bundle_location(scan, attempt)
     listed = named.missing if mark is None else mark.missing
-    output = scan.spec.output
     reference = BundleReference(
         id=named.id,
         sha256=named.sha256,
         missing=listed,
-        type=output.type,
-        location=location,
-        key=BUNDLE_KEY if output.type == "ConfigMap" else None,
-        claim_name=output.persistent_volume_claim.claim_name if output.persistent_volume_claim is not None else None,
-        endpoint=output.s3.endpoint if output.s3 is not None else None,
+        type=place.type,
+        location=place.location,
+        key=BUNDLE_KEY if place.type == "ConfigMap" else None,
+        claim_name=place.claim_name,
+        endpoint=place.endpoint,
         question=question or None,
     )
     resend = _resend(scan, reference, mark, text)
     kept = None
-    if output.type == "ConfigMap":
+    if place.type == "ConfigMap":
         if result.bundle_gzip is None and not named.omitted:
             raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has no bundle.")
         _check_size(attempt, result.bundle_gzip, resend)
@@ -136,8 +136,8 @@ def _check_size(attempt: str, bundle_gzip: bytes | None, resend: str | None) -> 
         how_large = "more than" if bundle_gzip is None else f"{size // 1024} KiB, and a ConfigMap takes"
         raise ResultError(
             Reason.RESULT_TOO_LARGE,
-            f"The bundle of {attempt} has after compression {how_large} {LARGEST_CONFIG_MAP_BYTES // 1024} KiB; set "
-            f"output.type to PersistentVolumeClaim or S3.",
+            f"The bundle of {attempt} has after compression {how_large} {LARGEST_CONFIG_MAP_BYTES // 1024} KiB; name "
+            f"a StorageLocation in output.storageRef.",
         )
 
 

@@ -5,13 +5,16 @@ Must not know what follows from any of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gapless_api.errors import ConfigurationError
+from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import LastAttempt
 from gapless_operator.engines.choice import attempts_of
 from gapless_operator.engines.scan_pod import state_of
 from gapless_operator.gapscan.schedule import Schedule, ScheduleError
+from gapless_operator.references import Named, NotFound, scan_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from gapless_operator.engines.engine import Attempt
     from gapless_operator.engines.sparkapplication import ObservedSparkApplication
     from gapless_operator.observed import ObservedChild, ObservedJob, ObservedPod
+    from gapless_operator.references import ScanPlaces
     from gapless_operator.settings import Program
 
 
@@ -35,6 +39,8 @@ class GapScanObserved:
     pods: tuple[ObservedPod, ...] = ()
     """Of both, drivers with their logs."""
     config_maps: tuple[ObservedChild, ...] = ()
+    named: Named = field(default_factory=Named)
+    """The Kafka and the storage that it names, as far as they are there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,8 @@ class Situation:
     """``None`` for a scan without one, and for one that nobody can read."""
     schedule_error: str
     """Why the schedule cannot be read; empty when it can."""
+    places: ScanPlaces | NotFound
+    """Kafka and storage, or what the spec names of them and is not there."""
 
     def attempt(self, name: str) -> Attempt | None:
         """The attempt of that name, if it is still there."""
@@ -77,6 +85,11 @@ class Situation:
 def situation_of(scan: GapScan, observed: GapScanObserved, now: datetime, *, program: Program) -> Situation:
     """Put together what is known."""
     attempts = attempts_of(observed.jobs, observed.applications, observed.pods, now)
+    places: ScanPlaces | NotFound
+    try:
+        places = scan_places(scan, observed.named)
+    except ConfigurationError as error:
+        places = NotFound(Reason.BAD_CONFIGURATION, str(error))
     schedule, schedule_error = None, ""
     if scan.spec.schedule is not None:
         try:
@@ -92,6 +105,7 @@ def situation_of(scan: GapScan, observed: GapScanObserved, now: datetime, *, pro
         last=_recorded(scan.status.last_attempt, attempts),
         schedule=schedule,
         schedule_error=schedule_error,
+        places=places,
     )
 
 

@@ -1,6 +1,6 @@
 """Owns what the operator itself looks at in a Resend's bundle: is it one, which one, and does the window fit.
 
-Must not know how the bundle gets into a pod. A bundle in a volume or a bucket is out of the operator's reach; there a
+Must not know how the bundle gets into a pod. A bundle in a StorageLocation is out of the operator's reach; there a
 plan Job looks at it, unless the spec says its digest, which the sender then checks.
 """
 
@@ -23,6 +23,8 @@ class BundleLook(NamedTuple):
     sha256: str
     id: str | None
     """``None`` for a bundle that another program made."""
+    topics: frozenset[str]
+    """With something missing in this cluster's partitions, as the wire names them."""
 
 
 def entry_needed(resend: Resend) -> ConfigMapEntry | None:
@@ -51,10 +53,11 @@ def look_into(content: bytes, *, name: str, window: PartitionWindow, expected_sh
     bundle = read_bundle_text(content, name=name)
     sha256 = bundle.mark.sha256 if bundle.mark is not None else canonical_sha256(bundle.kind, bundle.results)
     check_digest(sha256, expected_sha256, name=name)
-    for entry in bundle.results:
-        if window.handles(entry.partition):
-            window.to_upstream(entry.partition)
-    return BundleLook(sha256, bundle.mark.id if bundle.mark is not None else None)
+    ours = [entry for entry in bundle.results if window.handles(entry.partition)]
+    for entry in ours:
+        window.to_upstream(entry.partition)
+    topics = frozenset(entry.topic for entry in ours if len(entry.ranges))
+    return BundleLook(sha256, bundle.mark.id if bundle.mark is not None else None, topics)
 
 
 def check_digest(found: str, expected: str | None, *, name: str) -> None:
@@ -91,8 +94,6 @@ def called(source: BundleSource) -> str:
     """What messages call a bundle."""
     if source.config_map is not None:
         return f"{source.config_map.key} of ConfigMap {source.config_map.name}"
-    if source.persistent_volume_claim is not None:
-        return f"{source.persistent_volume_claim.path} of volume claim {source.persistent_volume_claim.claim_name}"
-    if source.s3 is not None:
-        return f"s3://{source.s3.bucket}/{source.s3.key}"
+    if source.storage_ref is not None:
+        return f"{source.path} of StorageLocation {source.storage_ref.name}"
     return "spec.bundle.inline"

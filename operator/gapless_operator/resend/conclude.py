@@ -80,7 +80,7 @@ def conclude(resend: Resend, status: ResendStatus, observed: ResendObserved, now
 def wanted_role(resend: Resend, status: ResendStatus) -> str:
     """What a Job has to be for now: a bundle that only a pod can read is looked into before it is sent."""
     bundle = resend.spec.bundle
-    is_out_of_reach = bundle is not None and (bundle.persistent_volume_claim is not None or bundle.s3 is not None)
+    is_out_of_reach = bundle is not None and bundle.storage_ref is not None
     return PLAN if resend.spec.mode == "Plan" or (is_out_of_reach and status.bundle_sha256 is None) else SEND
 
 

@@ -64,7 +64,7 @@ def proceed(situation: Situation, role: str) -> Step:
             again_after=_SOON,
         )
     changed = job.meta.annotations.get(SETTINGS_ANNOTATION) != settings_digest(
-        situation.resend, situation.diode, role=role
+        situation.resend, situation.diode, situation.sources, role=role
     )
     if changed:
         again = {"retry_at": situation.now} if job.ended else {}
@@ -127,6 +127,7 @@ def _begun(situation: Situation, role: str) -> Step:
     attempt = attempt_of(
         resend,
         situation.diode,
+        situation.sources,
         situation.program,
         role=role,
         number=number,
@@ -190,7 +191,13 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
         update["started_at"] = status.started_at or job.started or job.meta.created
         update["progress"] = progress_while_sending(status.progress, pods, now=now)
     parts = attempt_of(
-        resend, situation.diode, situation.program, role=role, number=job.meta.attempt, fresh_key=b""
+        resend,
+        situation.diode,
+        situation.sources,
+        situation.program,
+        role=role,
+        number=job.meta.attempt,
+        fresh_key=b"",
     ).parts[:-1]
     there = {child.meta.name: child.meta.digest for child in situation.observed.config_maps}
     missing = tuple(part for part in parts if there.get(part["metadata"]["name"]) != digest_of(part))

@@ -12,7 +12,7 @@ from gapless_api.exit_codes import ExitCode
 from gapless_operator.children import child_name, digest, label_value, labels_of, owned
 from gapless_operator.diode.manifests import state_claim_name
 from gapless_operator.diode.queue import SENDING_ROLE
-from gapless_operator.kafka_access import kafka_secrets
+from gapless_operator.kafka_access import kafka_arguments, kafka_secrets
 from gapless_operator.observed import DIODE_LABEL
 from gapless_operator.projected import config_map_source, secret_sources
 from gapless_operator.resend.properties import (
@@ -33,12 +33,15 @@ from gapless_operator.resend.properties import (
     run_of,
 )
 from gapless_operator.sender_pods import container, pod_spec
+from gapless_operator.storage_access import ACCESS_KEY_ID, CA, SECRET_ACCESS_KEY, store_secrets
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend
+    from gapless_api.v1alpha1.storage_location import S3Location
     from gapless_operator.plan import Manifest
     from gapless_operator.projected import Wanted
+    from gapless_operator.references import ResendSources
     from gapless_operator.settings import Program
 
 SEND, PLAN, BUNDLE, KEY_ROLE, REPORT = SENDING_ROLE, "plan", "bundle", "key", "report"
@@ -47,7 +50,6 @@ RUN_LABEL = "gapless.dev/run"
 """Tells the Jobs of one `force` from those of another."""
 SETTINGS_ANNOTATION = "gapless.dev/settings"
 """Digest of the settings that a Job runs with; with other ones it has to be replaced."""
-_S3_ACCESS_KEY, _S3_SECRET_KEY = "s3-access-key-id", "s3-secret-access-key"
 _MODE = 0o440
 
 
@@ -70,23 +72,31 @@ def run_label(resend: Resend) -> str:
     return run_of(resend) or "first"
 
 
-def settings_digest(resend: Resend, diode: Diode, *, role: str) -> str:
+def settings_digest(resend: Resend, diode: Diode, sources: ResendSources, *, role: str) -> str:
     """Tells whether a Job runs with the settings that it would be given now, but for the rates, which it follows.
 
     Raises:
         ConfigurationError: the settings cannot be written down.
     """
-    return digest(_settings(resend, diode, role=role))
+    return digest([_settings(resend, diode, sources, role=role), *_arguments(sources)])
 
 
 def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
-    resend: Resend, diode: Diode, program: Program, *, role: str, number: int, fresh_key: bytes
+    resend: Resend,
+    diode: Diode,
+    sources: ResendSources,
+    program: Program,
+    *,
+    role: str,
+    number: int,
+    fresh_key: bytes,
 ) -> Attempt:
     """All that an attempt to plan or to send needs.
 
     Args:
         resend: what to send.
         diode: over which link.
+        sources: the Kafka and the storage that the Resend names.
         program: the sender image.
         role: `SEND` or `PLAN`.
         number: of the attempt.
@@ -96,7 +106,7 @@ def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
         ConfigurationError: the settings cannot be written down.
     """
     name = job_name(resend, role, number)
-    entries = _settings(resend, diode, role=role)
+    entries = _settings(resend, diode, sources, role=role)
     if role == SEND:
         entries[RATES_NAME] = rates(resend.spec, diode.spec)
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "data": entries}
@@ -104,7 +114,7 @@ def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
     if resend.spec.bundle is not None and resend.spec.bundle.inline is not None:
         bundle = {"apiVersion": "v1", "kind": "ConfigMap", "data": {BUNDLE_NAME: resend.spec.bundle.inline}}
         parts.append(owned(resend, bundle, name=_bundle_name(resend), role=BUNDLE))
-    parts.append(_job(resend, diode, program, role=role, number=number))
+    parts.append(_job(resend, diode, sources, program, role=role, number=number))
     return Attempt(_session_key(resend, fresh_key) if _needs_key(diode, role) else None, tuple(parts))
 
 
@@ -120,8 +130,13 @@ def report_name(resend: Resend) -> str:
     return child_name(resend.metadata.name, f"{REPORT}-{run}" if run else REPORT)
 
 
-def _settings(resend: Resend, diode: Diode, *, role: str) -> dict[str, str]:
-    settings = {PROPERTIES_NAME: properties(resend, diode.spec, plan=role == PLAN)}
+def _arguments(sources: ResendSources) -> list[str]:
+    """What a sender is told as arguments, so that nothing in its files can talk it out of that."""
+    return kafka_arguments(sources.kafka)
+
+
+def _settings(resend: Resend, diode: Diode, sources: ResendSources, *, role: str) -> dict[str, str]:
+    settings = {PROPERTIES_NAME: properties(resend, diode.spec, sources, plan=role == PLAN)}
     rules = filter_rules(resend.spec)
     return settings if rules is None else {**settings, FILTER_NAME: rules}
 
@@ -147,12 +162,14 @@ def _session_key(resend: Resend, fresh_key: bytes) -> Manifest:
     return {**whole, "data": {SESSION_KEY: base64.b64encode(fresh_key).decode("ascii")}}
 
 
-def _job(resend: Resend, diode: Diode, program: Program, *, role: str, number: int) -> Manifest:
+def _job(  # noqa: PLR0913 -- all that an attempt depends on
+    resend: Resend, diode: Diode, sources: ResendSources, program: Program, *, role: str, number: int
+) -> Manifest:
     spec, name = resend.spec, job_name(resend, role, number)
     labels = {DIODE_LABEL: label_value(diode.metadata.name), RUN_LABEL: run_label(resend)}
     template = {
         "metadata": {"labels": {**labels_of(resend, role=role, attempt=number), **labels}},
-        "spec": _pod(resend, diode, program, role=role, settings_name=name),
+        "spec": _pod(resend, diode, sources, program, role=role, settings_name=name),
     }
     job: dict[str, Any] = {"template": template}
     if role == SEND:
@@ -174,7 +191,7 @@ def _job(resend: Resend, diode: Diode, program: Program, *, role: str, number: i
         role=role,
         attempt=number,
         labels=labels,
-        annotations={SETTINGS_ANNOTATION: settings_digest(resend, diode, role=role)},
+        annotations={SETTINGS_ANNOTATION: settings_digest(resend, diode, sources, role=role)},
     )
 
 
@@ -197,21 +214,23 @@ def _failure_rules(role: str) -> list[dict[str, Any]]:
     return rules
 
 
-def _pod(resend: Resend, diode: Diode, program: Program, *, role: str, settings_name: str) -> dict[str, Any]:
+def _pod(  # noqa: PLR0913 -- all that an attempt depends on
+    resend: Resend, diode: Diode, sources: ResendSources, program: Program, *, role: str, settings_name: str
+) -> dict[str, Any]:
     volumes: list[dict[str, Any]] = [
         {
             "name": "configuration",
-            "projected": {"defaultMode": _MODE, "sources": _sources(resend, diode, role, settings_name)},
+            "projected": {"defaultMode": _MODE, "sources": _sources(resend, diode, sources, role, settings_name)},
         },
         {"name": "state", "persistentVolumeClaim": {"claimName": state_claim_name(diode.metadata.name)}},
     ]
     configuration = {"name": "configuration", "mountPath": CONFIGURATION_FOLDER, "readOnly": True}
     mounts: list[dict[str, Any]] = [configuration, {"name": "state", "mountPath": STATE_FOLDER}]
-    bundle, fetching = resend.spec.bundle, []
-    if bundle is not None and (file := bundle.persistent_volume_claim) is not None:
-        volumes.append({"name": "bundle", "persistentVolumeClaim": {"claimName": file.claim_name, "readOnly": True}})
+    location, fetching = sources.bundle, []
+    if location is not None and (volume := location.persistent_volume_claim) is not None:
+        volumes.append({"name": "bundle", "persistentVolumeClaim": {"claimName": volume.claim_name, "readOnly": True}})
         mounts.append({"name": "bundle", "mountPath": BUNDLE_FOLDER, "readOnly": True})
-    elif bundle is not None and bundle.s3 is not None:
+    elif location is not None and location.s3 is not None:
         volumes.append({"name": "bundle", "emptyDir": {}})
         mounts.append({"name": "bundle", "mountPath": BUNDLE_FOLDER, "readOnly": True})
         fetching.append(
@@ -219,22 +238,20 @@ def _pod(resend: Resend, diode: Diode, program: Program, *, role: str, settings_
                 diode.spec,
                 program,
                 name="fetch-bundle",
-                arguments=_fetch_arguments(resend),
+                arguments=_fetch_arguments(resend, location.s3),
                 mounts=[configuration, {"name": "bundle", "mountPath": BUNDLE_FOLDER}],
             )
         )
-    sender = container(
-        diode.spec, program, name=role, arguments=["resend", f"{CONFIGURATION_FOLDER}/{PROPERTIES_NAME}"], mounts=mounts
-    )
+    arguments = ["resend", f"{CONFIGURATION_FOLDER}/{PROPERTIES_NAME}", *_arguments(sources)]
+    sender = container(diode.spec, program, name=role, arguments=arguments, mounts=mounts)
     return pod_spec(diode.spec, program, containers=[sender], init_containers=fetching, volumes=volumes)
 
 
-def _fetch_arguments(resend: Resend) -> list[str]:
+def _fetch_arguments(resend: Resend, s3: S3Location) -> list[str]:
     bundle = resend.spec.bundle
-    if bundle is None or bundle.s3 is None:
+    if bundle is None or bundle.path is None:
         raise ValueError("this Resend has nothing to fetch")
-    s3 = bundle.s3
-    arguments = ["bundle", "fetch", f"s3://{s3.bucket}/{s3.key}", f"--output={BUNDLE_FOLDER}/{FETCHED_NAME}"]
+    arguments = ["bundle", "fetch", s3.address(bundle.path), f"--output={BUNDLE_FOLDER}/{FETCHED_NAME}"]
     arguments.append(f"--s3-endpoint-url={s3.endpoint}")
     # Between planning and sending somebody may put another bundle there; then nothing is sent.
     sha256 = resend.status.bundle_sha256 or bundle.sha256
@@ -244,40 +261,40 @@ def _fetch_arguments(resend: Resend) -> list[str]:
         arguments.append(f"--s3-region={s3.region}")
     if s3.credentials_secret is not None:
         arguments += [
-            f"--s3-access-key-file={SECRETS_FOLDER}/{_S3_ACCESS_KEY}",
-            f"--s3-secret-key-file={SECRETS_FOLDER}/{_S3_SECRET_KEY}",
+            f"--s3-access-key-file={SECRETS_FOLDER}/{ACCESS_KEY_ID}",
+            f"--s3-secret-key-file={SECRETS_FOLDER}/{SECRET_ACCESS_KEY}",
         ]
+    if s3.ca_secret is not None:
+        arguments.append(f"--s3-ca-file={SECRETS_FOLDER}/{CA}")
     return arguments
 
 
-def _sources(resend: Resend, diode: Diode, role: str, settings_name: str) -> list[dict[str, Any]]:
+def _sources(
+    resend: Resend, diode: Diode, sources: ResendSources, role: str, settings_name: str
+) -> list[dict[str, Any]]:
     """What is put together in the folder of settings; one volume, because none can be mounted into another."""
     names = [
         PROPERTIES_NAME,
         *([FILTER_NAME] if resend.spec.input_filter is not None else []),
         *([RATES_NAME] if role == SEND else []),
     ]
-    sources: list[dict[str, Any]] = [config_map_source(settings_name, {name: name for name in names})]
+    found: list[dict[str, Any]] = [config_map_source(settings_name, {name: name for name in names})]
     bundle = resend.spec.bundle
     if bundle is not None and bundle.inline is not None:
-        sources.append(config_map_source(_bundle_name(resend), {BUNDLE_NAME: BUNDLE_NAME}))
+        found.append(config_map_source(_bundle_name(resend), {BUNDLE_NAME: BUNDLE_NAME}))
     elif bundle is not None and bundle.config_map is not None:
-        sources.append(config_map_source(bundle.config_map.name, {bundle.config_map.key: BUNDLE_NAME}))
-    return [*sources, *secret_sources(_secret_entries(resend, diode, role))]
+        found.append(config_map_source(bundle.config_map.name, {bundle.config_map.key: BUNDLE_NAME}))
+    return [*found, *secret_sources(_secret_entries(resend, diode, sources, role))]
 
 
-def _secret_entries(resend: Resend, diode: Diode, role: str) -> list[Wanted]:
+def _secret_entries(resend: Resend, diode: Diode, sources: ResendSources, role: str) -> list[Wanted]:
     """Which entries of which Secrets a pod needs."""
-    wanted = kafka_secrets(resend.spec.kafka)
+    wanted = kafka_secrets(sources.kafka)
     if diode.spec.encryption is not None:
         certificate = diode.spec.encryption.certificate_secret
         wanted.append((certificate.name, RECEIVER, certificate.key))
     if _needs_key(diode, role):
         wanted.append((_key_name(resend), SESSION_KEY, SESSION_KEY))
-    s3 = resend.spec.bundle.s3 if resend.spec.bundle is not None else None
-    if s3 is not None and (keys := s3.credentials_secret) is not None:
-        wanted += [
-            (keys.name, _S3_ACCESS_KEY, keys.access_key_id_key),
-            (keys.name, _S3_SECRET_KEY, keys.secret_access_key_key),
-        ]
+    if sources.bundle is not None and sources.bundle.s3 is not None:
+        wanted += store_secrets(sources.bundle.s3)
     return wanted

@@ -17,6 +17,7 @@ from gapless_operator.kafka_access import kafka_settings
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import DiodeSpec
     from gapless_api.v1alpha1.resend import BundleSource, Resend, ResendSpec
+    from gapless_operator.references import ResendSources
 
 CONFIGURATION_FOLDER = "/etc/gapless"
 PROPERTIES_NAME, FILTER_NAME, BUNDLE_NAME = "resend.properties", "filter.rules", "bundle"
@@ -37,12 +38,13 @@ def run_of(resend: Resend) -> str:
     return digest(resend.spec.force)[:8] if resend.spec.force is not None else ""
 
 
-def properties(resend: Resend, diode: DiodeSpec, *, plan: bool) -> str:
+def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan: bool) -> str:
     """The properties file.
 
     Args:
         resend: what to send.
         diode: over which link.
+        sources: the Kafka and the storage that the Resend names.
         plan: whether only to say what would be sent.
 
     Raises:
@@ -50,8 +52,8 @@ def properties(resend: Resend, diode: DiodeSpec, *, plan: bool) -> str:
     """
     spec = resend.spec
     values: dict[str, str | int | float | bool | None] = {
-        **_selection(spec),
-        **kafka_settings(spec.kafka, SECRETS_FOLDER),
+        **_selection(spec, sources),
+        **kafka_settings(sources.kafka, SECRETS_FOLDER),
         **_link(spec, diode),
         "id": f"{resend.metadata.namespace}/{resend.metadata.name}",
         "reportLine": True,
@@ -101,11 +103,11 @@ def filter_rules(spec: ResendSpec) -> str | None:
     return "".join(f"{rule}\n" for rule in spec.input_filter.rules)
 
 
-def bundle_path(bundle: BundleSource) -> str:
+def bundle_path(bundle: BundleSource, sources: ResendSources) -> str:
     """Where a sender finds the bundle."""
-    if bundle.persistent_volume_claim is not None:
-        return f"{BUNDLE_FOLDER}/{bundle.persistent_volume_claim.path}"
-    if bundle.s3 is not None:
+    if sources.bundle is not None and (volume := sources.bundle.persistent_volume_claim) is not None:
+        return f"{BUNDLE_FOLDER}/{volume.path(bundle.path or '')}"
+    if sources.bundle is not None:
         return f"{BUNDLE_FOLDER}/{FETCHED_NAME}"
     return f"{CONFIGURATION_FOLDER}/{BUNDLE_NAME}"
 
@@ -119,10 +121,10 @@ def _has_budget(diode: DiodeSpec) -> bool:
     return bool(diode.budget.events_per_second or diode.budget.bits_per_second)
 
 
-def _selection(spec: ResendSpec) -> dict[str, str | int | None]:
+def _selection(spec: ResendSpec, sources: ResendSources) -> dict[str, str | int | None]:
     chosen: dict[str, str | int | None] = {}
     if spec.bundle is not None:
-        chosen = {"resendFileName": bundle_path(spec.bundle)}
+        chosen = {"resendFileName": bundle_path(spec.bundle, sources)}
     elif spec.offsets is not None:
         chosen = {
             "topic": spec.offsets.topic,

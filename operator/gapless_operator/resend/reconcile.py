@@ -172,7 +172,7 @@ def _go_on(resend: Resend, status: ResendStatus, observed: ResendObserved, now: 
     status = status.model_copy(update=dict(found.update))
     # What runs is made of the status as it will be written, so that the next look finds it as it must be.
     resend = resend.model_copy(update={"status": status})
-    situation = Situation(resend, status, diode, observed, now, program)
+    situation = Situation(resend, status, diode, found.sources, observed, now, program)
     step = _carried_on(situation, is_known=found.is_known)
     return replace(step, update={**found.update, **step.update}, delete=(*step.delete, *superseded(observed)))
 

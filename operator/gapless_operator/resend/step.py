@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.resend import Resend, ResendStatus
     from gapless_operator.observed import ResendObserved
     from gapless_operator.plan import Manifest, Ref
+    from gapless_operator.references import ResendSources
     from gapless_operator.settings import Program
     from gapless_operator.standing import Said
 
@@ -26,6 +27,7 @@ class Situation:
     status: ResendStatus
     """As it was written last, but for what a change of the spec has made void."""
     diode: Diode
+    sources: ResendSources
     observed: ResendObserved
     now: datetime
     """In whole seconds, as statuses have it."""

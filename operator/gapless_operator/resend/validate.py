@@ -1,4 +1,4 @@
-"""Owns whether a Resend can be carried out as it is: its Diode's window, its settings, its filter, its bundle.
+"""Owns whether a Resend can be carried out as it is: Kafka, storage, topics, window, settings, filter and bundle.
 
 Must not know what runs. What is refused here does not run: whoever calls this stops it.
 """
@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.references import NotFound, resend_sources
 from gapless_operator.resend import standing
 from gapless_operator.resend.bundle import called, check_digest, check_selection, look_into
 from gapless_operator.resend.properties import filter_rules, properties
 from gapless_operator.resend.step import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend, ResendStatus
     from gapless_operator.observed import ResendObserved
+    from gapless_operator.references import ResendSources
 
 LOOK_AGAIN = timedelta(seconds=30)
 """How soon to look again for something that nobody tells of when it comes."""
@@ -31,6 +33,7 @@ LOOK_AGAIN = timedelta(seconds=30)
 class Validated:
     """What is known of a Resend that can be carried out."""
 
+    sources: ResendSources
     is_known: bool
     """Whether it is known which work this is; otherwise a pod has to look into the bundle first."""
     update: Mapping[str, Any] = field(default_factory=dict)
@@ -43,9 +46,14 @@ def validate(resend: Resend, status: ResendStatus, diode: Diode, observed: Resen
     Raises:
         ConfigurationError: it cannot, as it is.
     """
+    sources = resend_sources(resend, observed.named)
+    if isinstance(sources, NotFound):
+        return Step(said=standing.waiting_for(sources.reason, sources.message), again_after=LOOK_AGAIN)
     window = (resend.spec.partition_window or diode.spec.partition_window).window()
     check_selection(resend, window)
-    properties(resend, diode.spec, plan=False)
+    chosen = resend.spec.offsets or resend.spec.time_range
+    _check_topics(() if chosen is None else (chosen.topic,), diode, sources, what="spec")
+    properties(resend, diode.spec, sources, plan=False)
     filter_rules(resend.spec)
     encryption = diode.spec.encryption
     if resend.spec.mode == "Send" and encryption is not None and encryption.shared_with_live_stream:
@@ -56,16 +64,23 @@ def validate(resend: Resend, status: ResendStatus, diode: Diode, observed: Resen
         return Step(said=standing.failed(Reason.SHARED_KEY_LANE, message))
     source, update = resend.spec.bundle, dict[str, Any]()
     sha256 = status.bundle_sha256
-    if source is not None and sha256 is None and source.persistent_volume_claim is None and source.s3 is None:
+    if source is not None and sha256 is None and source.storage_ref is None:
         content = observed.bundle_entry if source.inline is None else source.inline.encode()
         if content is None:
             message = f"There is no {called(source)} in the namespace {resend.metadata.namespace}; create it."
             return Step(said=standing.waiting_for(Reason.BUNDLE_NOT_FOUND, message), again_after=LOOK_AGAIN)
         look = look_into(content, name=called(source), window=window, expected_sha256=source.sha256)
+        _check_topics(look.topics, diode, sources, what=f"The bundle {called(source)}")
         sha256, update = look.sha256, {"bundle_sha256": look.sha256, "bundle_id": look.id}
     is_known = source is None or sha256 is not None
     if source is not None and sha256 is not None:
         check_digest(sha256, source.sha256, name=called(source))
     if is_known:
         update["identity"] = resend_identity(resend.spec, window=diode.spec.partition_window, bundle_sha256=sha256)
-    return Validated(is_known, update)
+    return Validated(sources, is_known, update)
+
+
+def _check_topics(wired: Iterable[str], diode: Diode, sources: ResendSources, *, what: str) -> None:
+    """Make sure that topics, as the wire names them, may be read; raises ConfigurationError."""
+    upstream = {wire: topic for topic, wire in (diode.spec.topic_translations or {}).items()}
+    sources.kafka.topics.check((upstream.get(topic, topic) for topic in wired), what=what)

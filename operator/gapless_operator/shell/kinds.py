@@ -55,11 +55,16 @@ EVENT = Kind("events.k8s.io/v1", "Event", "events")
 SPARK_APPLICATION = Kind("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplications", KIND_LABEL)
 """There only where the Spark operator is."""
 
+KAFKA_CONNECTION = Kind(API_VERSION, "KafkaConnection", "kafkaconnections")
+STORAGE_LOCATION = Kind(API_VERSION, "StorageLocation", "storagelocations")
+
 OWNERS = (DIODE, GAP_SCAN, RESEND)
 """What the reconcilers are for."""
+NAMED = (KAFKA_CONNECTION, STORAGE_LOCATION)
+"""What they name and nothing is done for."""
 CHILDREN = (JOB, POD, CONFIG_MAP, VOLUME_CLAIM, SPARK_APPLICATION)
 """What they own and look at."""
-KINDS = {(kind.api_version, kind.name): kind for kind in (*OWNERS, *CHILDREN, SECRET, EVENT)}
+KINDS = {(kind.api_version, kind.name): kind for kind in (*OWNERS, *NAMED, *CHILDREN, SECRET, EVENT)}
 
 
 def kind_of(api_version: str, name: str) -> Kind:

@@ -20,11 +20,23 @@ import structlog
 
 from gapless_operator.children import name_behind
 from gapless_operator.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
+from gapless_operator.references import names_of
 from gapless_operator.shell.api import ApiError, ClusterApi, NotFoundError, RefusedError, UnavailableError, connected
 from gapless_operator.shell.cache import Body, Cache, Key, key_of
 from gapless_operator.shell.controller import Controller
 from gapless_operator.shell.faults import FaultPoint
-from gapless_operator.shell.kinds import CHILDREN, CONFIG_MAP, DIODE, OWNERS, POD, RESEND, SPARK_APPLICATION, Kind
+from gapless_operator.shell.kinds import (
+    CHILDREN,
+    CONFIG_MAP,
+    DIODE,
+    GAP_SCAN,
+    NAMED,
+    OWNERS,
+    POD,
+    RESEND,
+    SPARK_APPLICATION,
+    Kind,
+)
 from gapless_operator.shell.metrics import Metrics
 from gapless_operator.shell.pod_logs import PodLogs
 from gapless_operator.shell.queue import WorkQueue
@@ -40,6 +52,7 @@ _LOG = structlog.get_logger("gapless.service")
 _WORKERS = 6
 """Resources that are reconciled at the same time; each waits for the API server most of the time."""
 _CANARY = "gapless-operator-canary"
+_NAMED_KINDS = {kind.name for kind in NAMED}
 _OWNER_KINDS = {kind.name: kind for kind in OWNERS}
 
 
@@ -135,7 +148,7 @@ class Service:
     def _places(self) -> list[str | None]:
         return list(self._settings.namespaces) or [None]
 
-    def _list_all(self, kinds: tuple[Kind, ...] = (*OWNERS, *CHILDREN)) -> list[Body]:
+    def _list_all(self, kinds: tuple[Kind, ...] = (*OWNERS, *NAMED, *CHILDREN)) -> list[Body]:
         """List `kinds` anew; return what was new, changed or is gone. Blocks."""
         changed: list[Body] = []
         for kind in kinds:
@@ -215,6 +228,9 @@ class Service:
                     if not (resend.get("status") or {}).get("finishedAt"):
                         self._queue.wake(key_of(resend))
             return
+        if body["kind"] in _NAMED_KINDS:
+            self._wake_those_that_name(body["kind"], namespace, body["metadata"]["name"])
+            return
         owner = _OWNER_KINDS.get(labels.get(KIND_LABEL, ""))
         if owner is not None:
             for reference in body["metadata"].get("ownerReferences") or ():
@@ -224,6 +240,11 @@ class Service:
             else:
                 self._wake_labelled(owner, namespace, labels.get(NAME_LABEL))
         self._wake_labelled(DIODE, namespace, labels.get(DIODE_LABEL))
+
+    def _wake_those_that_name(self, kind: str, namespace: str, name: str) -> None:
+        for body in (*self._cache.all(RESEND, namespace), *self._cache.all(GAP_SCAN, namespace)):
+            if (kind, name) in names_of(body.get("spec")) and not (body.get("status") or {}).get("finishedAt"):
+                self._queue.wake(key_of(body))
 
     def _has_another_spec(self, body: Body) -> bool:
         """Whether somebody has changed what a resource asks for; its status, which we write ourselves, is no news."""

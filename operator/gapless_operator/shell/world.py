@@ -11,7 +11,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gapless_api.errors import ConfigurationError
-from gapless_api.v1alpha1 import Diode, GapScan, Resend
+from gapless_api.v1alpha1 import Diode, GapScan, KafkaConnection, Resend, StorageLocation
 from gapless_operator.children import bears
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.gapscan.situation import GapScanObserved
@@ -24,11 +24,14 @@ from gapless_operator.observed import (
     ResendObserved,
     moment,
 )
+from gapless_operator.references import Named, names_of
 from gapless_operator.resend.bundle import entry_needed
 from gapless_operator.shell.kinds import (
     CONFIG_MAP,
     DIODE,
     JOB,
+    KAFKA_CONNECTION,
+    NAMED,
     POD,
     RESEND,
     SPARK_APPLICATION,
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from gapless_operator.shell.kinds import Kind
     from gapless_operator.shell.pod_logs import PodLogs
 
+NAMED_KINDS = {kind.name: kind for kind in NAMED}
 MODELS: dict[str, type[Resource]] = {"Diode": Diode, "GapScan": GapScan, "Resend": Resend}
 _ResourceT = TypeVar("_ResourceT", bound="Resource")
 
@@ -90,6 +94,7 @@ class World:
                 for body in self._cache.owned(POD, uid)
             ),
             config_maps=self._children(CONFIG_MAP, uid),
+            named=self._named(scan),
         )
 
     def around_resend(self, resend: Resend) -> ResendObserved:
@@ -104,6 +109,7 @@ class World:
             jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
             config_maps=self._children(CONFIG_MAP, uid),
+            named=self._named(resend),
             bundle_entry=self._bundle_entry(resend),
             fresh_key=secrets.token_bytes(32),
         )
@@ -158,6 +164,20 @@ class World:
             except ConfigurationError:
                 continue
         return tuple(found)
+
+    def _named(self, resource: GapScan | Resend) -> Named:
+        """The Kafka and the storage that a resource names; what cannot be read counts as missing."""
+        kafka, locations = None, []
+        for kind, name in sorted(names_of(resource.spec.to_dict())):
+            body = self._cache.get(NAMED_KINDS[kind], resource.metadata.namespace, name)
+            try:
+                if body is not None and kind == KAFKA_CONNECTION.name:
+                    kafka = self.resource(KafkaConnection, body)
+                elif body is not None:
+                    locations.append(self.resource(StorageLocation, body))
+            except ConfigurationError:
+                continue
+        return Named(kafka=kafka, locations=tuple(locations))
 
     def _pod(self, body: Body, *, with_log: bool) -> ObservedPod:
         return ObservedPod.of(body, self._logs.output(body) if with_log else None)

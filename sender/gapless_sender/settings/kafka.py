@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from gapless_api.allowed_topics import ALLOWED_TOPICS
 from gapless_api.kafka_settings import CONNECT_TIMEOUT, KAFKA_GROUP
 from gapless_api.settings import Setting, choice
 from gapless_sender.settings.values import positive_seconds
 
 KAFKA: tuple[Setting, ...] = (
+    ALLOWED_TOPICS,
     Setting(
         "isolationLevel",
         "Which records of transactions are read; the live sender reads uncommitted ones, so their offsets went "

@@ -7,6 +7,7 @@ may be imported here, because ``--help`` needs this package.
 
 from __future__ import annotations
 
+from gapless_api.allowed_topics import ALLOWED_TOPICS
 from gapless_api.kafka_settings import CONNECT_TIMEOUT, KAFKA_SETTINGS
 from gapless_api.log_settings import LOG_SETTINGS
 from gapless_api.peer_settings import foreign_settings
@@ -16,7 +17,7 @@ from gapless_spark.settings.gap_topic import BEYOND_THE_RECORDS, SPARK_ABOVE, TO
 from gapless_spark.settings.output import BUNDLE, LIMIT, OWN_OUTPUT
 from gapless_spark.settings.received import RECEIVED
 
-_common = (LIMIT, BUNDLE, *OWN_OUTPUT, *KAFKA_SETTINGS, CONNECT_TIMEOUT, *LOG_SETTINGS, *ENGINE)
+_common = (LIMIT, BUNDLE, *OWN_OUTPUT, *KAFKA_SETTINGS, CONNECT_TIMEOUT, ALLOWED_TOPICS, *LOG_SETTINGS, *ENGINE)
 _scan = (TOPIC, *BEYOND_THE_RECORDS, *_common, SPARK_ABOVE)
 _create = (*(setting for setting in _scan if not setting.own), READER)
 _audit = (*RECEIVED, *_common)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gapless_operator.settings import read_settings
-from gapless_operator.shell.kinds import CHILDREN, CONFIG_MAP, OWNERS
+from gapless_operator.shell.kinds import CHILDREN, CONFIG_MAP, NAMED, OWNERS
 
 if TYPE_CHECKING:
     from conftest import Helm, Manifest
@@ -133,7 +133,7 @@ def granted(helm: Helm, role: str) -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("role", ["gapless-scans", "gapless-senders"])
 def test_the_operator_may_watch_every_kind_that_it_watches_and_no_other(helm: Helm, role: str) -> None:
-    watched = {(kind.group, kind.plural, verb) for kind in (*OWNERS, *CHILDREN) for verb in ("list", "watch")}
+    watched = {(kind.group, kind.plural, verb) for kind in (*OWNERS, *NAMED, *CHILDREN) for verb in ("list", "watch")}
     found = granted(helm, role)
     assert {rule for rule in found if rule[2] in {"list", "watch"}} == watched
     # Owners are read again after a conflict, ConfigMaps when a Resend names one as its bundle, logs for results.
@@ -197,10 +197,13 @@ def test_who_may_edit_may_resend_and_scan_but_not_change_a_diode(helm: Helm) -> 
     assert roles["gapless-edit"]["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-edit"] == "true"
     [view] = roles["gapless-view"]["rules"]
     assert (set(view["resources"]), set(view["verbs"])) == (
-        {"diodes", "gapscans", "resends"},
+        {"diodes", "gapscans", "kafkaconnections", "resends", "storagelocations"},
         {"get", "list", "watch"},
     )
-    assert not [key for key in roles["gapless-diodes"]["metadata"]["labels"] if key.startswith("rbac.")]
+    for name in ("gapless-diodes", "gapless-connections"):
+        assert not [key for key in roles[name]["metadata"]["labels"] if key.startswith("rbac.")]
+    [connections] = roles["gapless-connections"]["rules"]
+    assert set(connections["resources"]) == {"kafkaconnections", "storagelocations"}
     plain = helm.manifests(values={**EVERYTHING, "rbac.aggregateToDefaultRoles": False})
     assert not [
         label for role in of_kind(plain, "ClusterRole") for label in role["metadata"]["labels"] if "rbac." in label

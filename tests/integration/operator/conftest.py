@@ -119,13 +119,18 @@ class Place:
             content="application/apply-patch+yaml",
         )
 
+    def kafka(self, name: str, **spec: Any) -> None:
+        """Apply a KafkaConnection."""
+        usual = {"bootstrapServers": f"{name}:9092", "allowedTopics": ["*"]}
+        self.apply("KafkaConnection", name, **{**usual, **spec})
+
     def gap_scan(self, name: str = "night", **spec: Any) -> None:
         """Apply a GapScan."""
         usual = {
-            "kafka": {"bootstrapServers": "kafka:9092"},
+            "kafkaRef": {"name": "kafka"},
             "source": {"gapTopic": {"topic": "gaps"}},
             "engine": {"type": "Job"},
-            "resend": {"diodeRef": {"name": "north"}, "kafka": {"bootstrapServers": "up:9092"}},
+            "resend": {"diodeRef": {"name": "north"}, "kafkaRef": {"name": "up"}},
         }
         self.apply("GapScan", name, **{**usual, **spec})
 
@@ -138,7 +143,7 @@ class Place:
         """Apply a Resend."""
         usual = {
             "diodeRef": {"name": "north"},
-            "kafka": {"bootstrapServers": "up:9092"},
+            "kafkaRef": {"name": "up"},
             "offsets": {"topic": "transfer", "partition": 0, "from": 0, "to": 6},
         }
         self.apply("Resend", name, **{**usual, **spec})
@@ -199,6 +204,8 @@ def a_place(api: ApiServer, kubelet: Kubelet) -> Iterator[Place]:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     api.request("POST", "/api/v1/namespaces", body)
     made = Place(api, name)
+    for kafka in ("kafka", "up"):
+        made.kafka(kafka)
     before = kubelet.behave
 
     def behave(pod: dict[str, Any]) -> Behaviour | None:

@@ -30,7 +30,15 @@ RELEASE = "gapless"
 OPERATOR_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE = "gapless", "gapless-receiving", "gapless-sender"
 CHART = CHECKOUT / "charts" / "gapless"
 API_VERSION = "gapless.dev/v1alpha1"
-DEFINITIONS = ("diodes.gapless.dev", "gapscans.gapless.dev", "resends.gapless.dev")
+DEFINITIONS = (
+    "diodes.gapless.dev",
+    "gapscans.gapless.dev",
+    "kafkaconnections.gapless.dev",
+    "resends.gapless.dev",
+    "storagelocations.gapless.dev",
+)
+KAFKA, KAFKA_UP = "kafka", "kafka-up"
+"""Names of the KafkaConnections: of the receiving and of the sending side."""
 NODE_LABEL = {"gapless.dev/diode": "hall"}
 _numbers = itertools.count(1)
 
@@ -158,6 +166,19 @@ class Site:
         """How many datagrams were sent over the link so far."""
         return self.link.wait_idle().received
 
+    # What the platform team writes
+
+    def connections(self) -> list[dict[str, Any]]:
+        """The KafkaConnections of both sides, for every topic."""
+        sides = [
+            (KAFKA, SCAN_NAMESPACE, self.kafka.downstream.bootstrap),
+            (KAFKA_UP, SENDER_NAMESPACE, self.kafka.upstream.bootstrap),
+        ]
+        return [
+            _body("KafkaConnection", name, namespace, {"bootstrapServers": bootstrap, "allowedTopics": ["*"]})
+            for name, namespace, bootstrap in sides
+        ]
+
     # What a person writes
 
     def diode(self, **spec: Any) -> dict[str, Any]:
@@ -172,18 +193,18 @@ class Site:
 
     def resend(self, name: str, **spec: Any) -> dict[str, Any]:
         """A Resend over it."""
-        wanted = {"diodeRef": {"name": self.name}, "kafka": {"bootstrapServers": self.kafka.upstream.bootstrap}}
+        wanted = {"diodeRef": {"name": self.name}, "kafkaRef": {"name": KAFKA_UP}}
         return _body("Resend", name, SENDER_NAMESPACE, {**wanted, **spec})
 
     def gap_scan(self, name: str, **spec: Any) -> dict[str, Any]:
         """A GapScan whose Resend goes over it."""
         wanted = {
-            "kafka": {"bootstrapServers": self.kafka.downstream.bootstrap},
+            "kafkaRef": {"name": KAFKA},
             "engine": {"type": "Job"},
             "resend": {
                 "namespace": SENDER_NAMESPACE,
                 "diodeRef": {"name": self.name},
-                "kafka": {"bootstrapServers": self.kafka.upstream.bootstrap},
+                "kafkaRef": {"name": KAFKA_UP},
             },
         }
         return _body("GapScan", name, SCAN_NAMESPACE, {**wanted, **spec})
@@ -218,6 +239,7 @@ def site(cluster: Cluster, kafka: scene.TwoSides, *, name: str = "", **receiver:
         running.callback(detector.close)
         made = Site(cluster, kafka, listener, link, name or f"diode-{number}", topic, gaps, detector)
         running.callback(_clear, made)
+        cluster.apply(*made.connections())
         yield made
 
 

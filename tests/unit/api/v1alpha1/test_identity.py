@@ -19,7 +19,7 @@ FILTER = {"rules": ["deny:secret", "allow:."]}
 
 def identity(*, digest: str | None = None, window: PartitionWindow = WINDOW, name: str = "a", **spec: Any) -> str:
     chosen = {} if {"bundle", "timeRange"} & set(spec) else {"offsets": OFFSETS}
-    whole = {"diodeRef": {"name": "hall"}, "kafka": {"bootstrapServers": "kafka:9092"}, **chosen, **spec}
+    whole = {"diodeRef": {"name": "hall"}, "kafkaRef": {"name": "kafka"}, **chosen, **spec}
     read = Resend.from_resource({"metadata": {"name": name, "namespace": "senders"}, "spec": whole})
     return resend_identity(read.spec, window=window, bundle_sha256=digest)
 
@@ -54,7 +54,7 @@ def test_the_form_of_the_identity_never_changes_because_ledgers_remember_it() ->
         {"ttlSecondsAfterFinished": 1},
         {"activeDeadlineSeconds": 1},
         {"compressWhenLengthExceeds": 100},
-        {"kafka": {"bootstrapServers": "other:9092"}},
+        {"kafkaRef": {"name": "other"}},
         {"partitionWindow": {"start": 0, "count": 100}},
         {"unavailable": "Report"},
     ],
@@ -97,7 +97,7 @@ def test_the_same_bundle_in_another_place_is_the_same_work() -> None:
     places = (
         {"configMap": {"name": "night"}},
         {"inline": "{}"},
-        {"persistentVolumeClaim": {"claimName": "bundles", "path": "night.json"}, "sha256": DIGEST},
+        {"storageRef": {"name": "bundles"}, "path": "night.json", "sha256": DIGEST},
     )
     assert len({identity(bundle=place, digest=DIGEST) for place in places}) == 1
 

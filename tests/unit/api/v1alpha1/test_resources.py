@@ -21,7 +21,9 @@ from gapless_api.v1alpha1.model import LONGEST_MESSAGE
 from gapless_api.v1alpha1.resend import Progress, UnavailableRange
 
 EXAMPLES = [
-    yaml.safe_load(file.read_text()) for file in sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
+    document
+    for file in sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
+    for document in yaml.safe_load_all(file.read_text())
 ]
 METADATA = {
     "name": "night-20",
@@ -34,7 +36,7 @@ METADATA = {
 
 
 def resend(**spec: Any) -> dict[str, Any]:
-    whole = {"diodeRef": {"name": "hall"}, "kafka": {"bootstrapServers": "kafka:9092"}, **spec}
+    whole = {"diodeRef": {"name": "hall"}, "kafkaRef": {"name": "kafka"}, **spec}
     return {"apiVersion": "gapless.dev/v1alpha1", "kind": "Resend", "metadata": METADATA, "spec": whole}
 
 
@@ -82,7 +84,7 @@ def test_times_are_read_as_kubernetes_has_them_and_as_yaml_has_them() -> None:
             {"offsets": OFFSETS, "inputFilter": {"rules": ["deny:a", ""]}},
             'spec.inputFilter.rules[1]: "" should have at least 6 characters; correct it',
         ),
-        ({"offsets": OFFSETS, "kafka": {}}, "spec.kafka.bootstrapServers: the field is missing; add it"),
+        ({"offsets": OFFSETS, "kafkaRef": {}}, "spec.kafkaRef.name: the field is missing; add it"),
         (
             {"offsets": OFFSETS, "Parallelism": 2},
             "spec.Parallelism: there is no such field; delete it or correct its name (see kubectl explain)",
@@ -197,7 +199,7 @@ def test_schedules_as_crontabs_have_them_are_taken(cron: str) -> None:
     body = {
         "metadata": METADATA,
         "spec": {
-            "kafka": {"bootstrapServers": "kafka:9092"},
+            "kafkaRef": {"name": "kafka"},
             "source": {"gapTopic": {"topic": "gaps"}},
             "schedule": {"cron": cron},
         },
@@ -212,7 +214,7 @@ def test_schedules_that_would_never_come_are_refused(cron: str) -> None:
     body = {
         "metadata": METADATA,
         "spec": {
-            "kafka": {"bootstrapServers": "kafka:9092"},
+            "kafkaRef": {"name": "kafka"},
             "source": {"gapTopic": {"topic": "gaps"}},
             "schedule": {"cron": cron},
         },

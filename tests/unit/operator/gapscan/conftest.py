@@ -16,12 +16,15 @@ import pytest
 from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
 from gapless_api.offsets import OffsetRange, OffsetRanges
 from gapless_api.v1alpha1.gapscan import GapScan
+from gapless_api.v1alpha1.kafka_connection import KafkaConnection
+from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_api.wire.result_lines import result_lines
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.gapscan.reconcile import reconcile_gapscan
 from gapless_operator.gapscan.situation import GapScanObserved
 from gapless_operator.observed import ObservedChild, ObservedJob, ObservedPod
 from gapless_operator.pod_output import read_output
+from gapless_operator.references import Named, names_of
 from gapless_operator.settings import Program
 from gapless_spark.result_log import short_report
 from kit.messages import scan_report
@@ -33,6 +36,35 @@ if TYPE_CHECKING:
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 PROGRAM = Program(image="gapless/spark:1", service_account="gapless-spark")
+KAFKAS: dict[str, dict[str, Any]] = {
+    "kafka": {"bootstrapServers": "kafka:9092", "allowedTopics": ["gaps", "transfer", "alarm", "internal"]},
+    "other": {"bootstrapServers": "other:9092", "allowedTopics": ["*"]},
+    "secure": {
+        "bootstrapServers": "kafka-0:9093,kafka-1:9093",
+        "tls": {
+            "caSecret": {"name": "cluster-ca-cert"},
+            "clientSecret": {"name": "scanner", "passwordKey": "user.password"},
+        },
+        "sasl": {"username": "scanner", "passwordSecret": {"name": "scanner"}},
+        "allowedTopics": ["*"],
+    },
+}
+LOCATIONS: dict[str, dict[str, Any]] = {
+    "carry": {"persistentVolumeClaim": {"claimName": "carry", "folder": "out"}},
+    "carry-all": {"persistentVolumeClaim": {"claimName": "carry"}},
+    "audits": {"persistentVolumeClaim": {"claimName": "audits"}},
+    "store": {
+        "s3": {
+            "endpoint": "https://s3.storage:9000",
+            "bucket": "gaps",
+            "prefix": "north/",
+            "region": "eu-north-1",
+            "caSecret": {"name": "s3-ca", "key": "ca.pem"},
+            "credentialsSecret": {"name": "s3"},
+        },
+    },
+    "other-store": {"s3": {"endpoint": "https://other:9000", "bucket": "gaps"}},
+}
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
 
 
@@ -68,6 +100,10 @@ class Cluster:
     body: dict[str, Any]
     now: datetime = START
     spark_operator: bool = False
+    kafkas: dict[str, dict[str, Any]] = field(default_factory=lambda: dict(KAFKAS))
+    """Specs of the KafkaConnections, by name."""
+    locations: dict[str, dict[str, Any]] = field(default_factory=lambda: dict(LOCATIONS))
+    """Specs of the StorageLocations, by name."""
     objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
@@ -112,6 +148,22 @@ class Cluster:
                 for name, pod in self.pods.items()
             ),
             config_maps=tuple(map(ObservedChild.of, by_kind["ConfigMap"])),
+            named=self._named(),
+        )
+
+    def _named(self) -> Named:
+        def read(kind: Any, name: str, spec: Any) -> Any:
+            return kind.from_resource({"metadata": {"name": name, "namespace": "scans"}, "spec": spec})
+
+        named = names_of(self.body["spec"])
+        kafka = next((name for name in self.kafkas if ("KafkaConnection", name) in named), None)
+        return Named(
+            kafka=None if kafka is None else read(KafkaConnection, kafka, self.kafkas[kafka]),
+            locations=tuple(
+                read(StorageLocation, name, spec)
+                for name, spec in self.locations.items()
+                if ("StorageLocation", name) in named
+            ),
         )
 
     def plan(self) -> Plan:
@@ -246,7 +298,14 @@ class Cluster:
 def cluster() -> Callable[..., Cluster]:
     """Makes a cluster with one GapScan; keyword arguments are parts of its spec."""
 
-    def make(*, name: str = "night", spark_operator: bool = False, **spec: Any) -> Cluster:
+    def make(
+        *,
+        name: str = "night",
+        spark_operator: bool = False,
+        kafkas: dict[str, dict[str, Any]] | None = None,
+        locations: dict[str, dict[str, Any]] | None = None,
+        **spec: Any,
+    ) -> Cluster:
         body = {
             "apiVersion": "gapless.dev/v1alpha1",
             "kind": "GapScan",
@@ -259,13 +318,15 @@ def cluster() -> Callable[..., Cluster]:
                 "creationTimestamp": f"{START:%Y-%m-%dT%H:%M:%SZ}",
             },
             "spec": {
-                "kafka": {"bootstrapServers": "kafka:9092"},
+                "kafkaRef": {"name": "kafka"},
                 "source": {"gapTopic": {"topic": "gaps"}},
-                "resend": {"diodeRef": {"name": "north"}, "kafka": {"bootstrapServers": "up:9092"}},
+                "resend": {"diodeRef": {"name": "north"}, "kafkaRef": {"name": "up"}},
                 **spec,
             },
         }
-        return Cluster(body, spark_operator=spark_operator)
+        return Cluster(
+            body, spark_operator=spark_operator, kafkas=kafkas or dict(KAFKAS), locations=locations or dict(LOCATIONS)
+        )
 
     return make
 

@@ -13,12 +13,10 @@ from gapless_api.reconciliation import NewerFinding, failed_comparison, reconcil
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
 MINUTELY = {"cron": "* * * * *"}
-VOLUME = {
-    "output": {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "carry", "folder": "out/gaps"}}
-}
-BUCKET = {"output": {"type": "S3", "s3": {"endpoint": "https://s3.storage:9000", "bucket": "gaps", "prefix": "north/"}}}
+VOLUME = {"output": {"storageRef": {"name": "carry"}, "folder": "gaps"}}
+BUCKET = {"output": {"storageRef": {"name": "store"}}}
 NOTHING: Gaps = {("transfer", 0): []}
-STATE = {"persistentVolumeClaim": {"claimName": "audits", "folder": "night"}}
+STATE = {"storageRef": {"name": "audits"}, "folder": "night"}
 
 
 def counts(
@@ -122,12 +120,12 @@ def test_a_bundle_in_a_store_is_named_by_its_address(cluster: Make, gaps: Gaps) 
     [
         ({}, VOLUME, "/etc/gapless/older.bundle.json.gz"),
         ({}, BUCKET, "/etc/gapless/older.bundle.json.gz"),
-        (VOLUME, {"output": {"type": "ConfigMap"}}, None),
-        (BUCKET, {"output": {"type": "ConfigMap"}}, None),
-        (BUCKET, {"output": {"type": "S3", "s3": {"endpoint": "https://other:9000", "bucket": "gaps"}}}, None),
+        (VOLUME, {"output": {}}, None),
+        (BUCKET, {"output": {}}, None),
+        (BUCKET, {"output": {"storageRef": {"name": "other-store"}}}, None),
         (
             VOLUME,
-            {"output": {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "other"}}},
+            {"output": {"storageRef": {"name": "audits"}}},
             None,
         ),
     ],
@@ -153,7 +151,7 @@ def test_when_the_output_moves_the_bundle_before_is_compared_as_far_as_a_pod_can
         {"source": {"gapTopic": {"topic": "other"}}},
         {"source": {"gapTopic": {"topic": "gaps", "infer": True}}},
         {"source": {"events": {"topics": ["transfer"]}}},
-        {"kafka": {"bootstrapServers": "other:9092"}},
+        {"kafkaRef": {"name": "other"}},
     ],
 )
 def test_a_scan_that_looks_at_something_else_is_not_compared(cluster: Make, gaps: Gaps, change: dict[str, Any]) -> None:

@@ -16,31 +16,11 @@ from gapless_spark.settings import AUDIT, SCAN
 GOLDEN = Path(__file__).parent / "golden"
 Make = Callable[..., Any]
 
-SECURE = {
-    "kafka": {
-        "bootstrapServers": "kafka-0:9093,kafka-1:9093",
-        "tls": {
-            "caSecret": {"name": "cluster-ca-cert"},
-            "clientSecret": {"name": "scanner", "passwordKey": "user.password"},
-        },
-        "sasl": {"username": "scanner", "passwordSecret": {"name": "scanner"}},
-    }
-}
+SECURE = {"kafkaRef": {"name": "secure"}}
 EVENTS = {"source": {"events": {"topics": ["transfer", "alarm"], "expect": ["transfer:0:0-99", "alarm:3:5-7"]}}}
-VOLUME = {
-    "output": {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "carry", "folder": "out/gaps"}}
-}
+VOLUME = {"output": {"storageRef": {"name": "carry"}, "folder": "gaps"}}
 BUCKET = {
-    "output": {
-        "type": "S3",
-        "s3": {
-            "endpoint": "https://s3.storage:9000",
-            "bucket": "gaps",
-            "prefix": "north/",
-            "region": "eu-north-1",
-            "credentialsSecret": {"name": "s3"},
-        },
-    }
+    "output": {"storageRef": {"name": "store"}, "folder": "gaps"},
 }
 LARGE = {
     "engine": {
@@ -56,7 +36,7 @@ KEPT = {
         "events": {
             "topics": ["transfer"],
             "manifest": {"configMap": {"name": "upstream", "keys": ["north.json", "south.json"]}},
-            "state": {"persistentVolumeClaim": {"claimName": "carry", "folder": "state/night"}},
+            "state": {"storageRef": {"name": "carry"}, "folder": "state/night"},
         }
     }
 }
@@ -64,14 +44,7 @@ STORED = {
     "source": {
         "events": {
             "topics": ["transfer"],
-            "state": {
-                "s3": {
-                    "endpoint": "https://s3.storage:9000",
-                    "bucket": "audits",
-                    "prefix": "night/",
-                    "credentialsSecret": {"name": "s3"},
-                }
-            },
+            "state": {"storageRef": {"name": "store"}, "folder": "night"},
         }
     }
 }
@@ -140,7 +113,11 @@ def test_the_command_understands_every_line_of_its_settings(cluster: Make, tmp_p
     assert found.values["resultLines"] is True
     spec = attempt["spec"]
     arguments = spec["arguments"] if "arguments" in spec else spec["template"]["spec"]["containers"][0]["args"]
-    assert arguments == ["audit" if command is AUDIT else "scan", "/etc/gapless/scan.properties"]
+    allowed = "*" if "secure" in name else "gaps,transfer,alarm,internal"
+    head = ["audit" if command is AUDIT else "scan", "/etc/gapless/scan.properties"]
+    assert arguments == [*head, f"--allowed-topics={allowed}"]
+    options = {"allowedTopics": allowed}
+    assert str(resolve(command, file=file, environment={}, options=options).values["allowedTopics"]) == allowed
 
 
 def pods_of(attempt: Any) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ def test_the_rendered_resend_is_valid_and_carries_the_bundle(cluster: Make, gaps
     template = {
         "diodeRef": {"name": "north"},
         "namespace": "senders",
-        "kafka": {"bootstrapServers": "up:9092"},
+        "kafkaRef": {"name": "up"},
         "mode": "Plan",
         "eps": 100.5,
     }
@@ -48,8 +48,8 @@ def test_without_the_other_sides_brokers_the_file_must_be_filled_in(cluster: Mak
     night.step()
     night.answer(gaps)
     text = night.status["resendManifest"]
-    assert "# Write the brokers of the sending side below" in text
-    assert yaml.safe_load(text)["spec"]["kafka"]["bootstrapServers"] == "FILL-IN"
+    assert "# Write the name of the KafkaConnection of the sending side below" in text
+    assert yaml.safe_load(text)["spec"]["kafkaRef"]["name"] == "FILL-IN"
 
 
 def test_a_large_bundle_stands_beside_its_resend(cluster: Make) -> None:
@@ -70,7 +70,7 @@ def test_a_bundle_that_no_config_map_takes_is_refused_with_advice(cluster: Make)
     night.step()
     night.answer(many)
     assert night.condition("Stalled") == ("True", "ResultTooLarge")
-    assert "PersistentVolumeClaim or S3" in night.message("Stalled")
+    assert "name a StorageLocation in output.storageRef" in night.message("Stalled")
     assert night.names("ConfigMap") == ["night-g1-1-settings"]
     assert "missingEvents" not in night.status
 
@@ -97,11 +97,11 @@ def test_only_the_hundred_worst_partitions_are_in_the_status(cluster: Make) -> N
     ("output", "location"),
     [
         (
-            {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "carry", "folder": "out/gaps"}},
+            {"storageRef": {"name": "carry"}, "folder": "gaps"},
             "out/gaps/night-g1-1.json",
         ),
         (
-            {"type": "S3", "s3": {"endpoint": "https://s3:9000", "bucket": "gaps", "prefix": "north"}},
+            {"storageRef": {"name": "store"}},
             "s3://gaps/north/night-g1-1.json",
         ),
     ],

@@ -415,7 +415,7 @@ def test_times_before_the_scan_was_created_are_nobodys(cluster: Make) -> None:
 
 
 def test_an_attempt_waits_ten_seconds_at_a_time_for_the_state_that_another_uses(cluster: Make) -> None:
-    state = {"persistentVolumeClaim": {"claimName": "audits", "folder": "night"}}
+    state = {"storageRef": {"name": "audits"}, "folder": "night"}
     night = cluster(source={"events": {"topics": ["transfer"], "state": state}})
     night.step()
     night.run()

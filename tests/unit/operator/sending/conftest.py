@@ -14,7 +14,9 @@ from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.v1alpha1.conditions import condition
 from gapless_api.v1alpha1.diode import Diode
+from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.resend import Resend
+from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_api.wire.totals import Totals
 from gapless_operator.diode.reconcile import reconcile_diode
 from gapless_operator.observed import (
@@ -27,6 +29,7 @@ from gapless_operator.observed import (
     ResendObserved,
 )
 from gapless_operator.pod_output import read_output
+from gapless_operator.references import Named, names_of
 from gapless_operator.resend.bundle import entry_needed
 from gapless_operator.resend.reconcile import reconcile_resend
 from gapless_operator.settings import Program
@@ -48,9 +51,13 @@ DIODE_SPEC: dict[str, Any] = {
 }
 RESEND_SPEC: dict[str, Any] = {
     "diodeRef": {"name": "hall"},
-    "kafka": {"bootstrapServers": "kafka-up:9092"},
+    "kafkaRef": {"name": "kafka-up"},
     "offsets": {"topic": "transfer", "partition": 0, "from": 0, "to": 999},
 }
+
+
+KAFKA_SPEC: dict[str, Any] = {"bootstrapServers": "kafka-up:9092", "allowedTopics": ["*"]}
+STORAGE_SPEC: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "bundles"}}
 
 
 class Crashed(Exception):  # noqa: N818 -- what the test plays, not what went wrong in it
@@ -75,11 +82,21 @@ class World:
         self._models: dict[int, tuple[Any, Any]] = {}
         self._keys = itertools.count(1)
         self._uids = (f"uid-{number}" for number in itertools.count(1))
+        self.kafka()
+        self.storage()
 
     # ------------------------------------------------------------------------------------------- people
     def diode(self, name: str = "hall", **spec: Any) -> None:
         """Apply a Diode, or another spec of it."""
         self._person_applies("Diode", name, {**DIODE_SPEC, **spec})
+
+    def kafka(self, name: str = "kafka-up", **spec: Any) -> None:
+        """Apply a KafkaConnection, or another spec of it."""
+        self._person_applies("KafkaConnection", name, {**KAFKA_SPEC, **spec})
+
+    def storage(self, name: str = "bundles", **spec: Any) -> None:
+        """Apply a StorageLocation, or another spec of it."""
+        self._person_applies("StorageLocation", name, spec or STORAGE_SPEC)
 
     def resend(self, name: str = "repeat", *, without: tuple[str, ...] = (), **spec: Any) -> None:
         """Apply a Resend, or another spec of it."""
@@ -217,9 +234,16 @@ class World:
             jobs=tuple(ObservedJob.of(body) for body in self._of_kind("Job", uid)),
             pods=tuple(self._pod(body) for body in self._of_kind("Pod", uid)),
             config_maps=tuple(ObservedChild.of(body) for body in self._of_kind("ConfigMap", uid)),
+            named=self._named(resend),
             bundle_entry=content,
             fresh_key=next(self._keys).to_bytes(32),
         )
+
+    def _named(self, resend: Resend) -> Named:
+        bodies = [self.bodies[key] for key in sorted(names_of(resend.spec.to_dict())) if key in self.bodies]
+        kafka = [self._read(KafkaConnection, body) for body in bodies if body["kind"] == "KafkaConnection"]
+        locations = [self._read(StorageLocation, body) for body in bodies if body["kind"] == "StorageLocation"]
+        return Named(kafka=kafka[0] if kafka else None, locations=tuple(locations))
 
     def _carry_out(self, kind: str, name: str, plan: Plan) -> None:
         for ref in plan.stop:

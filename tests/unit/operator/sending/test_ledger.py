@@ -29,7 +29,7 @@ def a_resend(number: int, *, ended: int | None = None, diode: str = "hall") -> R
     metadata = {"name": f"r{number}", "namespace": "s", "uid": f"uid-{number}", "generation": 1}
     spec = {
         "diodeRef": {"name": diode},
-        "kafka": {"bootstrapServers": "kafka:9092"},
+        "kafkaRef": {"name": "kafka"},
         "offsets": {"topic": "t", "partition": 0, "from": number, "to": 999},
     }
     return Resend.from_resource({"kind": "Resend", "metadata": metadata, "spec": spec, "status": status})

@@ -11,10 +11,13 @@ import yaml
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.settings import read_properties, resolve
-from gapless_api.v1alpha1.diode import Diode
+from gapless_api.v1alpha1.diode import Diode, DiodeSpec
+from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.resend import Resend
+from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_operator.children import LONGEST_NAME
 from gapless_operator.diode.manifests import preflight_job, state_claim
+from gapless_operator.references import Named, ResendSources, resend_sources
 from gapless_operator.resend.manifests import PLAN, SEND, Attempt, attempt_of, report_map, report_name
 from gapless_operator.resend.properties import properties, rates
 from gapless_operator.settings import Program
@@ -29,6 +32,7 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
 PROGRAM = Program(image="gapless/sender:1", service_account="gapless-sender")
 META = {"namespace": "gapless-sender", "uid": "11111111-2222-3333-4444-555555555555", "generation": 2}
 SECURE = {
+    "allowedTopics": ["transfer", "orders-*"],
     "bootstrapServers": "kafka-0:9093,kafka-1:9093",
     "tls": {
         "caSecret": {"name": "cluster-ca-cert"},
@@ -61,7 +65,7 @@ RESENDS: dict[str, dict[str, Any]] = {
     "offsets": OFFSETS,
     "secure-times-filter": {
         **TIMES,
-        "kafka": SECURE,
+        "kafkaRef": {"name": "secure"},
         "eps": 0.5,
         "copies": 3,
         "compressWhenLengthExceeds": 1000,
@@ -75,17 +79,27 @@ RESENDS: dict[str, dict[str, Any]] = {
     },
     "inline": {"bundle": {"inline": '{"type": "all", "results": []}'}},
     "configmap": {"bundle": {"configMap": {"name": "carried", "key": "b.json.gz"}}},
-    "volume": {"bundle": {"persistentVolumeClaim": {"claimName": "bundles", "path": "nightly/b.json"}}},
+    "volume": {"bundle": {"storageRef": {"name": "bundles"}, "path": "nightly/b.json"}},
     "s3": {
         "bundle": {
-            "s3": {
-                "endpoint": "https://minio.storage.svc:9000",
-                "bucket": "gapless",
-                "key": "b.json",
-                "region": "eu-north-1",
-                "credentialsSecret": {"name": "store"},
-            },
+            "storageRef": {"name": "store"},
+            "path": "b.json",
             "sha256": "ab" * 32,
+        }
+    },
+}
+NAMED: dict[str, dict[str, Any]] = {
+    "kafka-up": {"bootstrapServers": "kafka-up:9092", "allowedTopics": ["transfer"]},
+    "secure": SECURE,
+    "bundles": {"persistentVolumeClaim": {"claimName": "bundles", "folder": "carried"}},
+    "store": {
+        "s3": {
+            "endpoint": "https://minio.storage.svc:9000",
+            "bucket": "gapless",
+            "prefix": "bundles/",
+            "region": "eu-north-1",
+            "caSecret": {"name": "store-ca"},
+            "credentialsSecret": {"name": "store"},
         }
     },
 }
@@ -112,13 +126,35 @@ def a_diode(name: str) -> Diode:
 
 
 def a_resend(**spec: Any) -> Resend:
-    whole = {"diodeRef": {"name": "hall"}, "kafka": {"bootstrapServers": "kafka-up:9092"}, **spec}
+    whole = {"diodeRef": {"name": "hall"}, "kafkaRef": {"name": "kafka-up"}, **spec}
     return Resend.from_resource({"metadata": {"name": "repeat", **META}, "spec": whole})
+
+
+def sources_of(resend: Resend, specs: dict[str, dict[str, Any]] = NAMED) -> ResendSources:
+    def read(kind: Any, reference: Any) -> Any:
+        body = {"metadata": {"name": reference.name, **META}, "spec": specs[reference.name]}
+        return kind.from_resource(body)
+
+    bundle = resend.spec.bundle
+    found = resend_sources(
+        resend,
+        Named(
+            kafka=read(KafkaConnection, resend.spec.kafka_ref),
+            locations=(read(StorageLocation, bundle.storage_ref),) if bundle and bundle.storage_ref else (),
+        ),
+    )
+    assert isinstance(found, ResendSources)
+    return found
+
+
+def settings_of(resend: Resend, diode: DiodeSpec, *, plan: bool) -> str:
+    return properties(resend, diode, sources_of(resend), plan=plan)
 
 
 def an_attempt(diode: str, resend: str, role: str) -> Attempt:
     made = a_resend(**RESENDS[resend])
-    return attempt_of(made, a_diode(diode), PROGRAM, role=role, number=3, fresh_key=bytes(range(32)))
+    sources = sources_of(made)
+    return attempt_of(made, a_diode(diode), sources, PROGRAM, role=role, number=3, fresh_key=bytes(range(32)))
 
 
 def all_of(attempt: Attempt) -> list[Any]:
@@ -197,7 +233,7 @@ def test_every_file_that_the_settings_name_is_mounted(diode: str, resend: str, r
 
 @pytest.mark.parametrize(("diode", "resend", "role"), CASES)
 def test_the_sender_understands_its_settings(diode: str, resend: str, role: str, tmp_path: Path) -> None:
-    found = the_senders_view(properties(a_resend(**RESENDS[resend]), a_diode(diode).spec, plan=role == PLAN), tmp_path)
+    found = the_senders_view(settings_of(a_resend(**RESENDS[resend]), a_diode(diode).spec, plan=role == PLAN), tmp_path)
     assert found["targetIP"] == "10.0.0.2"
     assert found["plan"] is (role == PLAN)
     assert found["reportLine"] is True
@@ -214,7 +250,7 @@ def the_senders_view(text: str, folder: Path) -> dict[str, Any]:
 def test_settings_say_what_the_spec_says(tmp_path: Path) -> None:
     resend = a_resend(**RESENDS["secure-times-filter"])
     assert rates(resend.spec, a_diode("full").spec) == "eps=0.5\nbudgetEps=5000.0\nbudgetBitsPerSecond=800000000\n"
-    found = the_senders_view(properties(resend, a_diode("full").spec, plan=False), tmp_path)
+    found = the_senders_view(settings_of(resend, a_diode("full").spec, plan=False), tmp_path)
     expected = {
         "from": 1795165200123,  # 2026-11-20T09:00:00.123Z
         "to": 1795172400000,
@@ -248,8 +284,8 @@ def test_a_resend_has_its_own_pace_within_the_diodes_and_the_plan_counts_with_th
         update={"budget": a_diode("plain").spec.budget.model_copy(update={"events_per_second": shared})}
     )
     resend = a_resend(**OFFSETS, **spec)
-    assert the_senders_view(properties(resend, diode, plan=True), tmp_path)["eps"] == wanted
-    sending = the_senders_view(properties(resend, diode, plan=False), tmp_path)
+    assert the_senders_view(settings_of(resend, diode, plan=True), tmp_path)["eps"] == wanted
+    sending = the_senders_view(settings_of(resend, diode, plan=False), tmp_path)
     assert sending["paceFile"] is not None
     assert (sending["budgetFile"] is not None) == bool(shared)
     file = tmp_path / "rates.properties"
@@ -261,7 +297,7 @@ def test_a_resend_has_its_own_pace_within_the_diodes_and_the_plan_counts_with_th
 @pytest.mark.parametrize("topic", [" transfer", "transfer\u2028", "transfer\u0085next=1"])
 def test_a_value_that_a_settings_file_would_alter_is_refused(topic: str) -> None:
     with pytest.raises(ConfigurationError, match="topic"):
-        properties(
+        settings_of(
             a_resend(offsets={"topic": topic, "partition": 0, "from": 0, "to": 1}), a_diode("plain").spec, plan=False
         )
 
@@ -275,17 +311,31 @@ def test_the_examples_are_understood_by_the_sender(tmp_path: Path) -> None:
     ]
     resends = [document for document in documents if document["kind"] == "Resend"]
     diodes = [document for document in documents if document["kind"] == "Diode"]
+    named = {
+        document["metadata"]["name"]: document["spec"]
+        for document in documents
+        if document["kind"] in {"KafkaConnection", "StorageLocation"}
+    }
     assert len(resends) >= 6
     for resend in resends:
         for diode in diodes:
-            text = properties(Resend.from_resource(resend), Diode.from_resource(diode).spec, plan=False)
+            read = Resend.from_resource(resend)
+            text = properties(read, Diode.from_resource(diode).spec, sources_of(read, named), plan=False)
             the_senders_view(text, tmp_path)
 
 
 def test_no_digest_tells_anything_about_the_session_key() -> None:
     diode = a_diode("full")
     one, other = (
-        attempt_of(a_resend(**OFFSETS), diode, PROGRAM, role=SEND, number=1, fresh_key=bytes([number]) * 32).key
+        attempt_of(
+            a_resend(**OFFSETS),
+            diode,
+            sources_of(a_resend(**OFFSETS)),
+            PROGRAM,
+            role=SEND,
+            number=1,
+            fresh_key=bytes([number]) * 32,
+        ).key
         for number in (1, 2)
     )
     assert one is not None
@@ -299,10 +349,12 @@ def test_names_of_children_fit_and_differ(name: str) -> None:
     resend = Resend.from_resource(
         {
             "metadata": {"name": name, **META},
-            "spec": {"diodeRef": {"name": "hall"}, "kafka": {"bootstrapServers": "k:1"}, **OFFSETS},
+            "spec": {"diodeRef": {"name": "hall"}, "kafkaRef": {"name": "kafka-up"}, **OFFSETS},
         }
     )
-    attempt = attempt_of(resend, a_diode("full"), PROGRAM, role=SEND, number=100, fresh_key=bytes(32))
+    attempt = attempt_of(
+        resend, a_diode("full"), sources_of(resend), PROGRAM, role=SEND, number=100, fresh_key=bytes(32)
+    )
     found = [part["metadata"]["name"] for part in all_of(attempt)]
     found.append(report_map(resend, report_name(resend), "{}")["metadata"]["name"])
     assert all(len(child) <= LONGEST_NAME and "." not in child for child in found)

@@ -301,7 +301,7 @@ def test_a_plan_whose_log_never_comes_is_made_again(ready: World) -> None:
 
 
 def test_a_bundle_is_known_as_soon_as_it_was_looked_into_by_as_much_of_its_id_as_a_status_holds(ready: World) -> None:
-    where = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}}
+    where = {"storageRef": {"name": "bundles"}, "path": "a.json"}
     job = ready.begin(without=("offsets",), bundle=where)
     ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle("a" * 64, "b" * 129)))
     ready.reconcile("Resend", "repeat")

@@ -54,7 +54,7 @@ def test_plans_anew_for_another_pace(ready: World) -> None:
 
 
 def test_has_a_bundle_that_only_pods_can_read_looked_into_before_it_is_sent(ready: World) -> None:
-    where = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}, "sha256": SHA256}
+    where = {"storageRef": {"name": "bundles"}, "path": "a.json", "sha256": SHA256}
     job = ready.begin(without=("offsets",), bundle=where)
     assert job == "repeat-plan-1"
     ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, "b-1")))
@@ -65,7 +65,7 @@ def test_has_a_bundle_that_only_pods_can_read_looked_into_before_it_is_sent(read
 
 @pytest.mark.parametrize("kind", ["volume", "ConfigMap"])
 def test_holds_on_to_the_bundle_that_was_looked_into(ready: World, kind: str) -> None:
-    where: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}}
+    where: dict[str, Any] = {"storageRef": {"name": "bundles"}, "path": "a.json"}
     if kind == "ConfigMap":
         where = {"configMap": {"name": "gaps", "key": "bundle.json"}}
         ready.bodies["ConfigMap", "gaps"] = {
@@ -92,7 +92,7 @@ def test_holds_on_to_the_bundle_that_was_looked_into(ready: World, kind: str) ->
 
 
 def test_refuses_a_bundle_in_a_volume_that_is_not_the_one_meant(ready: World) -> None:
-    where = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}, "sha256": "0" * 64}
+    where = {"storageRef": {"name": "bundles"}, "path": "a.json", "sha256": "0" * 64}
     job = ready.begin(without=("offsets",), bundle=where)
     ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, None)))
     ready.settle()

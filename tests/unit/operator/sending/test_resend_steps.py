@@ -23,7 +23,7 @@ ENTRY = {"topic": "transfer", "partition": 3, "window_min": 0, "window_max": 9, 
 BUNDLE = json.dumps({"type": "all", "results": [ENTRY]})
 SHA256 = canonical_sha256(BundleKind.ALL, [PartitionGaps("transfer", 3, 0, 9, OffsetRanges([(5, 5)]))])
 ENCRYPTED = {"certificateSecret": {"name": "receiver"}}
-IN_A_VOLUME = {"persistentVolumeClaim": {"claimName": "bundles", "path": "a.json"}}
+IN_A_VOLUME = {"storageRef": {"name": "bundles"}, "path": "a.json"}
 
 
 def asks_again_after(world: World, name: str = "repeat") -> float | None:

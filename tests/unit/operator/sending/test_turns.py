@@ -60,7 +60,7 @@ def a_resend(
     metadata["creationTimestamp"] = moment(NOW - timedelta(minutes=age))
     whole = {
         "diodeRef": {"name": diode},
-        "kafka": {"bootstrapServers": "kafka:9092"},
+        "kafkaRef": {"name": "kafka"},
         "offsets": {"topic": "t", "partition": 0, "from": 0, "to": 9},
         **spec,
     }

@@ -1,0 +1,146 @@
+"""Owns the kind KafkaConnection: one Kafka as the platform team opens it, and for which topics.
+
+Must not know who uses it, nor how a client is built.
+"""
+
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gapless_api.allowed_topics import PATTERN, AllowedTopics
+from gapless_api.v1alpha1.common import Name, SecretEntry, SecretKey
+from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel
+from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule
+from gapless_api.v1alpha1.resource import Column, Resource
+
+_SERVERS = f"{HOST}{PORT}( *, *{HOST}{PORT})*"
+_LOCAL_SERVER = f"(^|.*, *){LOCAL}:[0-9]+( *,.*|$)"
+_ADDRESSES, _LOCAL = re.compile(_SERVERS), re.compile(_LOCAL_SERVER)
+
+
+class CaSecret(SecretKey):
+    """The Secret with the CA certificates (PEM) that verify the server."""
+
+    key: SecretEntry = "ca.crt"
+    """Entry of the Secret; Strimzi's cluster CA Secret has it under the default."""
+
+
+class PasswordSecret(SecretKey):
+    """The Secret with the password to log in with."""
+
+    key: SecretEntry = "password"
+    """Entry of the Secret; a Strimzi KafkaUser's Secret has it under the default."""
+
+
+class ClientSecret(ApiModel):
+    """The Secret with our own certificate and key for mutual TLS; a Strimzi KafkaUser's Secret fits as it is."""
+
+    name: Name
+    """Name of the Secret, in the same namespace."""
+    certificate_key: SecretEntry = "user.crt"
+    """Entry with the certificate (PEM)."""
+    key_key: SecretEntry = "user.key"
+    """Entry with the private key (PEM)."""
+    password_key: SecretEntry | None = None
+    """Entry with the password of the private key; without it the key is not encrypted."""
+
+
+class Tls(ApiModel):
+    """How the connection to Kafka is encrypted."""
+
+    RULES: ClassVar = (
+        Rule(
+            "self.enabled || (!has(self.caSecret) && !has(self.clientSecret))",
+            "caSecret and clientSecret need TLS: set enabled to true, or delete them",
+            lambda tls: tls.enabled or (tls.ca_secret is None and tls.client_secret is None),
+            "enabled",
+        ),
+    )
+
+    enabled: bool = True
+    """Whether TLS is used. The presence of tls alone switches it on."""
+    ca_secret: CaSecret | None = None
+    """The Secret with the CA certificates that verify the brokers. Defaults to those of the image's operating
+    system."""
+    client_secret: ClientSecret | None = None
+    """The Secret with our own certificate and key, where the brokers ask for one (mutual TLS)."""
+
+
+class Sasl(ApiModel):
+    """How we log in with a name and a password."""
+
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    """How the password is proven to the brokers."""
+    username: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    """Name to log in with."""
+    password_secret: PasswordSecret
+    """The Secret with the password, in the same namespace."""
+
+
+Access = Literal["Read", "Write"]
+"""What a connection may be used for."""
+AllowedTopic = Annotated[str, Field(min_length=1, max_length=249, pattern=PATTERN)]
+
+
+class KafkaConnectionSpec(ApiModel):
+    """Where Kafka is, how to log in, and what may be done there. Secrets are named, never written down here."""
+
+    RULES: ClassVar = (
+        Rule(
+            f"self.bootstrapServers.matches({cel(f'^{_SERVERS}$')})",
+            "write the brokers as host:port, several separated by commas, such as kafka-0:9092,kafka-1:9092; an IPv4 "
+            "address has four numbers, an IPv6 address stands in brackets",
+            lambda kafka: _ADDRESSES.fullmatch(kafka.bootstrap_servers) is not None,
+            "bootstrapServers",
+        ),
+        Rule(
+            f"!self.bootstrapServers.matches({cel(_LOCAL_SERVER)})",
+            "loopback, link-local and metadata addresses are refused, because pods share the network of their node: "
+            "write addresses of brokers that other machines reach, too",
+            lambda kafka: _LOCAL.match(kafka.bootstrap_servers) is None,
+            "bootstrapServers",
+        ),
+    )
+
+    bootstrap_servers: Annotated[str, Field(min_length=3, max_length=2048)]
+    """The bootstrap servers, as host:port, separated by commas. Loopback, link-local and metadata addresses are
+    refused."""
+    tls: Tls | None = None
+    """Encrypts the connection; without it nothing is encrypted."""
+    sasl: Sasl | None = None
+    """Logs in with a name and a password; without it only a client certificate, or nothing, says who we are."""
+    allowed_topics: Annotated[
+        tuple[AllowedTopic, ...], Field(min_length=1, max_length=256, json_schema_extra=LIST_SET), EachOnce
+    ]
+    """Topics that may be used over this connection, by name, or as a prefix that ends with *; "*" alone opens all.
+    Where a Diode translates a topic, list its name on the wire, too: the API server sees that name, the sender the
+    other."""
+    access: Annotated[tuple[Access, ...], Field(min_length=1, max_length=2, json_schema_extra=LIST_SET), EachOnce] = (
+        "Read",
+    )
+    """What the connection may be used for. Resends and GapScans read."""
+
+    @property
+    def topics(self) -> AllowedTopics:
+        """The allowed topics, to ask."""
+        return AllowedTopics(self.allowed_topics)
+
+
+class KafkaConnection(Resource):
+    """A Kafka cluster that the platform team opens to Resends and GapScans of the namespace, for the topics listed."""
+
+    KIND: ClassVar = "KafkaConnection"
+    PLURAL: ClassVar = "kafkaconnections"
+    SHORT_NAMES: ClassVar = ("kconn",)
+    COLUMNS: ClassVar = (
+        Column("Servers", "string", ".spec.bootstrapServers", "The bootstrap servers."),
+        Column("Topics", "string", ".spec.allowedTopics", "Topics that may be used."),
+        Column("Access", "string", ".spec.access", "What it may be used for."),
+        Column("User", "string", ".spec.sasl.username", "Name to log in with.", wide=True),
+        Column("Mechanism", "string", ".spec.sasl.mechanism", "How the password is proven.", wide=True),
+        Column("CA", "string", ".spec.tls.caSecret.name", "Secret with the CA certificates.", wide=True),
+    )
+
+    spec: KafkaConnectionSpec
+    """The Kafka cluster as the platform team opens it."""

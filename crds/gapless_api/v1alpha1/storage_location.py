@@ -1,0 +1,119 @@
+"""Owns the kind StorageLocation: a bucket or a volume as the platform team opens it.
+
+Must not know what is kept there.
+"""
+
+import re
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from gapless_api.v1alpha1.common import FolderPath, Name, SecretEntry, stays_inside
+from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel
+from gapless_api.v1alpha1.kafka_connection import CaSecret
+from gapless_api.v1alpha1.model import ApiModel, Rule
+from gapless_api.v1alpha1.resource import Column, Resource
+
+_URL = f"https?://{HOST}({PORT})?/?"
+_LOCAL_URL = f"https?://{LOCAL}(:[0-9]+)?/?"
+_ENDPOINT, _LOCAL_ENDPOINT = re.compile(_URL), re.compile(_LOCAL_URL)
+
+
+class S3CredentialsSecret(ApiModel):
+    """The Secret with the keys of an S3-compatible store."""
+
+    name: Name
+    """Name of the Secret, in the same namespace."""
+    access_key_id_key: SecretEntry = "AWS_ACCESS_KEY_ID"
+    """Entry with the access key's id."""
+    secret_access_key_key: SecretEntry = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 -- the name of an entry
+    """Entry with the secret access key."""
+
+
+class S3Location(ApiModel):
+    """A bucket of an S3-compatible store, or a part of it."""
+
+    RULES: ClassVar = (
+        Rule(
+            f"self.endpoint.matches({cel(f'^{_URL}$')})",
+            "write the endpoint as https://host:port or http://host:port, without bucket and path",
+            lambda s3: _ENDPOINT.fullmatch(s3.endpoint) is not None,
+            "endpoint",
+        ),
+        Rule(
+            f"!self.endpoint.matches({cel(f'^{_LOCAL_URL}$')})",
+            "loopback, link-local and metadata addresses are refused, because pods share the network of their node: "
+            "write an address that other machines reach, too",
+            lambda s3: _LOCAL_ENDPOINT.fullmatch(s3.endpoint) is None,
+            "endpoint",
+        ),
+        stays_inside("prefix"),
+    )
+
+    endpoint: Annotated[str, Field(min_length=8, max_length=512)]
+    """Address of the store, such as https://minio.storage.svc:9000. Loopback, link-local and metadata addresses are
+    refused."""
+    bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-.a-z0-9]*[a-z0-9]$")]
+    """Name of the bucket."""
+    prefix: Annotated[str, Field(max_length=512, pattern=r"^([-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*/?)?$")] = ""
+    """What the names of the objects begin with, as a folder; nothing outside of it is read or written."""
+    region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[-a-z0-9]+$")] | None = None
+    """Region, where the store has regions."""
+    ca_secret: CaSecret | None = None
+    """The Secret with the CA certificates that verify the store. Defaults to those of the image's operating system."""
+    credentials_secret: S3CredentialsSecret | None = None
+    """The Secret with the keys; without it requests are not signed."""
+
+    def address(self, path: str) -> str:
+        """The address of an object, as s3://bucket/object."""
+        return f"s3://{self.bucket}/{'/'.join(filter(None, (self.prefix.rstrip('/'), path)))}"
+
+
+class VolumeLocation(ApiModel):
+    """A volume, or a folder of it."""
+
+    RULES: ClassVar = (stays_inside("folder"),)
+
+    claim_name: Name
+    """Name of the PersistentVolumeClaim, in the same namespace."""
+    folder: FolderPath = ""
+    """Folder in the volume; nothing outside of it is read or written. Defaults to the volume's root."""
+
+    def path(self, path: str) -> str:
+        """The path in the volume of something in the folder."""
+        return "/".join(filter(None, (self.folder, path)))
+
+
+class StorageLocationSpec(ApiModel):
+    """Where files are kept: in a bucket or in a volume."""
+
+    RULES: ClassVar = (
+        Rule(
+            "has(self.s3) != has(self.persistentVolumeClaim)",
+            "say where it is, exactly once: s3 or persistentVolumeClaim",
+            lambda location: (location.s3 is None) != (location.persistent_volume_claim is None),
+        ),
+    )
+
+    s3: S3Location | None = None
+    """A bucket of an S3-compatible store."""
+    persistent_volume_claim: VolumeLocation | None = None
+    """A volume."""
+
+
+class StorageLocation(Resource):
+    """A bucket or a volume that the platform team opens to the namespace, for bundles, audit states and outputs."""
+
+    KIND: ClassVar = "StorageLocation"
+    PLURAL: ClassVar = "storagelocations"
+    SHORT_NAMES: ClassVar = ("sloc",)
+    COLUMNS: ClassVar = (
+        Column("Endpoint", "string", ".spec.s3.endpoint", "Address of the store."),
+        Column("Bucket", "string", ".spec.s3.bucket", "Name of the bucket."),
+        Column("Claim", "string", ".spec.persistentVolumeClaim.claimName", "Name of the volume claim."),
+        Column("Prefix", "string", ".spec.s3.prefix", "What the names of the objects begin with.", wide=True),
+        Column("Folder", "string", ".spec.persistentVolumeClaim.folder", "Folder in the volume.", wide=True),
+    )
+
+    spec: StorageLocationSpec
+    """The bucket or the volume as the platform team opens it."""
