@@ -43,3 +43,16 @@ def test_ranges_in_any_order_become_one_set_unless_two_overlap(
             found.in_order()
     else:
         assert found.in_order() == OffsetRanges(pairs)
+
+
+def test_ranges_that_ascend_are_kept_when_another_list_takes_them() -> None:
+    found, other = listed([[(40, 41)]]), listed([[(0, 1)], [(10, 12)]])
+    found.join(other)
+    assert len(found) == 3
+    assert found.in_order() == OffsetRanges([(0, 1), (10, 12), (40, 41)])
+
+
+@pytest.mark.parametrize("lowest", [0, 1])
+def test_ranges_out_of_order_may_begin_at_the_lowest_offsets(lowest: int) -> None:
+    found = listed([[(7, 9)], [(lowest, lowest)]])
+    assert found.in_order() == OffsetRanges([(lowest, lowest), (7, 9)])
