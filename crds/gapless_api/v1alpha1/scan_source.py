@@ -4,11 +4,20 @@ Must not know when a scan runs or what becomes of its answer.
 """
 
 import re
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gapless_api.v1alpha1.common import FolderPath, Former, KafkaTopic, Name, Reference, SecretEntry, stays_inside
+from gapless_api.v1alpha1.common import (
+    FolderPath,
+    Former,
+    KafkaTopic,
+    Name,
+    Reference,
+    SecretEntry,
+    int32,
+    stays_inside,
+)
 from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule
 
 _EXPECTATION = re.compile(r".+:[0-9]{1,10}:[0-9]{1,19}-[0-9]{1,19}")
@@ -23,13 +32,27 @@ NewGeneration = Annotated[str, Field(min_length=24, max_length=300, pattern=r"^.
 class GapTopic(ApiModel):
     """The topic that the gap detector writes."""
 
+    RULES: ClassVar = (
+        Rule(
+            "self.inferTails == 'BesideLosses' || self.infer",
+            "inferTails says which ends of windows infer adds: set infer to true, or delete inferTails",
+            lambda source: source.infer_tails == "BesideLosses" or source.infer,
+            "inferTails",
+        ),
+    )
+
     topic: KafkaTopic
     """Name of the gaps topic."""
     infer: bool = False
     """Whether to add what may be lost although no record says so: windows that lack a record between others, and ends
     of windows. It is listed, counted apart as status.inferredEvents, and some of it may have arrived."""
+    infer_tails: Literal["BesideLosses", "All"] = "BesideLosses"
+    """Of which windows infer adds the end: BesideLosses, where the next window begins with a loss; All that have a later
+    window, which misses nothing between the first and the last window and sends nearly everything again."""
     skip_stale: bool = False
     """Whether to leave out what the gap detector has forgotten and will never take back."""
+    detector_windows: Annotated[int, int32(1, 1_000_000)] = 5
+    """How many windows of each partition the gap detector remembers, its MAX_WINDOWS; older ones are stale."""
 
 
 class AuditState(ApiModel):

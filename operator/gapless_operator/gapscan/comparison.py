@@ -53,13 +53,15 @@ class Compared(NamedTuple):
 def question(scan: GapScan, places: ScanPlaces) -> str:
     """A digest of where a scan looks; what two scans with different ones have found cannot be compared.
 
-    What is expected is no part of it: the comparison itself says of each offset whether it was looked at. Whether
-    something is inferred is, because what was only inferred would seem to have arrived without inference.
+    What is expected is no part of it: the comparison itself says of each offset whether it was looked at. What is
+    inferred is, because what was only inferred would seem to have arrived without that inference.
     """
     source = scan.spec.source
     looks_at: dict[str, Any] = {"brokers": places.kafka.bootstrap_servers}
     if source.gap_topic is not None:
         looks_at |= {"gaps": source.gap_topic.topic, "infer": source.gap_topic.infer}
+        # Only then, so that bundles of an older operator stay comparable.
+        looks_at |= {"inferTails": "All"} if source.gap_topic.infer_tails == "All" else {}
     if source.events is not None:
         looks_at["events"] = sorted(source.events.topics)
     return digest(looks_at)

@@ -9,6 +9,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from gapless_api.v1alpha1.scan_source import GapTopic
 from gapless_operator.children import child_name, digest, owned
 from gapless_operator.engines import scan_pod
 from gapless_operator.gapscan.comparison import older_bundle
@@ -88,9 +89,12 @@ def _source(scan: GapScan, places: ScanPlaces) -> dict[str, str]:
     lines: dict[str, str] = {}
     if gap_topic is not None:
         lines["topic"] = gap_topic.topic
-        # Only when they are wanted: an image of before knows neither.
+        # Only what differs from the command's own defaults: an older image does not know all of these.
         lines |= {"infer": "true"} if gap_topic.infer else {}
+        lines |= {"inferTails": "all"} if gap_topic.infer_tails == "All" else {}
         lines |= {"skipStale": "true"} if gap_topic.skip_stale else {}
+        if gap_topic.detector_windows != GapTopic.model_fields["detector_windows"].default:
+            lines["detectorWindows"] = str(gap_topic.detector_windows)
     if events is not None:
         lines["topics"] = ",".join(events.topics)
         if events.expect:

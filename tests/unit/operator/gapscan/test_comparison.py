@@ -172,6 +172,7 @@ def test_a_scan_that_looks_at_something_else_is_not_compared(cluster: Make, gaps
     [
         {"limit": "First"},
         {"source": {"gapTopic": {"topic": "gaps", "skipStale": True}}},
+        {"source": {"gapTopic": {"topic": "gaps", "detectorWindows": 9}}},
         {"historyLimits": {"successful": 1}},
         {"resend": {"diodeRef": {"name": "south"}}},
     ],
@@ -183,6 +184,16 @@ def test_what_does_not_change_where_a_scan_looks_leaves_it_comparable(
     night.change(**change)
     begin(night)
     assert "compareWith" in settings(night)
+
+
+def test_what_was_inferred_of_all_tails_is_not_closed_by_a_scan_that_infers_less(cluster: Make, gaps: Gaps) -> None:
+    every_tail = {"gapTopic": {"topic": "gaps", "infer": True, "inferTails": "All"}}
+    night = scanned(cluster, gaps, source=every_tail)
+    night.change(source={"gapTopic": {"topic": "gaps", "infer": True}})
+    begin(night)
+    assert "compareWith" not in settings(night)
+    night.answer(NOTHING)
+    assert night.condition("GapsClosed") == ("Unknown", "NotComparable")
 
 
 def test_a_spec_that_changes_while_a_scan_runs_does_not_spoil_its_comparison(cluster: Make, gaps: Gaps) -> None:

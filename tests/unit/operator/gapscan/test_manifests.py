@@ -60,7 +60,11 @@ OVER_THE_LINK = {
         }
     }
 }
-INFER = {"source": {"gapTopic": {"topic": "gaps", "infer": True, "skipStale": True}}}
+INFER = {
+    "source": {
+        "gapTopic": {"topic": "gaps", "infer": True, "inferTails": "All", "skipStale": True, "detectorWindows": 8}
+    }
+}
 CASES: dict[str, dict[str, Any]] = {
     "job": {},
     "job-secure-events-volume": {**SECURE, **EVENTS, **VOLUME, "engine": {"type": "Job", "driver": {"cpu": "250m"}}},
