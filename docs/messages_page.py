@@ -12,6 +12,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
+from gapless_api.wire.audit_state import AUDIT_STATE
 from gapless_api.wire.form import AtMost, Flat
 from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_api.wire.progress import PROGRESS_LINE
@@ -65,6 +66,12 @@ _MESSAGES = (
         '`report` in the line `{"event": "result", "report": …}` that `gapless scan` and `gapless audit` print with '
         "`--result-lines`; `bundle_gzip_base64` beside it is the bundle. A result of more than 12,000 characters comes "
         "in several lines.",
+    ),
+    _Message(
+        AUDIT_STATE,
+        "Audit state",
+        "The file `state.json` of `gapless audit --state`, which the next audit reads; `sha256` is the digest of the "
+        "others. The files of versions 1 and 2 are read, too.",
     ),
 )
 

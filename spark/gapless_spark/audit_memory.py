@@ -11,17 +11,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from gapless_api.marks import moment_text
+from gapless_api.wire.audit_state import Contents, StateHead, encode_head
 from gapless_spark.audit_state import (
     BlocksWriter,
-    StateHead,
     from_the_log_start,
     merged,
     read_blocks,
+    read_head,
     read_topics,
+    unread_of,
 )
-from gapless_spark.expired_records import Contents, Frontiers
+from gapless_spark.event_keys import FOREIGN
+from gapless_spark.expired_records import Frontiers, begun_anew, compared_with_received
 from gapless_spark.first_records import contents_of
 from gapless_spark.generations import Generations, generations
+from gapless_spark.received import highest_offset
 from gapless_spark.state_place import blocks_name
 
 if TYPE_CHECKING:
@@ -58,7 +62,7 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             self._place.__enter__()
             try:
                 content = self._place.head()
-                self._head = None if content is None else StateHead.decode(content, self._place.name)
+                self._head = None if content is None else read_head(content, self._place.name)
             except BaseException:
                 self._place.__exit__()
                 raise
@@ -74,7 +78,7 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
         """The part of `cut` that no earlier run has read. Raises StateError when the state is not of these topics."""
         if self._place is None or self._head is None:
             return replace(cut, topics=tuple(map(from_the_log_start, cut.topics)))
-        return self._head.unread(cut, self._place.name)
+        return unread_of(self._head, cut, self._place.name)
 
     def compare_generations(
         self, origins: Mapping[Place, Origin], replaced: Iterable[Replaced], confirmed: Collection[tuple[str, str]]
@@ -95,13 +99,18 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             SourceStalledError: nothing came for a minute.
         """
         known = {topic.topic: topic.contents for topic in self._head.topics} if self._head is not None else {}
-        known = {name: contents.begun_by(self._generations.begun_anew) for name, contents in known.items()}
+        known = {name: begun_anew(contents, self._generations.begun_anew) for name, contents in known.items()}
         self._contents = contents_of(connection, cut, known)
+        self._draw_frontiers(cut)
+
+    def _draw_frontiers(self, cut: Cut) -> None:
         partitions = {topic.topic: len(topic.end_offsets) for topic in cut.topics}
         self.frontiers = Frontiers({name: (partitions[name], found) for name, found in self._contents.items()})
 
     def recall(self, new: Mapping[Block, Received], cut: Cut) -> Iterator[tuple[Block, Received]]:
         """Yield all that is known, in the order of the blocks, and keep it when the last one was taken.
+
+        The frontiers are certain only then: they depend on what earlier audits have read.
 
         Args:
             new: what was read now.
@@ -117,7 +126,9 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             yield from merged((), new)
             return
         topics, upstream = read_topics(cut, self._contents), self._generations.upstream
-        before = self._before()
+        highest_before: dict[Place, int] = {}
+        highest_now: dict[Place, int] = {}
+        before = _noting(self._before(), highest_before)
         if head is not None and (head.topics, head.upstream) == (topics, upstream):
             yield from before  # nothing is new
             self._tell(head, head)
@@ -126,12 +137,18 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
         file = blocks_name(generation)
         with place.blocks_written(file) as stream:
             writer = BlocksWriter(stream)
-            yield from writer.write_all(merged(before, new))
+            yield from writer.write_all(_noting(merged(before, new), highest_now))
+        for topic in cut.topics:
+            if topic.topic in self._contents:
+                self._contents[topic.topic] = compared_with_received(
+                    self._contents[topic.topic], topic.expired, highest_before, highest_now
+                )
+        self._draw_frontiers(cut)
         following = StateHead(
             generation=generation,
             written=moment_text(datetime.now(UTC)),
             cluster_id=cut.cluster_id,
-            topics=topics,
+            topics=read_topics(cut, self._contents),
             records=writer.records,
             blocks_file=file,
             blocks_bytes=writer.bytes,
@@ -139,7 +156,7 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             upstream=upstream,
         )
         self.written = f"perhaps the state {place.name}"
-        place.commit(following.encode(), file)
+        place.commit(encode_head(following), file)
         self.written = f"the state {place.name}"
         self._tell(head, following, sum(received.records for received in new.values()))
 
@@ -161,6 +178,14 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
                 "continues": before.written if before is not None else None,
                 "records_before": now.records - new,
                 "records_new": new,
-                "bytes": now.blocks_bytes + len(now.encode()),
+                "bytes": now.blocks_bytes + len(encode_head(now)),
             }
         }
+
+
+def _noting(blocks: Iterable[tuple[Block, Received]], highest: dict[Place, int]) -> Iterator[tuple[Block, Received]]:
+    """Pass `blocks`, which come in their order, and note the highest offset of each source partition."""
+    for block, received in blocks:
+        if block != FOREIGN and received.positions:
+            highest[block.topic, block.partition] = highest_offset(block, received)
+        yield block, received

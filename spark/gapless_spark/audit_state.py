@@ -1,40 +1,35 @@
-"""Owns what an audit's state says and when an audit may continue it: which records were read, and what they held.
+"""Owns when an audit may continue a state, and the blocks of a state: which records were read, and what they held.
 
-Must not know where a state is kept, Spark or how bitmaps are made. A state is a head (JSON with its own digest) that
-names one file of blocks (Arrow rows, with the digest in the head); a head without its blocks is worth nothing.
+Must not know where a state is kept, Spark or how bitmaps are made. A state is a head (`gapless_api.wire.audit_state`)
+that names one file of blocks (Arrow rows, with the digest in the head); a head without its blocks is worth nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import heapq
-import json
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from operator import or_
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from gapless_api.errors import ConfigurationError
-from gapless_spark.expired_records import Contents
-from gapless_spark.generations import UpstreamTopic  # noqa: TC001 -- pydantic reads the annotation
+from gapless_api.wire.audit_state import Contents, ReadTopic, decode_head
+from gapless_api.wire.form import WireError
 from gapless_spark.received import PARTIAL_SCHEMA, blocks_of, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from gapless_api.wire.audit_state import StateHead
     from gapless_spark.event_keys import Block
     from gapless_spark.kafka_source import Cut, TopicCut
     from gapless_spark.received import Received
 
-KIND = "gapless-audit-state"
-VERSION = 2
-_KNOWN_VERSIONS = frozenset({1, VERSION})
-"""Version 1 says neither what expired unread nor which upstream topics the events are of."""
 _ANEW = "give an empty folder or prefix to begin anew"
 
 
@@ -42,94 +37,42 @@ class StateError(ConfigurationError):
     """A state cannot be gone on with; somebody must decide whether to begin anew."""
 
 
-class ReadTopic(BaseModel):
-    """How far a topic has been read."""
+def read_head(text: bytes, place: str) -> StateHead:
+    """Read a head.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    topic: str
-    id: str
-    """Kafka's own for the topic, another one when it is made again; empty where brokers have none."""
-    next_offsets: tuple[NonNegativeInt, ...]
-    """By partition: one more than the highest offset that was read."""
-    contents: Contents = Contents()
-    """What its first records show, and where some were deleted unread."""
+    Raises:
+        StateError: it is damaged, something else, or of another version; the sentence names `place`.
+    """
+    try:
+        return decode_head(text)
+    except WireError as error:
+        raise StateError(f"The state {place} cannot be continued ({error}); {_ANEW}.") from None
 
 
-class StateHead(BaseModel):
-    """What a state begins with."""
+def unread_of(head: StateHead, cut: Cut, place: str) -> Cut:
+    """The part of `cut` that was not read before, topics that are new to the state from their beginning.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    generation: PositiveInt
-    written: str
-    cluster_id: str
-    topics: tuple[ReadTopic, ...]
-    records: NonNegativeInt
-    """All that were read, over all runs, foreign keys among them."""
-    upstream: tuple[UpstreamTopic, ...] = ()
-    """Which upstream topics the events are of, as far as inventories have said."""
-    blocks_file: str
-    blocks_bytes: NonNegativeInt
-    blocks_sha256: str
-
-    def encode(self) -> bytes:
-        """Write the head with its digest."""
-        content = self.model_dump()
-        signed = {"kind": KIND, "version": VERSION, **content, "sha256": _digest(content)}
-        return json.dumps(signed, indent=1, ensure_ascii=True).encode() + b"\n"
-
-    @classmethod
-    def decode(cls, text: bytes, place: str) -> Self:
-        """Read a head.
-
-        Raises:
-            StateError: it is damaged, something else, or of a later version; the sentence names `place`.
-        """
-        try:
-            content = json.loads(text)
-        except ValueError:  # no JSON, or no UTF-8
-            raise StateError(f"The state {place} is damaged (its head is no JSON); {_ANEW}.") from None
-        if not isinstance(content, dict) or content.pop("kind", None) != KIND:
-            raise StateError(f"The file state.json of {place} is not the head of an audit's state; {_ANEW}.")
-        version = content.pop("version", None)
-        if isinstance(version, int) and version > VERSION:
-            raise StateError(
-                f"The state {place} was written by a later Gapless (version {version}, this one knows "
-                f"{' and '.join(map(str, sorted(_KNOWN_VERSIONS)))}); run that one, or {_ANEW}."
-            )
-        claimed = content.pop("sha256", None)
-        if version not in _KNOWN_VERSIONS or claimed != _digest(content):
-            raise StateError(f"The state {place} is damaged (its head does not match its digest); {_ANEW}.")
-        try:
-            return cls.model_validate_json(json.dumps(content))
-        except ValidationError:
-            raise StateError(f"The state {place} is damaged (its head lacks what belongs there); {_ANEW}.") from None
-
-    def unread(self, cut: Cut, place: str) -> Cut:
-        """The part of `cut` that was not read before, topics that are new to the state from their beginning.
-
-        Raises:
-            StateError: the state is of another cluster or of topics that are not read, or Kafka has lost records.
-        """
-        if self.cluster_id != cut.cluster_id:
-            raise StateError(
-                f"The state {place} is of the Kafka cluster {self.cluster_id}, and this audit reads {cut.cluster_id}; "
-                f"give the state that belongs to it, or {_ANEW}."
-            )
-        known, read = {topic.topic: topic for topic in self.topics}, {topic.topic for topic in cut.topics}
-        if known.keys() - read:
-            raise StateError(
-                f"The state {place} is of the topics {', '.join(sorted(known))}, and this audit reads "
-                f"{', '.join(sorted(read))}; give all topics of the state (more may be added), or {_ANEW}."
-            )
-        return replace(
-            cut,
-            topics=tuple(
-                _unread(known[topic.topic], topic, place) if topic.topic in known else from_the_log_start(topic)
-                for topic in cut.topics
-            ),
+    Raises:
+        StateError: the state is of another cluster or of topics that are not read, or Kafka has lost records.
+    """
+    if head.cluster_id != cut.cluster_id:
+        raise StateError(
+            f"The state {place} is of the Kafka cluster {head.cluster_id}, and this audit reads {cut.cluster_id}; "
+            f"give the state that belongs to it, or {_ANEW}."
         )
+    known, read = {topic.topic: topic for topic in head.topics}, {topic.topic for topic in cut.topics}
+    if known.keys() - read:
+        raise StateError(
+            f"The state {place} is of the topics {', '.join(sorted(known))}, and this audit reads "
+            f"{', '.join(sorted(read))}; give all topics of the state (more may be added), or {_ANEW}."
+        )
+    return replace(
+        cut,
+        topics=tuple(
+            _unread(known[topic.topic], topic, place) if topic.topic in known else from_the_log_start(topic)
+            for topic in cut.topics
+        ),
+    )
 
 
 def read_topics(cut: Cut, contents: Mapping[str, Contents] | None = None) -> tuple[ReadTopic, ...]:
@@ -181,10 +124,6 @@ def _unread(known: ReadTopic, topic: TopicCut, place: str) -> TopicCut:
                 f"offset {following - 1}, so Kafka has lost records or the topic is another; {_ANEW}."
             )
     return _from(topic, (*before, *[0] * (len(topic.end_offsets) - len(before))))
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def merged(before: Iterable[tuple[Block, Received]], new: Mapping[Block, Received]) -> Iterator[tuple[Block, Received]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_spark.expired_records import FIRST_KEPT, OF_COMPLETE_PARTITIONS, Contents, FirstKept
+from gapless_api.wire.audit_state import Contents
+from gapless_spark.expired_records import FIRST_KEPT, OF_COMPLETE_PARTITIONS, begun, with_keys, with_more
 from gapless_spark.few_records import few_records
 from gapless_spark.kafka_source import Cut, TopicCut
 
@@ -46,13 +48,12 @@ def contents_of(connection: KafkaConnection, cut: Cut, known: Mapping[str, Conte
         for partition in range(len(topic.end_offsets)):
             some = keys.get((topic.topic, partition))
             if some is not None:
-                found = found.with_keys(partition, some)
+                found = with_keys(found, partition, some)
             if partition in topic.expired:
-                begun = FirstKept(partition=partition, records=0, highest=()).with_more(some or ())
-                kept[partition] = begun.raised_to(kept[partition]) if partition in kept else begun
+                kept[partition] = begun(partition, some or (), kept.get(partition))
             elif some is not None and partition in kept and kept[partition].records < FIRST_KEPT:
-                kept[partition] = kept[partition].with_more(some)
-        contents[topic.topic] = found.model_copy(update={"expired": tuple(kept[number] for number in sorted(kept))})
+                kept[partition] = with_more(kept[partition], some)
+        contents[topic.topic] = replace(found, expired=tuple(kept[number] for number in sorted(kept)))
     return contents
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
-
 from gapless_api.errors import ConfigurationError
 from gapless_api.offsets import OffsetRanges
+from gapless_api.wire.audit_state import PartitionRun, UpstreamTopic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -35,21 +34,6 @@ class Replaced(NamedTuple):
     """As the events' keys name it."""
     old_id: str
     new_id: str
-
-
-class UpstreamTopic(BaseModel):
-    """Source partitions of one topic on the sending side, as inventories have named it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    topic: str
-    """As the events' keys name it."""
-    id: str
-    """Kafka's own for the topic."""
-    cluster: str
-    """Kafka's own id of the upstream cluster."""
-    partitions: tuple[tuple[NonNegativeInt, NonNegativeInt], ...]
-    """First and last number of each run of partitions, as keys number them."""
 
 
 class Generations(NamedTuple):
@@ -80,8 +64,8 @@ def generations(
     before = {
         (one.topic, number): Origin(one.cluster, one.id)
         for one in known
-        for first, last in one.partitions
-        for number in range(first, last + 1)
+        for run in one.partitions
+        for number in range(run.first, run.last + 1)
     }
     changes = {
         Replaced(place[0], before[place].topic_id, origin.topic_id)
@@ -114,7 +98,7 @@ def _listed(origins: Mapping[Place, Origin]) -> tuple[UpstreamTopic, ...]:
             topic=topic,
             id=origin.topic_id,
             cluster=origin.cluster,
-            partitions=tuple((run.first, run.last) for run in OffsetRanges.of_offsets(some)),
+            partitions=tuple(PartitionRun(run.first, run.last) for run in OffsetRanges.of_offsets(some)),
         )
         for (topic, origin), some in sorted(numbers.items())
     )

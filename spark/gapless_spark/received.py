@@ -137,6 +137,12 @@ def received_block(block: Block, received: Received) -> ReceivedBlock:
     return ReceivedBlock(*block, received.records, len(joined), _offsets(firsts, base), _offsets(lasts, base))
 
 
+def highest_offset(block: Block, received: Received) -> int:
+    """The highest offset that was received of a block in which there is one."""
+    highest: int = received.positions.max()
+    return (block.number << BLOCK_BITS) + highest
+
+
 def _add(held: dict[Block, list[Any]], block: Block, positions: BitMap, records: int) -> None:
     if block in held:
         held[block][0] |= positions

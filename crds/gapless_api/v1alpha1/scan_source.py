@@ -47,8 +47,8 @@ class GapTopic(ApiModel):
     """Whether to add what may be lost although no record says so: windows that lack a record between others, and ends
     of windows. It is listed, counted apart as status.inferredEvents, and some of it may have arrived."""
     infer_tails: Literal["BesideLosses", "All"] = "BesideLosses"
-    """Of which windows infer adds the end: BesideLosses, where the next window begins with a loss; All that have a later
-    window, which misses nothing between the first and the last window and sends nearly everything again."""
+    """Of which windows infer adds the end: BesideLosses, where the next window begins with a loss; All that have a
+    later window, which misses nothing between the first and the last window and sends nearly everything again."""
     skip_stale: bool = False
     """Whether to leave out what the gap detector has forgotten and will never take back."""
     detector_windows: Annotated[int, int32(1, 1_000_000)] = 5

@@ -115,6 +115,32 @@ def test_where_all_that_was_kept_came_later_the_frontier_is_found_then(
     assert (counts(ended), ended.gaps) == ((4, 21, 299), {("t", 0): [[1299, 1319]]})
 
 
+def test_where_few_records_are_kept_they_may_all_be_sent_again_and_nothing_is_called_missing(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless
+) -> None:
+    name = topic()
+    receive(kafka, name, events(0, range(200)))
+    kafka.delete_records(name, 0, 200)
+    receive(kafka, name, events(0, [3, 7]))  # sent again, while the live stream is silent
+    ended = audit(gapless, kafka, name, "--expect=t:0:0-199")
+    assert (counts(ended), ended.gaps) == ((4, 0, 198), {})
+
+
+def test_where_all_kept_records_are_older_than_what_was_known_nothing_is_called_missing(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, tmp_path: Path
+) -> None:
+    name, state, wanted = topic(), f"--state={tmp_path / 'state'}", "--expect=t:0:0-299"
+    receive(kafka, name, events(0, range(50, 100)))
+    assert counts(audit(gapless, kafka, name, state, "--expect=t:0:0-99")) == (0, 50, 0)
+    receive(kafka, name, events(0, range(100, 300)))
+    kafka.delete_records(name, 0, 250)
+    receive(kafka, name, events(0, [*range(40)] * 25))  # a resend of 25 copies
+    assert counts(audit(gapless, kafka, name, state, wanted)) == (4, 0, 210)
+    receive(kafka, name, events(0, range(300, 320)))
+    ended = audit(gapless, kafka, name, state, "--expect=t:0:0-329")
+    assert (counts(ended), ended.gaps) == ((4, 10, 210), {("t", 0): [[320, 329]]}), "the live stream was seen"
+
+
 def test_only_partitions_that_lost_records_are_unknown_and_a_topic_that_is_added_harms_no_other(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, tmp_path: Path
 ) -> None:

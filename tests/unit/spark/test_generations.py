@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 
 from gapless_api.errors import ConfigurationError
-from gapless_spark.generations import Origin, Replaced, UpstreamTopic, generations
+from gapless_api.wire.audit_state import PartitionRun, UpstreamTopic
+from gapless_spark.generations import Origin, Replaced, generations
 
 KNOWN = (
-    UpstreamTopic(topic="t", id="old", cluster="north", partitions=((0, 2),)),
-    UpstreamTopic(topic="t", id="other", cluster="south", partitions=((10, 10),)),
+    UpstreamTopic(topic="t", id="old", cluster="north", partitions=(PartitionRun(0, 2),)),
+    UpstreamTopic(topic="t", id="other", cluster="south", partitions=(PartitionRun(10, 10),)),
 )
 RECREATED = {("t", 0): Origin("north", "new"), ("t", 1): Origin("north", "new")}
 
@@ -16,9 +17,9 @@ def test_without_a_change_nothing_begins_anew_and_what_is_learned_is_kept() -> N
     found = generations(KNOWN, {("u", 0): Origin("north", "u's"), ("t", 1): Origin("north", "old")}, [], [])
     assert found.begun_anew == frozenset()
     assert {(one.topic, one.id): one.partitions for one in found.upstream} == {
-        ("t", "old"): ((0, 2),),
-        ("t", "other"): ((10, 10),),
-        ("u", "u's"): ((0, 0),),
+        ("t", "old"): (PartitionRun(0, 2),),
+        ("t", "other"): (PartitionRun(10, 10),),
+        ("u", "u's"): (PartitionRun(0, 0),),
     }
 
 
@@ -32,7 +33,10 @@ def test_a_changed_id_is_refused_with_both_ids_and_the_way_on() -> None:
 def test_all_partitions_of_the_old_topic_begin_anew_and_those_of_another_cluster_go_on() -> None:
     found = generations(KNOWN, RECREATED, [], [("t", "new")])
     assert found.begun_anew == {("t", 0), ("t", 1), ("t", 2)}
-    assert {(one.id, one.partitions) for one in found.upstream} == {("new", ((0, 1),)), ("other", ((10, 10),))}
+    assert {(one.id, one.partitions) for one in found.upstream} == {
+        ("new", (PartitionRun(0, 1),)),
+        ("other", (PartitionRun(10, 10),)),
+    }
     assert generations(found.upstream, RECREATED, [Replaced("t", "old", "new")], []).begun_anew == frozenset()
 
 

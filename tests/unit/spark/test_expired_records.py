@@ -1,0 +1,91 @@
+"""What the first records that Kafka has kept show, and what they cannot show, of those that it deleted unread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gapless_api.ids import MAX_OFFSET
+from gapless_api.wire.audit_state import Contents, SourceOffset
+from gapless_spark import expired_records
+from gapless_spark.expired_records import (
+    NOTHING_EXPIRED,
+    Frontiers,
+    begun,
+    begun_anew,
+    compared_with_received,
+    with_keys,
+    with_more,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gapless_api.wire.audit_state import FirstKept
+
+ENOUGH = 5
+PLACE = ("t", 0)
+
+
+@pytest.fixture(autouse=True)
+def few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expired_records, "FIRST_KEPT", ENOUGH)
+
+
+def keys(offsets: Iterable[int], partition: int = 0) -> list[bytes | None]:
+    return [b"t_%d_%d" % (partition, offset) for offset in offsets]
+
+
+def contents(kept: FirstKept) -> Contents:
+    return with_keys(Contents(expired=(kept,)), 0, keys([0]))
+
+
+def frontier(found: Contents) -> int:
+    return Frontiers({"raw": (1, found)}).of(PLACE)
+
+
+@pytest.mark.parametrize("amount", range(ENOUGH))
+def test_too_few_kept_records_may_all_be_sent_again_and_show_no_frontier(amount: int) -> None:
+    assert frontier(contents(begun(0, keys(range(amount)), None))) == MAX_OFFSET
+
+
+def test_enough_kept_records_show_how_far_the_live_stream_had_come() -> None:
+    kept = begun(0, keys([40, 3, 41]), None)
+    assert frontier(contents(with_more(kept, keys([4, 42])))) == 42
+
+
+def test_kept_records_that_had_all_been_passed_before_are_sent_again_and_show_no_frontier() -> None:
+    """An earlier audit had seen offset 900; then Kafka deleted unread, and all that it has kept at first is older."""
+    only_resent = contents(begun(0, keys(range(10, 15)), None))
+    known = compared_with_received(only_resent, [0], {PLACE: 900}, {PLACE: 900})
+    assert frontier(known) == MAX_OFFSET
+    still = compared_with_received(known, [], {PLACE: 900}, {PLACE: 900})
+    assert frontier(still) == MAX_OFFSET, "nothing new has come"
+    risen = compared_with_received(still, [], {PLACE: 900}, {PLACE: 1200})
+    assert frontier(risen) == 1200, "what came since is above all that had been received before"
+    later = compared_with_received(risen, [], {PLACE: 1200}, {PLACE: 5000})
+    assert frontier(later) == 1200, "and there it stays"
+
+
+def test_of_records_deleted_a_second_time_the_earlier_ones_show_nothing() -> None:
+    first = compared_with_received(contents(begun(0, keys(range(900, 905)), None)), [0], {}, {PLACE: 904})
+    assert frontier(first) == 904
+    second = contents(begun(0, keys(range(10, 15)), first.expired[0]))
+    assert frontier(compared_with_received(second, [0], {PLACE: 904}, {PLACE: 904})) == MAX_OFFSET
+
+
+def test_what_had_been_received_of_other_partitions_does_not_matter() -> None:
+    found = compared_with_received(contents(begun(0, keys(range(5)), None)), [0], {("t", 1): 900}, {})
+    assert found.expired[0].received_before == ()
+    assert frontier(found) == 4
+
+
+def test_a_source_that_began_after_the_deletion_has_lost_nothing_however_many_records_follow() -> None:
+    before = compared_with_received(contents(begun(0, keys([70]), None)), [0], {PLACE: 60}, {PLACE: 70})
+    anew = begun_anew(before, [PLACE])
+    assert frontier(anew) == NOTHING_EXPIRED
+    (kept,) = anew.expired
+    more = with_more(kept, keys(range(4)))
+    assert more.highest == (SourceOffset("t", 0, None),)
+    assert frontier(compared_with_received(contents(more), [], {}, {PLACE: 3})) == NOTHING_EXPIRED
