@@ -58,10 +58,16 @@ def _table(partitions: Sequence[dict[str, Any]]) -> Any:
     table.add_column("partition", no_wrap=True)
     for heading in columns.values():
         table.add_column(heading, justify="right", no_wrap=True)
-    for partition in sorted(partitions, key=lambda partition: not partition["missing"])[:_ROWS]:
+    for partition in sorted(partitions, key=_is_complete)[:_ROWS]:
         place = Text(f"{partition['topic']}/{partition['partition']}")
-        table.add_row(place, *(_cell(key, partition) for key in columns), style="" if partition["missing"] else "dim")
+        table.add_row(
+            place, *(_cell(key, partition) for key in columns), style="dim" if _is_complete(partition) else ""
+        )
     return table
+
+
+def _is_complete(partition: dict[str, Any]) -> bool:
+    return not (partition["missing"] or partition.get("unknown"))
 
 
 def _cell(key: str, partition: dict[str, Any]) -> str:

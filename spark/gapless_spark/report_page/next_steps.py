@@ -42,6 +42,14 @@ def after_findings(report: Mapping[str, Any], values: Mapping[str, Any]) -> list
                 f"gapless verify {here} {kafka} --topics={topics}",
             )
         )
+    if report.get("unknown"):
+        steps.append(
+            Step(
+                "Unknown events expired before an audit read them. To send them again as well, which is useless for "
+                "those that had arrived, write a bundle that lists them, too.",
+                f"gapless audit {kafka} --topics={topics} --include-unknown --resend-file-name=with-unknown.json",
+            )
+        )
     if scan:
         steps.append(
             Step(

@@ -23,10 +23,17 @@ MOST_ROWS = 2_000
 MOST_MAPS_AT_ONCE = 12
 """The others are there to be unfolded, so that the tables are not far away."""
 _CHART_WIDTH, _CHART_HEIGHT = 600, 120
-_AT_ONCE = {"Missing": "missing", "Received": "received", "Duplicates": "duplicates", "Inferred": "inferred_events"}
+_AT_ONCE = {
+    "Missing": "missing",
+    "Unknown": "unknown",
+    "Received": "received",
+    "Duplicates": "duplicates",
+    "Inferred": "inferred_events",
+}
 _BECAME = ("listed", "closed", "filled", "unavailable", "open", "unknown", "new")
 _COLUMNS = {
     "missing": "missing",
+    "unknown": "unknown",
     "ranges": "ranges",
     "first_missing": "first missing",
     "last_missing": "last missing",
@@ -42,7 +49,7 @@ _COLUMNS = {
 
 def render_findings(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
     """The page of a scan or an audit: its `report` with the members of `report_page.model` and ``history``."""
-    partitions = sorted(report["partitions"], key=lambda found: -found["missing"])
+    partitions = sorted(report["partitions"], key=lambda found: (-found["missing"], -found.get("unknown", 0)))
     return _render(
         "findings.html",
         report,
@@ -125,7 +132,7 @@ def _hash(text: str) -> str:
 
 def _totals(report: Mapping[str, Any]) -> list[tuple[str, int]]:
     partitions = report["partitions"]
-    complete = sum(not found["missing"] for found in partitions)
+    complete = sum(not (found["missing"] or found.get("unknown")) for found in partitions)
     counted = [(name, report[member]) for name, member in _AT_ONCE.items() if member in report]
     return [*counted, ("Partitions", len(partitions)), ("Complete partitions", complete)]
 

@@ -209,3 +209,27 @@ def test_a_file_that_is_no_history_is_refused_before_the_work_and_kept(tmp_path:
     with pytest.raises(ConfigurationError, match="is no history of Gapless"):
         check_history(values(tmp_path, history=path))
     assert path.read_text() == content
+
+
+def test_unknown_events_are_in_totals_and_table_and_their_partitions_are_not_complete(tmp_path: Path) -> None:
+    counted = [("whole", 0, 0), ("doubtful", 0, 7_000), ("gappy", 5, 0)]
+    rows = [
+        {"topic": topic, "partition": 0, "missing": missing, "unknown": unknown, "bounds": "given"}
+        for topic, missing, unknown in counted
+    ]
+    conclusion = Conclusion(Outcome.UNKNOWN_EVENTS, "5 events are missing.", (), tuple(rows))
+    chosen = values(tmp_path)
+    page_of(report_of(conclusion, command="audit", unknown=7_000, missing=5), conclusion, chosen)
+    text = chosen["html"].read_text("utf-8")
+    headings = re.findall(r"<th[^>]*>(?:<button[^>]*>)?([a-z ]+)", text.partition('id="partitions"')[2])
+    assert headings[:4] == ["topic", "partition", "missing", "unknown"]
+    shown = re.findall(
+        r'<tr( class="whole")?><td>(\w+)</td><td class="n">0</td><td class="n">([\d,]+)</td><td class="n">([\d,]+)',
+        text,
+    )
+    assert shown == [("", "gappy", "5", "0"), ("", "doubtful", "0", "7,000"), (' class="whole"', "whole", "0", "0")]
+    totals = dict(re.findall(r"<dt>([^<]+)</dt><dd>([\d,]+)</dd>", text))
+    assert (totals["Unknown"], totals["Complete partitions"]) == ("7,000", "1")
+    assert "gapless audit --bootstrap-servers=kafka:9092 --topics=gaps --include-unknown" in unescape(
+        re.sub("<[^>]+>", "", text)
+    )
