@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 LONGEST_NAME = 52
 """A Job's name with room for what Kubernetes puts behind it: index and a random end, 63 in all."""
 _LONGEST_LABEL = 63
+_UID_CHARACTERS = 8
 NONROOT = 65532
 """User and group of our containers, as the images have them."""
 
@@ -38,13 +39,29 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 
-def child_name(owner: str, suffix: str, *, longest: int = LONGEST_NAME) -> str:
-    """``<owner>-<suffix>``, cut to `longest` characters and with a digest of `owner` if that lost anything."""
-    plain = re.sub(r"[^a-z0-9-]", "-", owner)
+def child_name(owner: Resource, suffix: str, *, longest: int = LONGEST_NAME) -> str:
+    """``<owner>-<first 8 characters of its uid>-<suffix>``; the owner's name is cut where that is too long.
+
+    The uid keeps apart the children of an owner and of one that had the same name before, and objects of other people.
+    """
+    ending = f"-{owner.metadata.uid[:_UID_CHARACTERS]}-{suffix}"
+    return f"{_dashed(owner.metadata.name)[: longest - len(ending)].rstrip('-')}{ending}"
+
+
+def lasting_name(owner: str, suffix: str, *, longest: int = LONGEST_NAME) -> str:
+    """``<owner>-<suffix>``, the same for every object called `owner`: for what outlives it.
+
+    Cut to `longest` characters and with a digest of `owner` if that lost anything.
+    """
+    plain = _dashed(owner)
     if plain == owner and len(plain) + 1 + len(suffix) <= longest:
         return f"{plain}-{suffix}"
     mark = hashlib.sha256(owner.encode()).hexdigest()[:8]
     return f"{plain[: longest - len(mark) - len(suffix) - 2].rstrip('-')}-{mark}-{suffix}"
+
+
+def _dashed(name: str) -> str:
+    return re.sub(r"[^a-z0-9-]", "-", name)
 
 
 def label_value(name: str) -> str:

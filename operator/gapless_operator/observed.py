@@ -270,3 +270,5 @@ class ResendObserved:
     """Content of the ConfigMap entry that `resend.bundle.entry_needed` asks for; ``None`` if there is no such entry."""
     fresh_key: bytes = b""
     """32 random bytes, new for each call; written into a Secret where one is needed, and nowhere else."""
+    fresh_mark: str = ""
+    """8 random hexadecimal digits, new for each call: part of the name of that Secret."""

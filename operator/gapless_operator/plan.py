@@ -54,9 +54,9 @@ class Plan:
     stop: tuple[Ref, ...] = ()
     """Jobs and pods that must not run, to delete before all else; one that cannot be deleted does not save the next."""
     create: tuple[Manifest, ...] = ()
-    """Objects to create once; that one exists already is success, and it is never changed (Secrets we may not read)."""
+    """Objects to create; one of the name that exists already is an error (Secrets, which we may not read)."""
     apply: tuple[Manifest, ...] = ()
-    """Objects to write by server-side apply, in this order."""
+    """Objects to write by server-side apply, in this order; one of the name that is not ours is an error."""
     delete: tuple[Ref, ...] = ()
     """Objects to delete; that one is gone already is success."""
     status: Mapping[str, Any] | None = None

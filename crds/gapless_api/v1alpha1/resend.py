@@ -347,6 +347,8 @@ class ResendStatus(StatusModel):
     """Number of the attempt that runs or ran last."""
     job: Annotated[str, Field(max_length=253)] | None = None
     """Name of the Job that sends or sent."""
+    session_key_secret: Annotated[str, Field(max_length=253)] | None = None
+    """Name of the Secret with the session key; the pods of all attempts at the same work share it."""
     report: Annotated[str, Field(max_length=253)] | None = None
     """Name of the ConfigMap with the whole report."""
     identity: Sha256 | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.children import child_name, label_value, labels_of, owned
+from gapless_operator.children import child_name, label_value, labels_of, lasting_name, owned
 from gapless_operator.observed import DIODE_LABEL
 from gapless_operator.sender_pods import container, pod_spec
 
@@ -24,12 +24,12 @@ _MOST_PREFLIGHT_SECONDS = 120
 
 def state_claim_name(diode_name: str) -> str:
     """Name of the volume claim of the Diode."""
-    return child_name(diode_name, STATE)
+    return lasting_name(diode_name, STATE)
 
 
 def preflight_name(diode: Diode) -> str:
     """Name of the preflight Job of this generation of the Diode."""
-    return child_name(diode.metadata.name, f"{PREFLIGHT}-{diode.metadata.generation}")
+    return child_name(diode, f"{PREFLIGHT}-{diode.metadata.generation}")
 
 
 def state_claim(diode: Diode) -> Manifest:

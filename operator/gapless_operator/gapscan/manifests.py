@@ -33,9 +33,9 @@ _LONGEST_ATTEMPT = 40
 
 def attempt_name(scan: GapScan, suffix: str) -> str:
     """The name of an attempt: the same for the same reason to scan, so that no crash can begin it twice."""
-    name = scan.metadata.name
     # The Spark operator wants names that begin with a letter.
-    return child_name(name if name[0].isalpha() else f"scan-{name}", suffix, longest=_LONGEST_ATTEMPT)
+    prefix = "" if scan.metadata.name[0].isalpha() else "scan-"
+    return prefix + child_name(scan, suffix, longest=_LONGEST_ATTEMPT - len(prefix))
 
 
 def settings_name(attempt: str) -> str:

@@ -14,7 +14,15 @@ from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.resend import standing
 from gapless_operator.resend.ending import End, ending_of, pause_before
-from gapless_operator.resend.manifests import PLAN, RUN_LABEL, SEND, report_map, report_name, run_label
+from gapless_operator.resend.manifests import (
+    KEY_ANNOTATION,
+    PLAN,
+    RUN_LABEL,
+    SEND,
+    report_map,
+    report_name,
+    run_label,
+)
 from gapless_operator.resend.progress import (
     bundle_of,
     final_progress,
@@ -128,7 +136,8 @@ def try_again(job: ObservedJob, ending: Ending, update: dict[str, Any], finished
 
 def of_job(job: ObservedJob) -> dict[str, Any]:
     """The fields of the status that name a Job."""
-    return {"attempt": job.meta.attempt, "job": job.meta.name}
+    key = job.meta.annotations.get(KEY_ANNOTATION)
+    return {"attempt": job.meta.attempt, "job": job.meta.name, **({"session_key_secret": key} if key else {})}
 
 
 def of_work(resend: Resend, status: ResendStatus, diode: Diode | None, pods: Sequence[ObservedPod]) -> dict[str, Any]:

@@ -30,7 +30,18 @@ from gapless_operator.resend.conclude import (
     wait_for_logs,
 )
 from gapless_operator.resend.ending import End, Ending, ending_of, pause_before
-from gapless_operator.resend.manifests import PLAN, SEND, SETTINGS_ANNOTATION, attempt_of, job_name, settings_digest
+from gapless_operator.resend.manifests import (
+    PLAN,
+    SEND,
+    SETTINGS_ANNOTATION,
+    SessionKey,
+    attempt_of,
+    job_name,
+    key_secret,
+    needs_key,
+    session_key_name,
+    settings_digest,
+)
 from gapless_operator.resend.progress import (
     WRITE_EVERY,
     plan_of,
@@ -124,16 +135,18 @@ def _begun(situation: Situation, role: str) -> Step:
         return _queued(situation)
     is_same = status.retry_at is None and status.attempt > 0 and status.job == job_name(resend, role, status.attempt)
     number = status.attempt if is_same else status.attempt + 1
-    attempt = attempt_of(
+    name, key = job_name(resend, role, number), _session_key(situation, role)
+    parts = attempt_of(
         resend,
         situation.diode,
         situation.sources,
         situation.program,
         role=role,
+        name=name,
         number=number,
-        fresh_key=situation.observed.fresh_key,
+        key=key,
     )
-    begun = {"attempt": number, "job": job_name(resend, role, number), "retry_at": None}
+    begun = {"attempt": number, "job": name, "retry_at": None, "session_key_secret": key.secret if key else None}
     if role == PLAN:
         said = standing.working(Reason.PLANNING, "A pod on the Diode's node counts what would be sent.")
     else:
@@ -142,10 +155,21 @@ def _begun(situation: Situation, role: str) -> Step:
     return Step(
         said=said,
         update=begun,
-        create=() if attempt.key is None else (attempt.key,),
-        apply=attempt.parts,
+        create=(key_secret(resend, key),) if key is not None and key.content else (),
+        apply=parts,
         again_after=WRITE_EVERY,
     )
+
+
+def _session_key(situation: Situation, role: str) -> SessionKey | None:
+    """The key of the work that is wanted now: the one of the attempt before, or a new one."""
+    if not needs_key(situation.diode, role):
+        return None
+    known = situation.status.session_key_secret
+    if known is not None:
+        return SessionKey(known, b"")
+    observed = situation.observed
+    return SessionKey(session_key_name(situation.resend, observed.fresh_mark), observed.fresh_key)
 
 
 def _queued(situation: Situation) -> Step:
@@ -190,15 +214,17 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
     if role == SEND:
         update["started_at"] = status.started_at or job.started or job.meta.created
         update["progress"] = progress_while_sending(status.progress, pods, now=now)
-    parts = attempt_of(
+    # Under the names that the Job uses: one of the version before has others than it would be given now.
+    *parts, _ = attempt_of(
         resend,
         situation.diode,
         situation.sources,
         situation.program,
         role=role,
+        name=job.meta.name,
         number=job.meta.attempt,
-        fresh_key=b"",
-    ).parts[:-1]
+        key=None,
+    )
     there = {child.meta.name: child.meta.digest for child in situation.observed.config_maps}
     missing = tuple(part for part in parts if there.get(part["metadata"]["name"]) != digest_of(part))
     return Step(said=said, update=update, apply=missing, again_after=WRITE_EVERY)

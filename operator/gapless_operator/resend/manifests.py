@@ -48,23 +48,25 @@ SEND, PLAN, BUNDLE, KEY_ROLE, REPORT = SENDING_ROLE, "plan", "bundle", "key", "r
 """Roles of the children."""
 RUN_LABEL = "gapless.dev/run"
 """Tells the Jobs of one `force` from those of another."""
+KEY_ANNOTATION = "gapless.dev/session-key"
+"""Name of the Secret with the session key that a Job's pods use."""
 SETTINGS_ANNOTATION = "gapless.dev/settings"
 """Digest of the settings that a Job runs with; with other ones it has to be replaced."""
 _MODE = 0o440
 
 
-class Attempt(NamedTuple):
-    """What an attempt consists of."""
+class SessionKey(NamedTuple):
+    """The one key of all shards, and the Secret that holds it."""
 
-    key: Manifest | None
-    """To create once, before all else: the Secret with the session key."""
-    parts: tuple[Manifest, ...]
-    """To apply, in this order; the Job is last."""
+    secret: str
+    """Name of the Secret."""
+    content: bytes
+    """32 random bytes for a Secret that has to be created; empty for one that is there."""
 
 
 def job_name(resend: Resend, role: str, attempt: int) -> str:
     """Name of the Job of an attempt, and of the ConfigMap with its settings."""
-    return child_name(resend.metadata.name, f"{role}-{attempt}")
+    return child_name(resend, f"{role}-{attempt}")
 
 
 def run_label(resend: Resend) -> str:
@@ -88,10 +90,11 @@ def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
     program: Program,
     *,
     role: str,
+    name: str,
     number: int,
-    fresh_key: bytes,
-) -> Attempt:
-    """All that an attempt to plan or to send needs.
+    key: SessionKey | None,
+) -> tuple[Manifest, ...]:
+    """All that an attempt to plan or to send needs, to be applied in this order; the Job is last.
 
     Args:
         resend: what to send.
@@ -99,13 +102,13 @@ def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
         sources: the Kafka and the storage that the Resend names.
         program: the sender image.
         role: `SEND` or `PLAN`.
+        name: of the Job and of its settings.
         number: of the attempt.
-        fresh_key: 32 random bytes for the Secret with the session key, should there be none yet.
+        key: for a Diode that encrypts.
 
     Raises:
         ConfigurationError: the settings cannot be written down.
     """
-    name = job_name(resend, role, number)
     entries = _settings(resend, diode, sources, role=role)
     if role == SEND:
         entries[RATES_NAME] = rates(resend.spec, diode.spec)
@@ -114,8 +117,8 @@ def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
     if resend.spec.bundle is not None and resend.spec.bundle.inline is not None:
         bundle = {"apiVersion": "v1", "kind": "ConfigMap", "data": {BUNDLE_NAME: resend.spec.bundle.inline}}
         parts.append(owned(resend, bundle, name=_bundle_name(resend), role=BUNDLE))
-    parts.append(_job(resend, diode, sources, program, role=role, number=number))
-    return Attempt(_session_key(resend, fresh_key) if _needs_key(diode, role) else None, tuple(parts))
+    parts.append(_job(resend, diode, sources, program, role=role, name=name, number=number, key=key))
+    return tuple(parts)
 
 
 def report_map(resend: Resend, name: str, report: str) -> Manifest:
@@ -127,7 +130,7 @@ def report_map(resend: Resend, name: str, report: str) -> Manifest:
 def report_name(resend: Resend) -> str:
     """Name of that ConfigMap."""
     run = run_of(resend)
-    return child_name(resend.metadata.name, f"{REPORT}-{run}" if run else REPORT)
+    return child_name(resend, f"{REPORT}-{run}" if run else REPORT)
 
 
 def _arguments(sources: ResendSources) -> list[str]:
@@ -142,34 +145,43 @@ def _settings(resend: Resend, diode: Diode, sources: ResendSources, *, role: str
 
 
 def _bundle_name(resend: Resend) -> str:
-    return child_name(resend.metadata.name, BUNDLE)
+    return child_name(resend, BUNDLE)
 
 
-def _key_name(resend: Resend) -> str:
-    run = run_of(resend)
-    return child_name(resend.metadata.name, f"{KEY_ROLE}-{run}" if run else KEY_ROLE)
+def session_key_name(resend: Resend, mark: str) -> str:
+    """Name of a Secret with a session key; `mark` is random, so that nobody can put a key of his own there before."""
+    return child_name(resend, f"{KEY_ROLE}-{mark}")
 
 
-def _needs_key(diode: Diode, role: str) -> bool:
+def needs_key(diode: Diode, role: str) -> bool:
+    """Whether the pods of a `role` encrypt."""
     return diode.spec.encryption is not None and role == SEND
 
 
-def _session_key(resend: Resend, fresh_key: bytes) -> Manifest:
-    """The one key of all shards. It cannot be changed, so a second try to create it cannot give shards two keys."""
+def key_secret(resend: Resend, key: SessionKey) -> Manifest:
+    """The Secret with the session key, which cannot be changed."""
     secret = {"apiVersion": "v1", "kind": "Secret", "immutable": True, "type": "Opaque"}
     # The key is added afterwards, so that not even a digest of it is anywhere else.
-    whole = owned(resend, secret, name=_key_name(resend), role=KEY_ROLE)
-    return {**whole, "data": {SESSION_KEY: base64.b64encode(fresh_key).decode("ascii")}}
+    whole = owned(resend, secret, name=key.secret, role=KEY_ROLE)
+    return {**whole, "data": {SESSION_KEY: base64.b64encode(key.content).decode("ascii")}}
 
 
 def _job(  # noqa: PLR0913 -- all that an attempt depends on
-    resend: Resend, diode: Diode, sources: ResendSources, program: Program, *, role: str, number: int
+    resend: Resend,
+    diode: Diode,
+    sources: ResendSources,
+    program: Program,
+    *,
+    role: str,
+    name: str,
+    number: int,
+    key: SessionKey | None,
 ) -> Manifest:
-    spec, name = resend.spec, job_name(resend, role, number)
+    spec = resend.spec
     labels = {DIODE_LABEL: label_value(diode.metadata.name), RUN_LABEL: run_label(resend)}
     template = {
         "metadata": {"labels": {**labels_of(resend, role=role, attempt=number), **labels}},
-        "spec": _pod(resend, diode, sources, program, role=role, settings_name=name),
+        "spec": _pod(resend, diode, sources, program, role=role, settings_name=name, key=key),
     }
     job: dict[str, Any] = {"template": template}
     if role == SEND:
@@ -191,7 +203,10 @@ def _job(  # noqa: PLR0913 -- all that an attempt depends on
         role=role,
         attempt=number,
         labels=labels,
-        annotations={SETTINGS_ANNOTATION: settings_digest(resend, diode, sources, role=role)},
+        annotations={
+            SETTINGS_ANNOTATION: settings_digest(resend, diode, sources, role=role),
+            **({} if key is None else {KEY_ANNOTATION: key.secret}),
+        },
     )
 
 
@@ -215,12 +230,19 @@ def _failure_rules(role: str) -> list[dict[str, Any]]:
 
 
 def _pod(  # noqa: PLR0913 -- all that an attempt depends on
-    resend: Resend, diode: Diode, sources: ResendSources, program: Program, *, role: str, settings_name: str
+    resend: Resend,
+    diode: Diode,
+    sources: ResendSources,
+    program: Program,
+    *,
+    role: str,
+    settings_name: str,
+    key: SessionKey | None,
 ) -> dict[str, Any]:
     volumes: list[dict[str, Any]] = [
         {
             "name": "configuration",
-            "projected": {"defaultMode": _MODE, "sources": _sources(resend, diode, sources, role, settings_name)},
+            "projected": {"defaultMode": _MODE, "sources": _sources(resend, diode, sources, role, settings_name, key)},
         },
         {"name": "state", "persistentVolumeClaim": {"claimName": state_claim_name(diode.metadata.name)}},
     ]
@@ -270,7 +292,7 @@ def _fetch_arguments(resend: Resend, s3: S3Location) -> list[str]:
 
 
 def _sources(
-    resend: Resend, diode: Diode, sources: ResendSources, role: str, settings_name: str
+    resend: Resend, diode: Diode, sources: ResendSources, role: str, settings_name: str, key: SessionKey | None
 ) -> list[dict[str, Any]]:
     """What is put together in the folder of settings; one volume, because none can be mounted into another."""
     names = [
@@ -284,17 +306,17 @@ def _sources(
         found.append(config_map_source(_bundle_name(resend), {BUNDLE_NAME: BUNDLE_NAME}))
     elif bundle is not None and bundle.config_map is not None:
         found.append(config_map_source(bundle.config_map.name, {bundle.config_map.key: BUNDLE_NAME}))
-    return [*found, *secret_sources(_secret_entries(resend, diode, sources, role))]
+    return [*found, *secret_sources(_secret_entries(resend, diode, sources, key))]
 
 
-def _secret_entries(resend: Resend, diode: Diode, sources: ResendSources, role: str) -> list[Wanted]:
+def _secret_entries(resend: Resend, diode: Diode, sources: ResendSources, key: SessionKey | None) -> list[Wanted]:
     """Which entries of which Secrets a pod needs."""
     wanted = kafka_secrets(sources.kafka)
     if diode.spec.encryption is not None:
         certificate = diode.spec.encryption.certificate_secret
         wanted.append((certificate.name, RECEIVER, certificate.key))
-    if _needs_key(diode, role):
-        wanted.append((_key_name(resend), SESSION_KEY, SESSION_KEY))
+    if key is not None:
+        wanted.append((key.secret, SESSION_KEY, SESSION_KEY))
     if sources.bundle is not None and sources.bundle.s3 is not None:
         wanted += store_secrets(sources.bundle.s3)
     return wanted

@@ -118,6 +118,7 @@ def _begun_anew(resend: Resend, now: datetime) -> ResendStatus:
                 "started_at": None,
                 "finished_at": None,
                 "retry_at": now if status.attempt else None,
+                "session_key_secret": None,
             }
         )
     failed = status.finished_at is not None and verdict(status) is None

@@ -133,19 +133,24 @@ class ClusterApi:
 
     # ------------------------------------------------------------------------------------------------ writing
 
-    def create(self, manifest: Manifest) -> dict[str, Any] | None:
-        """Create an object; ``None`` when one of that name exists, which is then left as it is."""
+    def create(self, manifest: Manifest) -> dict[str, Any]:
+        """Create an object.
+
+        Raises:
+            ConflictError: one of that name exists, or a quota was changed at the same time; nothing was created.
+        """
         kind = kind_of(manifest["apiVersion"], manifest["kind"])
         path = kind.path(manifest["metadata"]["namespace"])
-        try:
-            created = self._json("POST", path, {"fieldManager": FIELD_MANAGER}, manifest)
-        except ConflictError:
-            return None
+        created = self._json("POST", path, {"fieldManager": FIELD_MANAGER}, manifest)
         self._fault.wrote()
         return created
 
     def apply(self, manifest: Manifest) -> dict[str, Any]:
-        """Write an object by server-side apply: what the manifest says is so afterwards, the rest stays."""
+        """Write an object by server-side apply: what the manifest says is so afterwards, the rest stays.
+
+        Raises:
+            ConflictError: the manifest names a uid or a version, and the object is another one by now.
+        """
         metadata = manifest["metadata"]
         path = kind_of(manifest["apiVersion"], manifest["kind"]).path(metadata["namespace"], metadata["name"])
         applied = self._apply(path, manifest)

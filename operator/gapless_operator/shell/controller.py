@@ -17,11 +17,12 @@ from gapless_api.errors import ConfigurationError
 from gapless_api.v1alpha1 import Diode, GapScan, Reason, Resend
 from gapless_operator.diode.reconcile import reconcile_diode
 from gapless_operator.gapscan.reconcile import reconcile_gapscan
-from gapless_operator.observed import DIGEST_ANNOTATION, UID_LABEL
+from gapless_operator.observed import DIGEST_ANNOTATION
 from gapless_operator.plan import Plan
 from gapless_operator.resend.reconcile import reconcile_resend
 from gapless_operator.shell.api import ApiError, ConflictError, NotFoundError, RefusedError, event_manifest
 from gapless_operator.shell.kinds import OWNERS, SECRET, kind_of
+from gapless_operator.shell.ownership import check_ours
 from gapless_operator.shell.refusal import refused
 from gapless_operator.shell.world import MODELS
 
@@ -125,11 +126,9 @@ class Controller:
     def _carry_out(self, body: Body, plan: Plan, now: datetime) -> None:
         self._delete(body, plan.stop)
         for manifest in plan.create:
-            created = self._api.create(manifest)
-            self._wrote(manifest, "create", created)
+            self._wrote(manifest, "create", self._api.create(manifest))
         for manifest in plan.apply:
-            if not self._is_there(manifest):
-                self._wrote(manifest, "apply", self._api.apply(manifest))
+            self._write(manifest)
         self._delete(body, plan.delete)
         if plan.status is not None:
             written = self._api.apply_status(body, plan.status)
@@ -158,28 +157,44 @@ class Controller:
         if problem is not None:
             raise problem
 
-    def _is_there(self, manifest: Manifest) -> bool:
-        """Whether a child is as the manifest says: written before a crash, for example, which the status forgot.
+    def _write(self, manifest: Manifest) -> None:
+        """Write a child, unless it is as the manifest says: written before a crash, for example.
 
         To write it again would be harmless, but who is killed after each write would never get beyond it.
+
+        Raises:
+            RefusedError: an object of somebody else bears the name.
+            ConflictError: the child is another one than the plan was made for; look again.
         """
         metadata = manifest["metadata"]
-        known = self._cache.get(
-            kind_of(manifest["apiVersion"], manifest["kind"]), metadata["namespace"], metadata["name"]
-        )
-        if known is None or known["metadata"].get("deletionTimestamp"):
-            return False
-        wanted = (metadata.get("annotations") or {}).get(DIGEST_ANNOTATION)
-        there = known["metadata"]
-        return (
-            wanted is not None
-            and wanted == (there.get("annotations") or {}).get(DIGEST_ANNOTATION)
-            and (metadata.get("labels") or {}).get(UID_LABEL) == (there.get("labels") or {}).get(UID_LABEL)
-        )
+        kind = kind_of(manifest["apiVersion"], manifest["kind"])
+        known = self._cache.get(kind, metadata["namespace"], metadata["name"])
+        if known is None:
+            # What is not ours is not in the cache, and server-side apply would take it over.
+            there = self._api.get(kind, metadata["namespace"], metadata["name"])
+            if there is not None:
+                check_ours(there, manifest)
+                self._keep(there)
+                raise ConflictError(f"The {kind.name} {metadata['namespace']}/{metadata['name']} was not known yet.")
+            self._wrote(manifest, "apply", self._api.apply(manifest))
+            return
+        check_ours(known, manifest)
+        if _is_as(known, manifest):
+            return
+        pinned = {**manifest, "metadata": {**metadata, "uid": known["metadata"]["uid"]}}
+        try:
+            self._wrote(manifest, "apply", self._api.apply(pinned))
+        except ConflictError:
+            there = self._api.get(kind, metadata["namespace"], metadata["name"])
+            if there is None:
+                self._cache.remove(known)
+            else:
+                self._keep(there)
+            raise
 
-    def _wrote(self, manifest: Manifest, verb: str, answer: Body | None) -> None:
+    def _wrote(self, manifest: Manifest, verb: str, answer: Body) -> None:
         self._metrics.writes.labels(manifest["kind"], verb).inc()
-        if answer is not None and kind_of(manifest["apiVersion"], manifest["kind"]) is not SECRET:
+        if kind_of(manifest["apiVersion"], manifest["kind"]) is not SECRET:
             self._keep(answer)
 
     def _keep(self, answer: Body) -> None:
@@ -241,3 +256,11 @@ class Controller:
             generation=metadata.get("generation"),
             **more,
         )
+
+
+def _is_as(known: Body, manifest: Manifest) -> bool:
+    wanted = (manifest["metadata"].get("annotations") or {}).get(DIGEST_ANNOTATION)
+    there = known["metadata"]
+    if there.get("deletionTimestamp") or wanted is None:
+        return False
+    return bool(wanted == (there.get("annotations") or {}).get(DIGEST_ANNOTATION))

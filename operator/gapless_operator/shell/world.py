@@ -112,6 +112,7 @@ class World:
             named=self._named(resend),
             bundle_entry=self._bundle_entry(resend),
             fresh_key=secrets.token_bytes(32),
+            fresh_mark=secrets.token_hex(4),
         )
 
     def around_diode(self, diode: Diode) -> DiodeObserved:

@@ -457,17 +457,17 @@ def test_the_next_attempt_waits_until_what_used_the_state_is_gone(cluster: Make,
     night.step()
     assert night.status["lastAttempt"]["outcome"] == "Stopped"
     plan = night.step()
-    assert night.begun == ["night-g1-1"]
-    assert [ref.name for ref in plan.delete] == ["night-g1-1", "night-g1-1-settings"]
+    assert night.begun == ["night-scan-uid-g1-1"]
+    assert [ref.name for ref in plan.delete] == ["night-scan-uid-g1-1", "night-scan-uid-g1-1-settings"]
     assert plan.requeue_after_seconds is not None
-    assert "the Job night-g1-1 is gone" in night.message("Reconciling")
+    assert "the Job night-scan-uid-g1-1 is gone" in night.message("Reconciling")
     night.pods = pod  # the Job is gone, and its pod takes its time
     night.step()
-    assert night.begun == ["night-g1-1"]
-    assert "the pod night-g1-1-pod is gone" in night.message("Reconciling")
+    assert night.begun == ["night-scan-uid-g1-1"]
+    assert "the pod night-scan-uid-g1-1-pod is gone" in night.message("Reconciling")
     night.pods.clear()
     night.step()
-    assert night.begun == ["night-g1-1", "night-g2-1"]
+    assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]
     night.answer(gaps)
     assert night.condition("Ready") == ("True", "GapsFound")
 
@@ -483,4 +483,4 @@ def test_pods_that_have_ended_and_executors_are_in_nobodys_way(cluster: Make, ga
     night.pods["executor"] = executor
     night.change(limit="First")
     night.step()
-    assert night.begun == ["night-g1-1", "night-g2-1"]
+    assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]

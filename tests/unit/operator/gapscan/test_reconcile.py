@@ -20,10 +20,10 @@ MINUTELY = {"cron": "* * * * *"}
 def test_a_scan_without_a_schedule_begins_at_once_and_says_so(cluster: Make) -> None:
     night = cluster()
     night.step()
-    assert night.names("Job") == ["night-g1-1"]
-    assert night.names("ConfigMap") == ["night-g1-1-settings"]
+    assert night.names("Job") == ["night-scan-uid-g1-1"]
+    assert night.names("ConfigMap") == ["night-scan-uid-g1-1-settings"]
     assert night.status["observedGeneration"] == 1
-    assert night.status["lastAttempt"]["name"] == "night-g1-1"
+    assert night.status["lastAttempt"]["name"] == "night-scan-uid-g1-1"
     assert night.condition("Ready") == ("Unknown", "NeverScanned")
     assert night.condition("Reconciling") == ("True", "Scanning")
     assert night.condition("Stalled") == ("False", "NotStalled")
@@ -36,7 +36,7 @@ def test_an_attempt_that_runs_is_waited_for_until_its_deadline(cluster: Make) ->
     night.run()
     plan = night.step()
     night.settle()
-    assert night.begun == ["night-g1-1"]
+    assert night.begun == ["night-scan-uid-g1-1"]
     assert plan.requeue_after_seconds == pytest.approx(3600, abs=1)
     assert "is running" in night.message("Reconciling")
 
@@ -56,8 +56,12 @@ def test_what_was_found_is_in_the_status_and_in_a_config_map(cluster: Make, gaps
     assert night.condition("Reconciling") == ("False", "Settled")
     assert night.condition("Stalled") == ("False", "NotStalled")
     bundle = status["bundle"]
-    assert (bundle["type"], bundle["location"], bundle["key"]) == ("ConfigMap", "night-g1-1-bundle", "bundle.json.gz")
-    kept = night.objects["ConfigMap", "night-g1-1-bundle"]
+    assert (bundle["type"], bundle["location"], bundle["key"]) == (
+        "ConfigMap",
+        "night-scan-uid-g1-1-bundle",
+        "bundle.json.gz",
+    )
+    kept = night.objects["ConfigMap", "night-scan-uid-g1-1-bundle"]
     content = gzip.decompress(base64.b64decode(kept["binaryData"]["bundle.json.gz"]))
     read = read_bundle_text(content, name="kept")
     assert read.mark is not None
@@ -75,7 +79,7 @@ def test_nothing_happens_after_an_answer_until_the_spec_changes(cluster: Make, g
     assert night.plan().requeue_after_seconds is None
     night.change(limit="First")
     night.step()
-    assert night.begun == ["night-g1-1", "night-g2-1"]
+    assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]
     assert night.condition("Ready") == ("True", "GapsFound")
     night.answer({("transfer", 0): [(5, 5)]})
     assert night.status["change"] == {"events": -6, "ranges": -2}
@@ -103,8 +107,8 @@ def test_a_spec_that_asks_for_something_else_ends_the_attempt_that_runs(cluster:
     night.step()
     assert night.status["lastAttempt"]["outcome"] == "Stopped"
     night.settle()
-    assert night.begun == ["night-g1-1", "night-g2-1"]
-    assert night.names("Job") == ["night-g2-1"]
+    assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]
+    assert night.names("Job") == ["night-scan-uid-g2-1"]
 
 
 def test_suspend_lets_a_running_attempt_go_on_and_begins_none(cluster: Make, gaps: Gaps) -> None:
@@ -113,16 +117,16 @@ def test_suspend_lets_a_running_attempt_go_on_and_begins_none(cluster: Make, gap
     night.run()
     night.change(suspend=True)
     night.settle()
-    assert night.names("Job") == ["night-g1-1"]
+    assert night.names("Job") == ["night-scan-uid-g1-1"]
     night.answer(gaps)
     assert night.condition("Ready") == ("True", "GapsFound")
     assert night.condition("Reconciling") == ("False", "Suspended")
     night.later(days=1)
     night.settle()
-    assert night.begun == ["night-g1-1"]
+    assert night.begun == ["night-scan-uid-g1-1"]
     night.change(suspend=False)
     night.step()
-    assert night.begun == ["night-g1-1", "night-g3-1"]
+    assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g3-1"]
 
 
 def test_a_scheduled_scan_waits_for_its_time_and_is_named_after_it(cluster: Make) -> None:
@@ -136,7 +140,7 @@ def test_a_scheduled_scan_waits_for_its_time_and_is_named_after_it(cluster: Make
     night.later(hours=15.5)
     night.step()
     minute = int(night.now.timestamp()) // 60
-    assert night.begun == [f"night-{minute}"]
+    assert night.begun == [f"night-scan-uid-{minute}"]
     assert night.status["lastScheduleTime"] == "2026-11-21T01:30:00Z"
     assert night.status["nextScheduleTime"] == "2026-11-22T01:30:00Z"
 

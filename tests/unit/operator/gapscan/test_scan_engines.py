@@ -18,7 +18,7 @@ MINUTELY = {"cron": "* * * * *"}
 def test_auto_takes_the_spark_operator_where_it_is(cluster: Make, gaps: Gaps) -> None:
     night = cluster(spark_operator=True)
     night.step()
-    assert night.names("SparkApplication") == ["night-g1-1"]
+    assert night.names("SparkApplication") == ["night-scan-uid-g1-1"]
     night.answer(gaps)
     assert night.status["lastAttempt"]["engine"] == "SparkApplication"
     assert night.status["missingEvents"] == 7
@@ -53,7 +53,7 @@ def test_nothing_fell_back_where_a_job_was_asked_for(cluster: Make) -> None:
 
 
 def settings_of(night: Any) -> list[str]:
-    body: dict[str, Any] = night.objects["ConfigMap", "night-g1-1-settings"]
+    body: dict[str, Any] = night.objects["ConfigMap", "night-scan-uid-g1-1-settings"]
     return list(body["data"]["scan.properties"].splitlines())
 
 
@@ -71,7 +71,7 @@ def test_spark_reads_unless_the_spec_says_local(cluster: Make) -> None:
 def test_auto_takes_a_job_for_what_is_read_locally_although_the_spark_operator_is_there(cluster: Make) -> None:
     night = cluster(spark_operator=True, engine={"reader": "Local"})
     night.step()
-    assert night.names("Job") == ["night-g1-1"]
+    assert night.names("Job") == ["night-scan-uid-g1-1"]
     assert night.names("SparkApplication") == []
 
 
@@ -111,7 +111,9 @@ def test_what_spark_submit_complains_of_in_pages_is_cut(cluster: Make) -> None:
     night.later(minutes=10)
     night.settle()
     message = night.status["lastAttempt"]["message"]
-    assert message.startswith("The SparkApplication night-g1-1 failed: failed to run spark-submit: at org.apache at")
+    assert message.startswith(
+        "The SparkApplication night-scan-uid-g1-1 failed: failed to run spark-submit: at org.apache at"
+    )
     assert len(message) < 600
     assert night.condition("Ready") == ("False", "ScanFailed")
 
@@ -124,7 +126,7 @@ def test_without_the_spark_operator_its_engine_stalls_until_it_comes(cluster: Ma
     assert len(night.events) == 1
     night.spark_operator = True
     night.step()
-    assert night.names("SparkApplication") == ["night-g1-1"]
+    assert night.names("SparkApplication") == ["night-scan-uid-g1-1"]
     assert night.condition("Stalled") == ("False", "NotStalled")
     assert night.condition("Ready") == ("Unknown", "NeverScanned")
     night.settle()

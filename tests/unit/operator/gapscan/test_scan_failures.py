@@ -36,7 +36,7 @@ def test_a_broker_that_is_away_is_said_and_tried_again_with_growing_pauses(clust
         night.later(seconds=wait)
         night.step()
     assert pauses == [30, 60, 120, 240]
-    assert night.begun[-1] == "night-g1-5"
+    assert night.begun[-1] == "night-scan-uid-g1-5"
     night.answer(gaps)
     assert night.condition("Ready") == ("True", "GapsFound")
 
@@ -71,7 +71,7 @@ def test_what_keeps_a_driver_from_starting_ends_the_attempt(
     assert night.names(kind) == [], "what was given up is deleted"
     night.later(seconds=31)
     night.step()
-    assert night.begun == ["night-g1-1", "night-g1-2"], "the image may be there by now"
+    assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g1-2"], "the image may be there by now"
 
 
 def test_a_pod_that_is_not_let_in_is_said_and_waited_for_until_the_deadline(cluster: Make, gaps: Gaps) -> None:
@@ -83,10 +83,10 @@ def test_a_pod_that_is_not_let_in_is_said_and_waited_for_until_the_deadline(clus
     night.later(seconds=20)
     night.settle()
     assert night.condition("Stalled") == ("True", "PodRejected")
-    assert night.names("Job") == ["night-g1-1"]
+    assert night.names("Job") == ["night-scan-uid-g1-1"]
     night.answer(gaps)
     assert night.condition("Stalled") == ("False", "NotStalled")
-    assert night.begun == ["night-g1-1"]
+    assert night.begun == ["night-scan-uid-g1-1"]
 
 
 def test_a_large_image_may_take_its_time(cluster: Make) -> None:
@@ -109,7 +109,7 @@ def test_a_scan_that_runs_too_long_is_ended(cluster: Make) -> None:
     night.settle()
     night.later(seconds=59)
     night.settle()
-    assert night.names("Job") == ["night-g1-1"]
+    assert night.names("Job") == ["night-scan-uid-g1-1"]
     night.later(seconds=1)
     night.settle()
     assert night.names("Job") == []
@@ -145,7 +145,7 @@ def test_a_result_of_another_version_is_no_finding(cluster: Make, gaps: Gaps, ve
     found = "no version (gapless_scan_result)" if version is None else f"version {json.dumps(version)}"
     assert f"the result of a scan has {found}, and this program reads version 2" in night.message("Ready")
     assert "missingEvents" not in night.status
-    assert night.names("ConfigMap") == ["night-g1-1-settings"]
+    assert night.names("ConfigMap") == ["night-scan-uid-g1-1-settings"]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_an_attempt_that_somebody_deletes_is_begun_again(cluster: Make) -> None:
     assert night.status["lastAttempt"]["outcome"] == "Stopped"
     night.later(seconds=31)
     night.step()
-    assert night.begun == ["night-g1-1", "night-g1-2"]
+    assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g1-2"]
 
 
 def test_a_pod_that_is_gone_before_its_log_was_read_is_said(cluster: Make) -> None:
@@ -313,7 +313,7 @@ def test_a_scan_of_which_the_status_does_not_know_yet_has_not_ended(cluster: Mak
     night.step(writes=2)  # Settings and Job; the status was never written.
     night.run()
     night.step()
-    assert night.begun == ["night-g1-1"]
+    assert night.begun == ["night-scan-uid-g1-1"]
     assert night.condition("Ready") == NO_SCAN_YET
     assert night.message("Ready") == "The first scan has not ended yet."
 

@@ -71,7 +71,7 @@ def test_a_bundle_that_no_config_map_takes_is_refused_with_advice(cluster: Make)
     night.answer(many)
     assert night.condition("Stalled") == ("True", "ResultTooLarge")
     assert "name a StorageLocation in output.storageRef" in night.message("Stalled")
-    assert night.names("ConfigMap") == ["night-g1-1-settings"]
+    assert night.names("ConfigMap") == ["night-scan-uid-g1-1-settings"]
     assert "missingEvents" not in night.status
 
 
@@ -98,11 +98,11 @@ def test_only_the_hundred_worst_partitions_are_in_the_status(cluster: Make) -> N
     [
         (
             {"storageRef": {"name": "carry"}, "folder": "gaps"},
-            "out/gaps/night-g1-1.json",
+            "out/gaps/night-scan-uid-g1-1.json",
         ),
         (
             {"storageRef": {"name": "store"}},
-            "s3://gaps/north/night-g1-1.json",
+            "s3://gaps/north/night-scan-uid-g1-1.json",
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_bundle_that_the_pod_stored_is_named_and_not_copied(
     night.end("\n".join(result_lines(report, None)))
     night.settle()
     assert night.status["bundle"]["location"] == location
-    assert night.names("ConfigMap") == ["night-g1-1-settings"]
+    assert night.names("ConfigMap") == ["night-scan-uid-g1-1-settings"]
     body = yaml.safe_load(night.status["resendManifest"])
     assert "configMap" in body["spec"]["bundle"]
 
@@ -148,6 +148,6 @@ def test_with_no_history_the_last_bundle_is_kept_all_the_same(cluster: Make, gap
     night.step()
     night.answer(gaps)
     assert night.names("Job") == []
-    assert night.names("ConfigMap") == ["night-g1-1-bundle"]
+    assert night.names("ConfigMap") == ["night-scan-uid-g1-1-bundle"]
     night.later(days=1)
     assert night.plan().is_empty

@@ -44,7 +44,7 @@ def test_an_attempt_is_written_after_its_settings_and_looked_at_when_it_had_its_
     assert (said.type, said.reason, said.message) == (
         EventType.NORMAL,
         "Scanning",
-        "The Job night-g1-1 is being started.",
+        "The Job night-scan-uid-g1-1 is being started.",
     )
     last = night.status["lastAttempt"]
     assert (last["engine"], last["generation"], last["started"]) == ("Job", 1, "2026-11-20T10:00:00Z")
@@ -55,17 +55,19 @@ def test_how_far_an_attempt_is_is_said(cluster: Make) -> None:
     night = cluster(engine={"type": "Job"})
     night.step()
     night.settle()
-    assert night.message("Reconciling") == "The Job night-g1-1 is being started."
+    assert night.message("Reconciling") == "The Job night-scan-uid-g1-1 is being started."
     night.wait_for("ErrImagePull")
     night.settle()
-    assert night.message("Reconciling").startswith("The Job night-g1-1 is being started. The node cannot get the image")
+    assert night.message("Reconciling").startswith(
+        "The Job night-scan-uid-g1-1 is being started. The node cannot get the image"
+    )
     night.run()
     night.settle()
-    assert night.message("Reconciling") == "The Job night-g1-1 is running."
+    assert night.message("Reconciling") == "The Job night-scan-uid-g1-1 is running."
     night.end("no result yet")
     night.pods.clear()
     plan = night.step()
-    assert night.message("Reconciling") == "The Job night-g1-1 has ended; its log is being read."
+    assert night.message("Reconciling") == "The Job night-scan-uid-g1-1 has ended; its log is being read."
     assert plan.requeue_after_seconds == 1
     assert asks_again_after(night) == 1
 
@@ -99,7 +101,7 @@ def test_an_attempt_that_is_being_deleted_is_given_up_unless_it_has_ended(cluste
         night.step()
         assert night.status["lastAttempt"]["outcome"] == ("GapsFound" if ended else "Stopped")
         if not ended:
-            assert night.status["lastAttempt"]["message"] == "The Job night-g1-1 was deleted before it ended."
+            assert night.status["lastAttempt"]["message"] == "The Job night-scan-uid-g1-1 was deleted before it ended."
 
 
 def test_a_change_that_does_not_change_the_question_lets_an_attempt_go_on(cluster: Make) -> None:
@@ -109,7 +111,7 @@ def test_a_change_that_does_not_change_the_question_lets_an_attempt_go_on(cluste
     night.step()
     night.change(historyLimits={"successful": 1})
     night.settle()
-    assert night.names("Job") == ["night-g1-1"]
+    assert night.names("Job") == ["night-scan-uid-g1-1"]
     assert night.status["lastAttempt"].get("outcome") is None
 
 
@@ -293,9 +295,9 @@ def test_what_was_given_up_is_deleted_while_the_next_runs(cluster: Make) -> None
     night.step()
     night.change(source={"gapTopic": {"topic": "other"}})
     night.step()
-    gone = (job(night, "night-g1-1"), settings(night, "night-g1-1-settings"))
+    gone = (job(night, "night-scan-uid-g1-1"), settings(night, "night-scan-uid-g1-1-settings"))
     night.step()
-    assert night.begun == ["night-g1-1", "night-g2-1"]
+    assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]
     assert night.step().delete == gone
 
 
@@ -317,7 +319,7 @@ def test_a_scan_is_tried_again_on_the_second_and_at_the_latest_every_half_hour(c
         assert asks_again_after(night) == pytest.approx(1.1)
         night.later(seconds=1)
     night.step()
-    assert night.begun[-1] == "night-g1-9"
+    assert night.begun[-1] == "night-scan-uid-g1-9"
 
 
 def failed(name: str, *, outcome: str = "SourceUnreachable", generation: int = 1) -> dict[str, Any]:
@@ -335,24 +337,24 @@ def failed(name: str, *, outcome: str = "SourceUnreachable", generation: int = 1
 
 def test_the_pause_stays_half_an_hour_however_often_it_failed(cluster: Make) -> None:
     night = cluster()
-    night.body["status"] = {"lastAttempt": failed("night-g1-99999")}
+    night.body["status"] = {"lastAttempt": failed("night-scan-uid-g1-99999")}
     night.settle()
     assert asks_again_after(night) == pytest.approx(1800.1)
 
 
 def test_an_attempt_with_a_name_of_another_kind_was_the_first(cluster: Make) -> None:
     night = cluster()
-    night.body["status"] = {"lastAttempt": failed("night-29000000")}
+    night.body["status"] = {"lastAttempt": failed("night-scan-uid-29000000")}
     night.settle()
     assert asks_again_after(night) == pytest.approx(30.1)
     night.later(seconds=30)
     night.step()
-    assert night.begun == ["night-g1-2"]
+    assert night.begun == ["night-scan-uid-g1-2"]
 
 
 def test_an_outcome_of_a_newer_version_is_a_failure(cluster: Make) -> None:
     night = cluster()
-    night.body["status"] = {"lastAttempt": failed("night-g1-1", outcome="SomethingNew")}
+    night.body["status"] = {"lastAttempt": failed("night-scan-uid-g1-1", outcome="SomethingNew")}
     night.settle()
     assert night.condition("Ready") == ("False", "ScanFailed")
     assert night.condition("Reconciling") == ("True", "ScanFailed")
@@ -360,7 +362,7 @@ def test_an_outcome_of_a_newer_version_is_a_failure(cluster: Make) -> None:
 
 def test_what_the_same_attempt_would_only_repeat_waits_for_another_spec(cluster: Make) -> None:
     night = cluster()
-    night.body["status"] = {"lastAttempt": failed("night-g1-1", outcome="BadConfiguration")}
+    night.body["status"] = {"lastAttempt": failed("night-scan-uid-g1-1", outcome="BadConfiguration")}
     night.settle()
     assert asks_again_after(night) is None
     assert night.condition("Stalled") == ("True", "BadConfiguration")
@@ -368,7 +370,7 @@ def test_what_the_same_attempt_would_only_repeat_waits_for_another_spec(cluster:
     assert night.condition("Reconciling") == ("False", "Settled")
     night.change(limit="First")
     night.step()
-    assert night.begun == ["night-g2-1"]
+    assert night.begun == ["night-scan-uid-g2-1"]
 
 
 @pytest.mark.parametrize(("outcome", "kind"), [("SourceUnreachable", "Ready"), ("BadConfiguration", "Stalled")])
@@ -376,7 +378,7 @@ def test_an_attempt_that_was_recorded_without_a_sentence_is_said_without_one(
     cluster: Make, outcome: str, kind: str
 ) -> None:
     night = cluster()
-    recorded = failed("night-g1-1", outcome=outcome)
+    recorded = failed("night-scan-uid-g1-1", outcome=outcome)
     del recorded["message"]
     night.body["status"] = {"lastAttempt": recorded}
     night.settle()
@@ -411,7 +413,7 @@ def test_times_before_the_scan_was_created_are_nobodys(cluster: Make) -> None:
     night.later(seconds=1)
     night.step()
     minute = int(datetime(2026, 11, 20, 10, 1, tzinfo=UTC).timestamp()) // 60
-    assert night.begun == [f"night-{minute}"]
+    assert night.begun == [f"night-scan-uid-{minute}"]
 
 
 def test_an_attempt_waits_ten_seconds_at_a_time_for_the_state_that_another_uses(cluster: Make) -> None:
@@ -425,9 +427,11 @@ def test_an_attempt_waits_ten_seconds_at_a_time_for_the_state_that_another_uses(
     assert night.status["lastAttempt"]["outcome"] == "Stopped"
     plan = night.step()
     assert plan.requeue_after_seconds == pytest.approx(10.1)
-    assert [ref.name for ref in plan.delete] == ["night-g1-1", "night-g1-1-settings"]
+    assert [ref.name for ref in plan.delete] == ["night-scan-uid-g1-1", "night-scan-uid-g1-1-settings"]
     assert night.condition("Reconciling") == ("True", "Scanning")
     assert night.condition("Stalled") == ("False", "NotStalled")
-    assert night.message("Reconciling").startswith("The next scan begins when the Job night-g1-1 is gone, because two")
+    assert night.message("Reconciling").startswith(
+        "The next scan begins when the Job night-scan-uid-g1-1 is gone, because two"
+    )
     night.step()
-    assert night.begun == ["night-g1-1", "night-g2-1"]
+    assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]

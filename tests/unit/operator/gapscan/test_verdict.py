@@ -20,7 +20,7 @@ from kit.messages import scan_report
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 ENGINE = Engine(start_deadline_seconds=100, run_deadline_seconds=1000)
-NAME = "Job night-g1-1"
+NAME = "Job night-scan-uid-g1-1"
 
 
 def at(seconds: float) -> datetime:
@@ -28,7 +28,7 @@ def at(seconds: float) -> datetime:
 
 
 def an_attempt(phase: Phase, *, pod: ObservedPod | None = None, **more: Any) -> Attempt:
-    meta = Meta(name="night-g1-1", namespace="s", uid="u", created=START)
+    meta = Meta(name="night-scan-uid-g1-1", namespace="s", uid="u", created=START)
     return Attempt(meta=meta, engine="Job", phase=phase, driver=pod, **more)
 
 

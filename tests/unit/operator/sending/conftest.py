@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,7 @@ class World:
         """After which write the operator dies, once."""
         self._models: dict[int, tuple[Any, Any]] = {}
         self._keys = itertools.count(1)
+        self._created: Counter[tuple[str, str]] = Counter()
         self._uids = (f"uid-{number}" for number in itertools.count(1))
         self.kafka()
         self.storage()
@@ -158,7 +160,7 @@ class World:
                 "metadata": {
                     "name": name,
                     "namespace": NAMESPACE,
-                    "uid": next(self._uids),
+                    "uid": self._uid_of(kind, name),
                     "generation": 0,
                     "creationTimestamp": moment_text(self.now),
                 },
@@ -168,6 +170,11 @@ class World:
             body["metadata"]["generation"] += 1
         body["spec"] = spec
         self.bodies[kind, name] = body
+
+    def _uid_of(self, kind: str, name: str) -> str:
+        """The first object of a name has the uid 00000001-…, which is part of its children's names."""
+        self._created[kind, name] += 1
+        return f"{self._created[kind, name]:08}-{kind}-{name}"
 
     # ------------------------------------------------------------------------------------ the operator
     def reconcile(self, kind: str, name: str) -> Plan:
@@ -236,7 +243,8 @@ class World:
             config_maps=tuple(ObservedChild.of(body) for body in self._of_kind("ConfigMap", uid)),
             named=self._named(resend),
             bundle_entry=content,
-            fresh_key=next(self._keys).to_bytes(32),
+            fresh_key=(number := next(self._keys)).to_bytes(32),
+            fresh_mark=f"{number:08x}",
         )
 
     def _named(self, resend: Resend) -> Named:
@@ -249,9 +257,8 @@ class World:
         for ref in plan.stop:
             self._remove(ref)
         for manifest in plan.create:
-            key = manifest["kind"], manifest["metadata"]["name"]
-            if key not in self.bodies:
-                self._store(manifest)
+            assert (manifest["kind"], manifest["metadata"]["name"]) not in self.bodies, "it exists"
+            self._store(manifest)
         for manifest in plan.apply:
             self._store(manifest)
         for ref in plan.delete:

@@ -26,7 +26,7 @@ def test_has_its_volume_and_a_look_at_its_node(world: World) -> None:
     assert standing(world) == ("PreflightPending", "Unknown", "False", "False")
     assert world.said(Type.RECONCILING, "hall", "Diode").status == "True"
     assert world.names("PersistentVolumeClaim") == ["hall-state"]
-    assert world.names("Job") == ["hall-preflight-1"]
+    assert world.names("Job") == ["hall-00000001-preflight-1"]
     world.look_at_node()
     world.settle()
     assert standing(world) == ("LinkReady", "True", "True", "False")
@@ -105,7 +105,7 @@ def test_looks_anew_when_the_spec_changes_and_lets_nobody_send_before(ready: Wor
     ready.diode(nic="diode1")
     ready.resend()
     ready.settle()
-    assert ready.names("Job") == ["hall-preflight-2"]
+    assert ready.names("Job") == ["hall-00000001-preflight-2"]
     assert standing(ready)[0] == "PreflightPending"
     assert ready.said(Type.READY).reason == "DiodeNotReady"
 
@@ -115,10 +115,10 @@ def test_keeps_on_saying_why_the_node_cannot_be_looked_at(ready: World) -> None:
     ready.now += LOOK_EVERY
     ready.settle()
     ready.start_pods()
-    ready.wait_for("hall-preflight-1-0-0", "ImagePullBackOff", "no such image")
+    ready.wait_for("hall-00000001-preflight-1-0-0", "ImagePullBackOff", "no such image")
     ready.settle()
     assert standing(ready) == ("ImagePullFailed", "Unknown", "False", "False")
-    ready.end_job("hall-preflight-1", "DeadlineExceeded")
+    ready.end_job("hall-00000001-preflight-1", "DeadlineExceeded")
     for _ in range(3):
         ready.settle()
         assert standing(ready) == ("ImagePullFailed", "Unknown", "False", "False")
@@ -141,7 +141,7 @@ def test_says_that_a_look_found_nothing_out(world: World) -> None:
     world.diode()
     world.settle()
     world.start_pods()
-    world.end("hall-preflight-1-0-0", 1, "Traceback (most recent call last):")
+    world.end("hall-00000001-preflight-1-0-0", 1, "Traceback (most recent call last):")
     world.settle()
     assert standing(world) == ("PreflightFailed", "Unknown", "False", "False")
 
@@ -200,13 +200,13 @@ def test_will_not_encrypt_for_the_live_streams_receiver(world: World) -> None:
 
 def sending(world: World) -> list[str]:
     """Who has a Job that sends."""
-    return sorted(name.removesuffix("-send-1") for name in world.names("Job") if name.endswith("-send-1"))
+    return sorted(name.removesuffix("-00000001-send-1") for name in world.names("Job") if name.endswith("-send-1"))
 
 
 def finish(world: World, name: str) -> None:
     """Let a Resend come to its end."""
     world.start_pods()
-    world.end(f"{name}-send-1-0-0", 0, world.report(1000))
+    world.end(f"{name}-00000001-send-1-0-0", 0, world.report(1000))
     world.settle(40)
 
 
@@ -248,15 +248,15 @@ def test_a_resend_that_was_deleted_keeps_its_turn_until_its_pods_are_gone(ready:
     ready.resend("first")
     ready.settle()
     ready.start_pods()
-    ready.run("first-send-1-0-0", ready.progress(1))
+    ready.run("first-00000001-send-1-0-0", ready.progress(1))
     ready.settle()
-    pod = ready.bodies["Pod", "first-send-1-0-0"]
+    pod = ready.bodies["Pod", "first-00000001-send-1-0-0"]
     ready.delete("Resend", "first")
-    ready.bodies["Pod", "first-send-1-0-0"] = pod
+    ready.bodies["Pod", "first-00000001-send-1-0-0"] = pod
     ready.resend("second", offsets={"topic": "t", "partition": 0, "from": 1, "to": 9})
     ready.settle()
     assert sending(ready) == []
-    ready.delete("Pod", "first-send-1-0-0")
+    ready.delete("Pod", "first-00000001-send-1-0-0")
     ready.settle()
     assert sending(ready) == ["second"]
 
@@ -265,7 +265,7 @@ def test_a_resend_that_only_plans_takes_no_turn(ready: World) -> None:
     ready.resend("first", mode="Plan")
     ready.settle()
     ready.start_pods()
-    ready.run("first-plan-1-0-0")
+    ready.run("first-00000001-plan-1-0-0")
     ready.resend("second", offsets={"topic": "t", "partition": 0, "from": 1, "to": 9})
     ready.settle()
     assert sending(ready) == ["second"]
@@ -276,7 +276,7 @@ def test_who_sends_goes_on_when_the_link_is_doubted_and_nobody_else_begins(ready
     ready.resend("first")
     ready.settle()
     ready.start_pods()
-    ready.run("first-send-1-0-0", ready.progress(1))
+    ready.run("first-00000001-send-1-0-0", ready.progress(1))
     ready.settle()
     ready.looks_at_nodes = False
     ready.now += LOOK_EVERY
@@ -337,10 +337,13 @@ def test_the_session_key_is_written_once_and_shared_by_all_shards(world: World) 
     world.diode(encryption=ENCRYPTED)
     world.resend(parallelism=4)
     world.settle()
-    secret = world.bodies["Secret", "repeat-key"]
+    (name,) = world.names("Secret")
+    secret = world.bodies["Secret", name]
     assert secret["immutable"] is True
-    sources = world.bodies["Job", "repeat-send-1"]["spec"]["template"]["spec"]["volumes"][1]["projected"]["sources"]
-    assert {"name": "repeat-key", "items": [{"key": "session-key", "path": "secrets/session-key"}]} in [
+    sources = world.bodies["Job", "repeat-00000001-send-1"]["spec"]["template"]["spec"]["volumes"][1]["projected"][
+        "sources"
+    ]
+    assert {"name": name, "items": [{"key": "session-key", "path": "secrets/session-key"}]} in [
         source.get("secret") for source in sources
     ]
 
@@ -371,8 +374,8 @@ def test_two_hundred_resends_keep_their_order_and_the_limit_and_write_little(rea
             ready.reconcile("Resend", name)
             ready.start_pods()
             assert sum("send" in job for job in ready.running_jobs()) <= 2
-            if f"{name}-send-1" in ready.names("Job"):
-                ready.end(f"{name}-send-1-0-0", 0, ready.report(10, planned=10))
+            if f"{name}-00000001-send-1" in ready.names("Job"):
+                ready.end(f"{name}-00000001-send-1-0-0", 0, ready.report(10, planned=10))
             ready.reconcile("Resend", name)
         if not active:
             break

@@ -11,7 +11,7 @@ from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_operator.plan import EventType, Ref
 
 World = Any
-JOB = "hall-preflight-1"
+JOB = "hall-00000001-preflight-1"
 
 
 def asks_again_after(world: World) -> float | None:

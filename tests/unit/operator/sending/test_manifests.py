@@ -18,7 +18,18 @@ from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_operator.children import LONGEST_NAME
 from gapless_operator.diode.manifests import preflight_job, state_claim
 from gapless_operator.references import Named, ResendSources, resend_sources
-from gapless_operator.resend.manifests import PLAN, SEND, Attempt, attempt_of, report_map, report_name
+from gapless_operator.resend.manifests import (
+    PLAN,
+    SEND,
+    SessionKey,
+    attempt_of,
+    job_name,
+    key_secret,
+    needs_key,
+    report_map,
+    report_name,
+    session_key_name,
+)
 from gapless_operator.resend.properties import properties, rates
 from gapless_operator.settings import Program
 from gapless_sender.rate_file import with_rates
@@ -151,14 +162,16 @@ def settings_of(resend: Resend, diode: DiodeSpec, *, plan: bool) -> str:
     return properties(resend, diode, sources_of(resend), plan=plan)
 
 
-def an_attempt(diode: str, resend: str, role: str) -> Attempt:
-    made = a_resend(**RESENDS[resend])
-    sources = sources_of(made)
-    return attempt_of(made, a_diode(diode), sources, PROGRAM, role=role, number=3, fresh_key=bytes(range(32)))
+def an_attempt(diode: str, resend: str, role: str) -> list[Any]:
+    return attempt_at(a_resend(**RESENDS[resend]), a_diode(diode), role, 3)
 
 
-def all_of(attempt: Attempt) -> list[Any]:
-    return [*([attempt.key] if attempt.key else []), *attempt.parts]
+def attempt_at(resend: Resend, diode: Diode, role: str, number: int) -> list[Any]:
+    """The objects of an attempt in the order in which they are written; the Secret with the key is first."""
+    key = SessionKey(session_key_name(resend, "5e55104e"), bytes(range(32))) if needs_key(diode, role) else None
+    name = job_name(resend, role, number)
+    parts = attempt_of(resend, diode, sources_of(resend), PROGRAM, role=role, name=name, number=number, key=key)
+    return [*([] if key is None else [key_secret(resend, key)]), *parts]
 
 
 class Readable(yaml.SafeDumper):
@@ -181,7 +194,7 @@ def compare(name: str, manifests: list[Any]) -> None:
 
 @pytest.mark.parametrize(("diode", "resend", "role"), CASES)
 def test_an_attempt_is_as_its_golden_file(diode: str, resend: str, role: str) -> None:
-    compare(f"{role}-{resend}", all_of(an_attempt(diode, resend, role)))
+    compare(f"{role}-{resend}", an_attempt(diode, resend, role))
 
 
 @pytest.mark.parametrize("diode", DIODES)
@@ -191,7 +204,7 @@ def test_the_children_of_a_diode_are_as_their_golden_file(diode: str) -> None:
 
 def pods() -> Iterator[tuple[str, dict[str, Any]]]:
     for diode, resend, role in CASES:
-        yield f"{role} {resend}", an_attempt(diode, resend, role).parts[-1]["spec"]["template"]["spec"]
+        yield f"{role} {resend}", an_attempt(diode, resend, role)[-1]["spec"]["template"]["spec"]
     for diode in DIODES:
         yield f"preflight {diode}", preflight_job(a_diode(diode), PROGRAM)["spec"]["template"]["spec"]
 
@@ -219,8 +232,8 @@ def test_every_pod_has_the_nodes_network_and_no_other_right(case: str, pod: dict
 @pytest.mark.parametrize(("diode", "resend", "role"), CASES)
 def test_every_file_that_the_settings_name_is_mounted(diode: str, resend: str, role: str) -> None:
     attempt = an_attempt(diode, resend, role)
-    settings = next(part for part in attempt.parts if "resend.properties" in part.get("data", {}))
-    pod = attempt.parts[-1]["spec"]["template"]["spec"]
+    settings = next(part for part in attempt if "resend.properties" in part.get("data", {}))
+    pod = attempt[-1]["spec"]["template"]["spec"]
     projected = next(volume["projected"]["sources"] for volume in pod["volumes"] if "projected" in volume)
     files = {f"/etc/gapless/{item['path']}" for source in projected for item in next(iter(source.values()))["items"]}
     folders = [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]]
@@ -325,21 +338,8 @@ def test_the_examples_are_understood_by_the_sender(tmp_path: Path) -> None:
 
 
 def test_no_digest_tells_anything_about_the_session_key() -> None:
-    diode = a_diode("full")
-    one, other = (
-        attempt_of(
-            a_resend(**OFFSETS),
-            diode,
-            sources_of(a_resend(**OFFSETS)),
-            PROGRAM,
-            role=SEND,
-            number=1,
-            fresh_key=bytes([number]) * 32,
-        ).key
-        for number in (1, 2)
-    )
-    assert one is not None
-    assert other is not None
+    keys = [SessionKey("repeat-key", bytes([number]) * 32) for number in (1, 2)]
+    one, other = (key_secret(a_resend(**OFFSETS), key) for key in keys)
     assert one["metadata"] == other["metadata"]
     assert one["data"] != other["data"]
 
@@ -352,10 +352,9 @@ def test_names_of_children_fit_and_differ(name: str) -> None:
             "spec": {"diodeRef": {"name": "hall"}, "kafkaRef": {"name": "kafka-up"}, **OFFSETS},
         }
     )
-    attempt = attempt_of(
-        resend, a_diode("full"), sources_of(resend), PROGRAM, role=SEND, number=100, fresh_key=bytes(32)
-    )
-    found = [part["metadata"]["name"] for part in all_of(attempt)]
+    attempt = attempt_at(resend, a_diode("full"), SEND, 100)
+    found = [part["metadata"]["name"] for part in attempt]
     found.append(report_map(resend, report_name(resend), "{}")["metadata"]["name"])
     assert all(len(child) <= LONGEST_NAME and "." not in child for child in found)
-    assert all(len(value) <= 63 for part in all_of(attempt) for value in part["metadata"]["labels"].values())
+    assert all("-11111111-" in child for child in found), "the uid keeps them apart from those of another owner"
+    assert all(len(value) <= 63 for part in attempt for value in part["metadata"]["labels"].values())

@@ -12,7 +12,7 @@ World = Any
 
 def test_goes_from_its_application_to_its_end(ready: World) -> None:
     job = ready.begin()
-    assert job == "repeat-send-1"
+    assert job == "repeat-00000001-send-1"
     assert ready.standing() == ("Starting", "False", "True", "False", "Unknown")
     ready.run(f"{job}-0-0", ready.progress(400))
     ready.settle()
@@ -87,7 +87,7 @@ def test_sums_up_its_shards(ready: World) -> None:
     ready.end(f"{job}-1-0", 0, ready.report(1000))
     ready.settle()
     assert ready.standing()[0] == "Incomplete"
-    merged = json.loads(ready.bodies["ConfigMap", "repeat-report"]["data"]["report.json"])
+    merged = json.loads(ready.bodies["ConfigMap", "repeat-00000001-report"]["data"]["report.json"])
     assert (merged["ledger"]["sent"], merged["unavailable"], merged["shards"]) == (2990, {"Expired": 10}, 3)
 
 
@@ -121,11 +121,11 @@ def test_never_takes_progress_back_when_a_pod_begins_anew(ready: World) -> None:
 
 def test_cleans_up_and_deletes_itself_in_time(ready: World) -> None:
     ready.finished(ttlSecondsAfterFinished=7200)
-    assert "repeat-send-1" in ready.names("Job")
+    assert "repeat-00000001-send-1" in ready.names("Job")
     ready.later(minutes=61)
     ready.settle()
     assert [name for name in ready.names("Job") if "send" in name] == []
-    assert ready.names("ConfigMap") == ["repeat-report"]
+    assert ready.names("ConfigMap") == ["repeat-00000001-report"]
     ready.later(hours=1)
     ready.settle()
     assert ready.names("Resend") == []

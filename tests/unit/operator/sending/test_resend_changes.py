@@ -16,7 +16,7 @@ def test_suspends_and_goes_on(ready: World) -> None:
     ready.resend(suspend=True)
     ready.settle()
     assert ready.standing() == ("Suspended", "False", "False", "False", "Unknown")
-    assert "repeat-send-1" not in ready.names("Job")
+    assert "repeat-00000001-send-1" not in ready.names("Job")
     assert ready.a_diode().status.active == ()
     assert ready.a_resend().status.progress.sent == 400
     ready.resend(suspend=False)
@@ -78,6 +78,6 @@ def test_another_force_stops_what_runs_and_begins_from_the_start(ready: World) -
     checkpoint = ready.property_of(job, "checkpoint")
     ready.resend(force="all over")
     ready.settle()
-    assert [name for name in ready.names("Job") if "send" in name] == ["repeat-send-2"]
-    assert ready.property_of("repeat-send-2", "checkpoint") != checkpoint
+    assert [name for name in ready.names("Job") if "send" in name] == ["repeat-00000001-send-2"]
+    assert ready.property_of("repeat-00000001-send-2", "checkpoint") != checkpoint
     assert ready.a_resend().status.progress is None

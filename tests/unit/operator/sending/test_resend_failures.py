@@ -17,7 +17,7 @@ def test_tries_again_for_ever_while_kafka_is_away_and_lets_others_have_the_link_
         ready.start_pods()
         away = "Kafka at kafka-up:9092 is away."
         problem = ready.report(0, planned=0, reason="SourceUnreachable", message=away)
-        ready.end(f"repeat-send-{attempt}-0-0", 3, problem)
+        ready.end(f"repeat-00000001-send-{attempt}-0-0", 3, problem)
         ready.settle()
         assert ready.standing() == ("SourceUnreachable", "False", "True", "False", "Unknown")
         assert "Kafka at kafka-up:9092 is away. The next attempt begins at" in ready.said(Type.READY).message
@@ -27,7 +27,7 @@ def test_tries_again_for_ever_while_kafka_is_away_and_lets_others_have_the_link_
         assert ready.a_resend().status.attempt == attempt + 1
     assert len([name for name in ready.names("Job") if "send" in name]) <= 2
     ready.start_pods()
-    ready.end("repeat-send-9-0-0", 0, ready.report(1000))
+    ready.end("repeat-00000001-send-9-0-0", 0, ready.report(1000))
     ready.settle()
     assert ready.standing() == ("Sent", "True", "False", "False", "True")
 
@@ -52,7 +52,7 @@ def test_what_failed_is_tried_again_when_the_spec_changes(ready: World) -> None:
     ready.resend(priority=1)
     ready.settle()
     assert ready.standing()[0] == "Starting"
-    assert ready.a_resend().status.job == "repeat-send-2"
+    assert ready.a_resend().status.job == "repeat-00000001-send-2"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_its_time_runs_on_between_attempts(ready: World) -> None:
 def test_tries_again_what_nobody_can_explain(ready: World, backoff_limit: int) -> None:
     ready.begin(backoffLimit=backoff_limit)
     for attempt in range(1, backoff_limit + 2):
-        ready.end_job(f"repeat-send-{attempt}", "BackoffLimitExceeded")
+        ready.end_job(f"repeat-00000001-send-{attempt}", "BackoffLimitExceeded")
         ready.settle()
         ready.later(minutes=10)
         ready.settle()
@@ -151,7 +151,7 @@ def test_a_large_image_may_take_its_time_and_is_then_said_and_waited_for(ready: 
 def test_a_pod_that_does_not_start_for_half_an_hour_lets_others_have_the_link_and_comes_back(ready: World) -> None:
     job = ready.begin(backoffLimit=0)
     for attempt in range(1, 12):
-        ready.wait_for(f"repeat-send-{attempt}-0-0", "ContainerCreating")
+        ready.wait_for(f"repeat-00000001-send-{attempt}-0-0", "ContainerCreating")
         ready.later(minutes=30)
         ready.settle()
         assert ready.standing() == ("PodSlow", "False", "True", "False", "Unknown")
@@ -161,7 +161,7 @@ def test_a_pod_that_does_not_start_for_half_an_hour_lets_others_have_the_link_an
         ready.settle()
         assert ready.a_resend().status.attempt == attempt + 1
         ready.start_pods()
-    ready.end("repeat-send-12-0-0", 0, ready.report(1000))
+    ready.end("repeat-00000001-send-12-0-0", 0, ready.report(1000))
     ready.settle()
     assert ready.standing()[0] == "Sent"
 
@@ -172,21 +172,21 @@ def test_says_that_no_pod_is_let_in(ready: World) -> None:
     ready.later(seconds=31)
     ready.settle()
     assert ready.standing()[0] == "PodRejected"
-    assert "kubectl describe job repeat-send-1" in ready.said(Type.READY).message
+    assert "kubectl describe job repeat-00000001-send-1" in ready.said(Type.READY).message
 
 
 def test_makes_the_job_again_that_somebody_deleted(ready: World) -> None:
     ready.begin()
-    ready.delete("Job", "repeat-send-1")
+    ready.delete("Job", "repeat-00000001-send-1")
     ready.settle()
-    assert ready.jobs_made[-2:] == ["repeat-send-1", "repeat-send-1"]
+    assert ready.jobs_made[-2:] == ["repeat-00000001-send-1", "repeat-00000001-send-1"]
 
 
 def test_makes_settings_again_that_somebody_deleted(ready: World) -> None:
     ready.begin()
-    ready.delete("ConfigMap", "repeat-send-1")
+    ready.delete("ConfigMap", "repeat-00000001-send-1")
     ready.settle()
-    assert "repeat-send-1" in ready.names("ConfigMap")
+    assert "repeat-00000001-send-1" in ready.names("ConfigMap")
 
 
 def test_waits_for_the_end_of_a_log_that_is_late(ready: World) -> None:

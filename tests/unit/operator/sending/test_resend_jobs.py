@@ -56,7 +56,7 @@ def test_the_job_and_settings_of_an_earlier_attempt_go_once_there_is_another(rea
     ready.later(seconds=10)
     for name in ("hall", "repeat", "hall", "repeat"):
         ready.reconcile("Diode" if name == "hall" else "Resend", name)
-    assert ready.names("Job")[-2:] == [job, "repeat-send-2"]
+    assert ready.names("Job")[-2:] == [job, "repeat-00000001-send-2"]
     assert list(ready.planned("Resend", "repeat").delete) == earlier
     ready.begin_deletion("ConfigMap", job)
     assert list(ready.planned("Resend", "repeat").delete) == earlier[:1]
@@ -94,15 +94,15 @@ def test_what_begins_is_recorded_at_once(ready: World) -> None:
     ready.resend()
     for kind, name in (("Resend", "repeat"), ("Diode", "hall"), ("Resend", "repeat")):
         ready.reconcile(kind, name)
-    assert ready.jobs_made[-1] == "repeat-send-1"
+    assert ready.jobs_made[-1] == "repeat-00000001-send-1"
     status = ready.a_resend().status
-    assert (status.attempt, status.job, status.started_at) == (1, "repeat-send-1", ready.now)
+    assert (status.attempt, status.job, status.started_at) == (1, "repeat-00000001-send-1", ready.now)
 
 
 def test_a_plan_that_begins_says_what_it_does(ready: World) -> None:
     ready.resend(mode="Plan")
     ready.reconcile("Resend", "repeat")
-    assert ready.jobs_made[-1] == "repeat-plan-1"
+    assert ready.jobs_made[-1] == "repeat-00000001-plan-1"
     assert ready.said(Type.READY).message == "A pod on the Diode's node counts what would be sent."
     assert ready.a_resend().status.started_at is None
     ready.settle()
@@ -134,12 +134,12 @@ def test_an_attempt_that_began_before_a_crash_is_recorded_when_it_is_found(ready
     before = ready.bodies["Resend", "repeat"]
     ready.later(seconds=10)
     ready.settle()
-    assert ready.jobs_made[-1] == "repeat-send-2"
+    assert ready.jobs_made[-1] == "repeat-00000001-send-2"
     ready.bodies["Resend", "repeat"] = before
     ready.reconcile("Resend", "repeat")
     status = ready.a_resend().status
-    assert (status.attempt, status.job, status.retry_at) == (2, "repeat-send-2", None)
-    assert ready.jobs_made[-1] == "repeat-send-2"
+    assert (status.attempt, status.job, status.retry_at) == (2, "repeat-00000001-send-2", None)
+    assert ready.jobs_made[-1] == "repeat-00000001-send-2"
 
 
 def test_a_pod_that_sends_is_not_stopped_because_another_does_not_start(ready: World) -> None:
@@ -157,7 +157,7 @@ def test_pods_that_do_not_start_are_tried_again_after_longer_and_longer_pauses(r
     ready.begin()
     for attempt, pause in ((1, 10), (2, 20), (3, 40)):
         ready.start_pods()
-        ready.wait_for(f"repeat-send-{attempt}-0-0", "ImagePullBackOff")
+        ready.wait_for(f"repeat-00000001-send-{attempt}-0-0", "ImagePullBackOff")
         ready.later(minutes=5)
         plan = ready.reconcile("Resend", "repeat")
         assert plan.requeue_after_seconds == pause
@@ -177,7 +177,7 @@ def test_an_attempt_that_ended_before_its_beginning_was_recorded_is_over(ready: 
     ready.settle()
     ready.start_pods()
     ready.bodies["Resend", "repeat"] = before
-    second = job.replace("1", "2")
+    second = f"{job.removesuffix('1')}2"
     ready.end(f"{second}-0-0", 0, ready.report(1000) if mode == "Send" else ready.plan(990))
     ready.reconcile("Resend", "repeat")
     status = ready.a_resend().status
@@ -194,8 +194,8 @@ def test_work_that_began_before_a_crash_has_its_time_from_its_first_job(ready: W
     ready.bodies["Resend", "repeat"] = before
     if seconds is not None:
         began += timedelta(seconds=seconds)
-        job = ready.bodies["Job", "repeat-send-1"]
-        ready.bodies["Job", "repeat-send-1"] = {**job, "status": {"startTime": moment_text(began)}}
+        job = ready.bodies["Job", "repeat-00000001-send-1"]
+        ready.bodies["Job", "repeat-00000001-send-1"] = {**job, "status": {"startTime": moment_text(began)}}
     ready.later(seconds=5)
     ready.reconcile("Resend", "repeat")
     assert ready.a_resend().status.started_at == began
@@ -208,7 +208,7 @@ def test_a_bundle_that_somebody_deleted_is_written_again_while_it_is_sent(ready:
     entry = {"topic": "transfer", "partition": 3, "window_min": 0, "window_max": 9, "gaps": [[5]]}
     ready.begin(without=("offsets",), bundle={"inline": json.dumps({"type": "all", "results": [entry]})})
     maps = ready.names("ConfigMap")
-    ready.delete("ConfigMap", "repeat-bundle")
+    ready.delete("ConfigMap", "repeat-00000001-bundle")
     ready.settle()
     assert ready.names("ConfigMap") == maps
 
@@ -265,7 +265,7 @@ def test_attempts_follow_each_other_after_longer_and_longer_pauses(ready: World)
     for attempt, pause in ((1, 10), (2, 20), (3, 40)):
         ready.start_pods()
         ready.later(seconds=1)
-        ends_for_now(ready, f"repeat-send-{attempt}")
+        ends_for_now(ready, f"repeat-00000001-send-{attempt}")
         assert ready.a_resend().status.retry_at == ready.now + timedelta(seconds=pause)
         ready.later(seconds=pause)
         ready.settle()
@@ -297,7 +297,7 @@ def test_a_plan_whose_log_never_comes_is_made_again(ready: World) -> None:
     assert ready.said(Type.READY).message.startswith(message)
     ready.later(minutes=1)
     ready.settle()
-    assert ready.jobs_made[-1] == "repeat-plan-2"
+    assert ready.jobs_made[-1] == "repeat-00000001-plan-2"
 
 
 def test_a_bundle_is_known_as_soon_as_it_was_looked_into_by_as_much_of_its_id_as_a_status_holds(ready: World) -> None:

@@ -23,7 +23,7 @@ SHA256 = canonical_sha256(BundleKind.ALL, [PartitionGaps("transfer", 3, 0, 9, Of
 
 def test_plans_without_sending_and_sends_when_it_is_told_to(ready: World) -> None:
     job = ready.begin(mode="Plan")
-    assert job == "repeat-plan-1"
+    assert job == "repeat-00000001-plan-1"
     assert ready.standing() == ("Planning", "False", "True", "False", "Unknown")
     assert ready.a_diode().status.active == ()
     estimate = Estimate(mean_event_bytes=100.0, datagrams=2000, payload_bytes=123456, seconds=12.5)
@@ -37,7 +37,7 @@ def test_plans_without_sending_and_sends_when_it_is_told_to(ready: World) -> Non
     ready.resend(mode="Send")
     ready.settle()
     assert ready.standing()[0] == "Starting"
-    assert ready.a_resend().status.job == "repeat-send-2"
+    assert ready.a_resend().status.job == "repeat-00000001-send-2"
     assert ready.a_resend().status.plan == found
 
 
@@ -48,7 +48,7 @@ def test_plans_anew_for_another_pace(ready: World) -> None:
     ready.resend(mode="Plan", eps=5)
     ready.settle()
     ready.start_pods()
-    ready.end("repeat-plan-2-0-0", 0, ready.plan(990, seconds=198.0))
+    ready.end("repeat-00000001-plan-2-0-0", 0, ready.plan(990, seconds=198.0))
     ready.settle()
     assert ready.a_resend().status.plan.estimated_seconds == 198
 
@@ -56,11 +56,11 @@ def test_plans_anew_for_another_pace(ready: World) -> None:
 def test_has_a_bundle_that_only_pods_can_read_looked_into_before_it_is_sent(ready: World) -> None:
     where = {"storageRef": {"name": "bundles"}, "path": "a.json", "sha256": SHA256}
     job = ready.begin(without=("offsets",), bundle=where)
-    assert job == "repeat-plan-1"
+    assert job == "repeat-00000001-plan-1"
     ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, "b-1")))
     ready.settle()
     status = ready.a_resend().status
-    assert (status.job, status.bundle_sha256, status.bundle_id) == ("repeat-send-2", SHA256, "b-1")
+    assert (status.job, status.bundle_sha256, status.bundle_id) == ("repeat-00000001-send-2", SHA256, "b-1")
 
 
 @pytest.mark.parametrize("kind", ["volume", "ConfigMap"])
@@ -78,7 +78,7 @@ def test_holds_on_to_the_bundle_that_was_looked_into(ready: World, kind: str) ->
         ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, "b-1")))
         ready.settle()
     status = ready.a_resend().status
-    assert status.job.startswith("repeat-send-")
+    assert status.job.startswith("repeat-00000001-send-")
     assert ready.property_of(status.job, "bundleSha256") == f"bundleSha256={status.bundle_sha256}"
     ready.start_pods()
     found = f"The bundle is another one: its digest is {'f' * 64} and {status.bundle_sha256} is wanted."
@@ -97,7 +97,7 @@ def test_refuses_a_bundle_in_a_volume_that_is_not_the_one_meant(ready: World) ->
     ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, None)))
     ready.settle()
     assert ready.standing() == ("BadBundle", "False", "False", "True", "False")
-    assert [name for name in ready.jobs_made if name.startswith("repeat")] == ["repeat-plan-1"]
+    assert [name for name in ready.jobs_made if name.startswith("repeat")] == ["repeat-00000001-plan-1"]
 
 
 def test_is_not_sent_again_when_it_is_deleted_and_created_again(ready: World) -> None:
@@ -108,7 +108,7 @@ def test_is_not_sent_again_when_it_is_deleted_and_created_again(ready: World) ->
     ready.settle()
     assert ready.standing() == ("AlreadySent", "True", "False", "False", "True")
     assert "set spec.force" in ready.said(Type.SUCCEEDED).message
-    assert ready.jobs_made.count("repeat-send-1") == 1
+    assert ready.jobs_made.count("repeat-00000001-send-1") == 1
 
 
 def test_what_was_incomplete_is_neither_sent_again_nor_called_a_success(ready: World) -> None:
@@ -128,7 +128,7 @@ def test_is_sent_again_when_force_changes_and_then_not_again(ready: World) -> No
     ready.settle()
     assert ready.standing()[0] == "Starting"
     ready.start_pods()
-    ready.end("repeat-send-2-0-0", 0, ready.report(1000))
+    ready.end("repeat-00000001-send-2-0-0", 0, ready.report(1000))
     ready.settle()
     assert ready.standing()[0] == "Sent"
     assert [entry.force for entry in ready.a_diode().status.ledger] == [None, "once more"]

@@ -169,14 +169,14 @@ def test_what_was_begun_goes_on_whatever_the_ledger_says_meanwhile(ready: World)
     ready.resend("twin")
     ready.settle()
     ready.start_pods()
-    ready.end("twin-send-1-0-0", 0, ready.report(1000))
+    ready.end("twin-00000001-send-1-0-0", 0, ready.report(1000))
     ready.settle()
     assert ready.standing()[0] == "Starting"
-    ready.end("repeat-send-1-0-0", 3, "gapless: Kafka is away; wait.")
+    ready.end("repeat-00000001-send-1-0-0", 3, "gapless: Kafka is away; wait.")
     ready.settle()
     ready.later(hours=1)
     ready.settle()
-    assert ready.a_resend().status.job == "repeat-send-2"
+    assert ready.a_resend().status.job == "repeat-00000001-send-2"
 
 
 def test_a_job_that_runs_is_not_called_sent_before_its_beginning_was_recorded(ready: World) -> None:
@@ -186,7 +186,7 @@ def test_a_job_that_runs_is_not_called_sent_before_its_beginning_was_recorded(re
     ready.resend("twin")
     ready.settle()
     ready.start_pods()
-    ready.end("twin-send-1-0-0", 0, ready.report(1000))
+    ready.end("twin-00000001-send-1-0-0", 0, ready.report(1000))
     ready.settle()
     body = ready.bodies["Resend", "repeat"]
     body["status"] = {name: value for name, value in body["status"].items() if name != "startedAt"}
@@ -273,7 +273,7 @@ def test_another_force_forgets_all_of_the_work_before(ready: World) -> None:
     ready.settle()
     before = ready.a_resend().status
     assert before.unavailable
-    assert before.report == "repeat-report"
+    assert before.report == "repeat-00000001-report"
     ready.later(minutes=1)
     ready.resend(without=("offsets",), bundle={"inline": BUNDLE}, force="again", suspend=True)
     ready.reconcile("Resend", "repeat")
@@ -310,9 +310,9 @@ def test_another_force_that_begins_at_once_sends_the_bundle_that_is_there_now(re
     carry(BUNDLE)
     ready.resend(without=("offsets",), bundle=where, force="again")
     ready.reconcile("Resend", "repeat")
-    assert ready.property_of("repeat-send-2", "bundleSha256") == f"bundleSha256={SHA256}"
+    assert ready.property_of("repeat-00000001-send-2", "bundleSha256") == f"bundleSha256={SHA256}"
     ready.settle()
-    assert ready.jobs_made.count("repeat-send-2") == 1
+    assert ready.jobs_made.count("repeat-00000001-send-2") == 1
     assert "BundleNotFound" not in [reason for reason, _ in told(ready)], "it is there"
 
 
@@ -408,7 +408,10 @@ def test_its_jobs_and_settings_are_kept_for_an_hour_and_the_report_longer(ready:
     assert asks_again_after(ready) == 1
     ready.later(seconds=1)
     plan = ready.planned("Resend", "repeat")
-    assert plan.delete == (*refs(ready, "Job", "repeat-send-1"), *refs(ready, "ConfigMap", "repeat-send-1"))
+    assert plan.delete == (
+        *refs(ready, "Job", "repeat-00000001-send-1"),
+        *refs(ready, "ConfigMap", "repeat-00000001-send-1"),
+    )
     ready.settle()
     assert asks_again_after(ready) == 3600
     uid = ready.a_resend().metadata.uid
@@ -422,7 +425,7 @@ def test_what_is_on_its_way_out_is_not_deleted_again(ready: World) -> None:
     ready.finished()
     ready.later(hours=1)
     for kind in ("Job", "ConfigMap"):
-        ready.begin_deletion(kind, "repeat-send-1")
+        ready.begin_deletion(kind, "repeat-00000001-send-1")
     assert ready.planned("Resend", "repeat").delete == ()
     assert asks_again_after(ready) is None
 
@@ -454,9 +457,9 @@ def test_an_inline_bundle_is_deleted_with_the_settings(ready: World) -> None:
     ready.resend(without=("offsets",), bundle={"inline": BUNDLE})
     ready.settle()
     ready.start_pods()
-    ready.end("repeat-send-1-0-0", 0, ready.report(1000))
+    ready.end("repeat-00000001-send-1-0-0", 0, ready.report(1000))
     ready.settle()
     assert len(ready.names("ConfigMap")) == 3
     ready.later(hours=1)
     ready.settle()
-    assert ready.names("ConfigMap") == ["repeat-report"]
+    assert ready.names("ConfigMap") == ["repeat-00000001-report"]

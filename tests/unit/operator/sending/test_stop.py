@@ -108,7 +108,7 @@ def test_what_failed_is_tried_again_only_when_nothing_stops_it_any_more(ready: W
     ready.diode()
     ready.settle()
     assert ready.standing()[0] == "Starting"
-    assert ready.a_resend().status.job == "repeat-send-2"
+    assert ready.a_resend().status.job == "repeat-00000001-send-2"
 
 
 def test_a_resend_on_its_way_out_does_not_send(ready: World) -> None:
@@ -202,7 +202,7 @@ def test_only_what_sends_over_the_suspended_diode_is_stopped(ready: World) -> No
     ready.start_pods()
     ready.diode(suspend=True)
     ready.settle()
-    assert senders(ready) == ["other-send-1", "other-send-1-0-0"]
+    assert senders(ready) == ["other-00000001-send-1", "other-00000001-send-1-0-0"]
 
 
 def test_stops_before_it_writes_anything_that_may_be_refused(ready: World) -> None:

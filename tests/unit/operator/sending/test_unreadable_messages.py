@@ -54,7 +54,7 @@ def test_what_ended_unreadably_is_tried_again_when_the_spec_changes(ready: World
     ready.resend(priority=5)
     ready.settle()
     ready.start_pods()
-    ready.end("repeat-send-2-0-0", 0, ready.report(1000))
+    ready.end("repeat-00000001-send-2-0-0", 0, ready.report(1000))
     ready.settle()
     assert ready.standing()[0] == "Sent"
     assert [entry.sent for entry in ready.a_diode().status.ledger] == [1000]
