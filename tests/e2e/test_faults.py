@@ -236,7 +236,9 @@ def check_final_state(plant: Plant, name: str, status: dict[str, Any], diode: di
     assert diode["queued"] == 0
     assert is_true(diode, "Ready")
     jobs = plant.jobs(name)
-    assert [job["metadata"]["name"] for job in jobs] == [f"{name}-send-1"]
+    assert [job["metadata"]["name"] for job in jobs] == [status["job"]]
+    assert status["job"].startswith(f"{name}-")
+    assert status["job"].endswith("-send-1")
     assert jobs[0]["status"]["succeeded"] == 1
     assert not jobs[0]["status"].get("failed")
     report = plant.cluster.get("configmap", status["report"], SENDERS)

@@ -242,7 +242,10 @@ def _pod(  # noqa: PLR0913 -- all that an attempt depends on
     volumes: list[dict[str, Any]] = [
         {
             "name": "configuration",
-            "projected": {"defaultMode": _MODE, "sources": _sources(resend, diode, sources, role, settings_name, key)},
+            "projected": {
+                "defaultMode": _MODE,
+                "sources": _sources(resend, diode, sources, role=role, settings_name=settings_name, key=key),
+            },
         },
         {"name": "state", "persistentVolumeClaim": {"claimName": state_claim_name(diode.metadata.name)}},
     ]
@@ -291,8 +294,8 @@ def _fetch_arguments(resend: Resend, s3: S3Location) -> list[str]:
     return arguments
 
 
-def _sources(
-    resend: Resend, diode: Diode, sources: ResendSources, role: str, settings_name: str, key: SessionKey | None
+def _sources(  # noqa: PLR0913 -- all that an attempt depends on
+    resend: Resend, diode: Diode, sources: ResendSources, *, role: str, settings_name: str, key: SessionKey | None
 ) -> list[dict[str, Any]]:
     """What is put together in the folder of settings; one volume, because none can be mounted into another."""
     names = [
@@ -306,10 +309,10 @@ def _sources(
         found.append(config_map_source(_bundle_name(resend), {BUNDLE_NAME: BUNDLE_NAME}))
     elif bundle is not None and bundle.config_map is not None:
         found.append(config_map_source(bundle.config_map.name, {bundle.config_map.key: BUNDLE_NAME}))
-    return [*found, *secret_sources(_secret_entries(resend, diode, sources, key))]
+    return [*found, *secret_sources(_secret_entries(diode, sources, key))]
 
 
-def _secret_entries(resend: Resend, diode: Diode, sources: ResendSources, key: SessionKey | None) -> list[Wanted]:
+def _secret_entries(diode: Diode, sources: ResendSources, key: SessionKey | None) -> list[Wanted]:
     """Which entries of which Secrets a pod needs."""
     wanted = kafka_secrets(sources.kafka)
     if diode.spec.encryption is not None:

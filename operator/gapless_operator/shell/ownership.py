@@ -47,6 +47,6 @@ def _owner(body: Mapping[str, Any]) -> str:
     for reference in sorted(references, key=lambda reference: not reference.get("controller")):
         return f"the {reference.get('kind')} {reference.get('name')}"
     if labels.get(_MANAGER_LABEL):
-        return labels[_MANAGER_LABEL]
+        return str(labels[_MANAGER_LABEL])
     managers = [entry["manager"] for entry in metadata.get("managedFields") or () if entry.get("manager")]
     return f"whoever wrote it as {managers[0]}" if managers else "somebody else"

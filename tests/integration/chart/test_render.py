@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gapless_operator.settings import read_settings
-from gapless_operator.shell.kinds import CHILDREN, CONFIG_MAP, NAMED, OWNERS
+from gapless_operator.shell.kinds import CHILDREN, NAMED, OWNERS, POD
 
 if TYPE_CHECKING:
     from conftest import Helm, Manifest
@@ -136,8 +136,8 @@ def test_the_operator_may_watch_every_kind_that_it_watches_and_no_other(helm: He
     watched = {(kind.group, kind.plural, verb) for kind in (*OWNERS, *NAMED, *CHILDREN) for verb in ("list", "watch")}
     found = granted(helm, role)
     assert {rule for rule in found if rule[2] in {"list", "watch"}} == watched
-    # Owners are read again after a conflict, ConfigMaps when a Resend names one as its bundle, logs for results.
-    read = {(kind.group, kind.plural) for kind in (*OWNERS, CONFIG_MAP)} | {("", "pods/log")}
+    # Owners are read again after a conflict, children before they are written first, logs for results.
+    read = {(kind.group, kind.plural) for kind in (*OWNERS, *CHILDREN) if kind is not POD} | {("", "pods/log")}
     assert {rule[:2] for rule in found if rule[2] == "get"} == read
 
 

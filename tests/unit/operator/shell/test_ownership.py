@@ -15,7 +15,7 @@ from gapless_operator.shell.ownership import check_ours
 def a_resend(uid: str) -> Resend:
     metadata = {"name": "repeat", "namespace": "north", "uid": uid}
     offsets = {"topic": "transfer", "partition": 0, "from": 0, "to": 9}
-    spec = {"diodeRef": {"name": "hall"}, "kafka": {"bootstrapServers": "kafka:9092"}, "offsets": offsets}
+    spec = {"diodeRef": {"name": "hall"}, "kafkaRef": {"name": "up"}, "offsets": offsets}
     return Resend.from_resource({"metadata": metadata, "spec": spec})
 
 
