@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.pem_files import read_file, read_private_key
@@ -63,6 +63,22 @@ def load_verifying(key_file: Path) -> Callable[[str, bytes], bool]:
             f"pkey -pubout."
         )
 
+    return _verifier(key)
+
+
+def verifier_of(public_key: str) -> Callable[[str, bytes], bool]:
+    """The same for an Ed25519 public key as the Base64 between the lines of its PEM form.
+
+    Raises:
+        ValueError: it is none.
+    """
+    key = load_der_public_key(base64.b64decode(public_key, validate=True))
+    if not isinstance(key, Ed25519PublicKey):
+        raise ValueError("not an Ed25519 public key")  # noqa: TRY004 -- what it says is wrong, not its Python type
+    return _verifier(key)
+
+
+def _verifier(key: Ed25519PublicKey) -> Callable[[str, bytes], bool]:
     def fits(signature: str, signed: bytes) -> bool:
         try:
             key.verify(base64.b64decode(signature, validate=True), signed)

@@ -62,6 +62,13 @@ class PartitionWindow:
         """Map one of this cluster's partition numbers to the one that ids and bundles carry."""
         return upstream_partition + self.start
 
+    def covers(self, other: PartitionWindow) -> bool:
+        """Whether `other` gives events the same ids and reaches no partition that is not of this window.
+
+        Another `start` gives every event the id of another partition, also where both windows have the same partitions.
+        """
+        return self.start == other.start and (not self.count or 0 < other.count <= self.count)
+
     def __str__(self) -> str:
         return f"{self.start}…{'' if self.last is None else self.last}"
 

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_ALLOWED = {
+    "allow-scan-image": "image, other than --spark-image,",
+    "allow-scan-service-account": "service account, other than --spark-service-account,",
+    "allow-signing-key-secret": "Secret with a key to sign bundles",
+}
+"""Options for what GapScans may name, and nouns for their help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +27,12 @@ class Program:
     service_account: str = ""
     """Empty for the namespace's default."""
     pull_policy: str = "IfNotPresent"
+    allowed_images: frozenset[str] = frozenset()
+    """Images that a resource may name instead."""
+    allowed_service_accounts: frozenset[str] = frozenset()
+    """Service accounts that a resource may name instead."""
+    signing_key_secrets: frozenset[str] = frozenset()
+    """Secrets that a resource may name to sign with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +82,14 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
     parser.add_argument(
         "--spark-service-account", default="", metavar="NAME", help="account of Spark drivers (default: default)"
     )
+    for what, noun in _ALLOWED.items():
+        parser.add_argument(
+            f"--{what}",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help=f"{noun} that a GapScan may name; repeat the option for several (default: none)",
+        )
     parser.add_argument("--sender-image", default="gapless/sender", metavar="IMAGE", help="image that runs resends")
     parser.add_argument(
         "--sender-service-account", default="", metavar="NAME", help="account of sender pods (default: default)"
@@ -105,6 +125,9 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             image=given.spark_image,
             service_account=given.spark_service_account,
             pull_policy=given.image_pull_policy,
+            allowed_images=frozenset(given.allow_scan_image),
+            allowed_service_accounts=frozenset(given.allow_scan_service_account),
+            signing_key_secrets=frozenset(given.allow_signing_key_secret),
         ),
         sender=Program(
             image=given.sender_image,

@@ -180,7 +180,7 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBun
     """What is to be resent, and the bundle as the report names it."""
     file: Path | None = values["resendFileName"]
     if file is None:
-        for name in ("verifyKey", "bundleSha256"):
+        for name in ("verifyKey", "trustedKeys", "bundleSha256"):
             if values[name] is not None:
                 raise ConfigurationError(f"{name} is given without a bundle; delete it, or give the bundle it is for.")
         _check_topics(values, None)
@@ -189,6 +189,10 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBun
     from gapless_api.bundle_form import canonical_sha256  # noqa: PLC0415
 
     bundle = read_bundle(file, verification_key=values["verifyKey"])
+    if values["trustedKeys"] is not None:
+        from gapless_api.bundle_signature import check_trusted  # noqa: PLC0415 -- cryptography is slow to import
+
+        check_trusted(bundle.mark, values["trustedKeys"], bundle=str(file))
     digest = bundle.mark.sha256 if bundle.mark is not None else canonical_sha256(bundle.kind, bundle.results)
     wanted = values["bundleSha256"]
     if wanted is not None and digest != wanted:

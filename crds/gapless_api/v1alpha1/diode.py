@@ -24,6 +24,7 @@ from gapless_api.v1alpha1.common import (
 )
 from gapless_api.v1alpha1.conditions import Conditions
 from gapless_api.v1alpha1.model import ApiModel, Message, Moment, Rule, StatusModel
+from gapless_api.v1alpha1.resend_limits import ResendLimits, TrustedKey
 from gapless_api.v1alpha1.resource import Column, Resource
 
 LONGEST_LEDGER = 100
@@ -128,6 +129,13 @@ class DiodeSpec(ApiModel):
             lambda diode: diode.encryption is None or diode.max_concurrent_resends == 1,
             "maxConcurrentResends",
         ),
+        Rule(
+            "!has(self.trustedKeys) || self.trustedKeys.all(one, self.trustedKeys.exists_one(other, other.name == "
+            "one.name))",
+            "two trusted keys have the same name: give each a name of its own",
+            lambda diode: len({key.name for key in diode.trusted_keys}) == len(diode.trusted_keys),
+            "trustedKeys",
+        ),
     )
 
     node_selector: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(min_length=1, max_length=16)]
@@ -162,6 +170,11 @@ class DiodeSpec(ApiModel):
     """Encrypts the events for the receiver; without it they are sent in the clear."""
     partition_window: PartitionWindow = PartitionWindow()
     """Which downstream partitions belong to this cluster. Windows of Diodes must not meet."""
+    limits: ResendLimits = ResendLimits()
+    """What Resends may ask for."""
+    trusted_keys: Annotated[tuple[TrustedKey, ...], Field(max_length=16)] = ()
+    """Whose bundles are sent: a bundle must be signed by one of these keys. Without it every bundle is sent, also one
+    that somebody wrote by hand; its sha256 shows damage, not who made it."""
     topic_translations: (
         Annotated[
             dict[str, Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[^\x00-\x1f\x7f]+$")]],

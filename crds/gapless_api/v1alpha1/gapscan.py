@@ -19,6 +19,8 @@ from gapless_api.v1alpha1.common import (
     PartitionWindow,
     Rate,
     Reference,
+    SecretEntry,
+    SecretKey,
     int32,
     stays_inside,
 )
@@ -127,10 +129,11 @@ class Engine(ApiModel):
     """What reads Kafka. Local is one process without Spark, which is quicker for small topics; a scan that would have
     to hold more than 256 MiB of what it reads is refused. The status says in readBy what the last scan was read by."""
     image: Image | None = None
-    """Image with Spark and Gapless; without it the operator's default."""
+    """Image with Spark and Gapless, one of those that the platform team lists (the chart's scan.allowedImages).
+    Defaults to the operator's."""
     service_account_name: Name | None = None
-    """Service account of the driver, which must be allowed to start executors; without it the operator's default.
-    Engine type Job needs none."""
+    """Service account of the driver, which must be allowed to start executors, one of those that the platform team
+    lists (the chart's scan.allowedServiceAccounts). Defaults to the operator's. Engine type Job needs none."""
     driver: Driver = Driver()
     """What Spark's driver gets."""
     executor: Executor = Executor()
@@ -220,6 +223,13 @@ class ResendTemplate(ApiModel):
     )
 
 
+class SigningKeySecret(SecretKey):
+    """The Secret with the Ed25519 private key (PEM, PKCS#8) that signs bundles."""
+
+    key: SecretEntry = "signing.pem"
+    """Entry of the Secret; openssl genpkey -algorithm ed25519 -out signing.pem makes the key."""
+
+
 def _state_has_its_own_folder(spec: "GapScanSpec") -> bool:
     state = spec.source.events.state if spec.source.events is not None else None
     if state is None or state.storage_ref is None or spec.output.storage_ref is None:
@@ -264,6 +274,9 @@ class GapScanSpec(ApiModel):
     """Where a scan runs, and what reads Kafka."""
     output: Output = Output()
     """Where the bundle goes."""
+    signing_key_secret: SigningKeySecret | None = None
+    """Signs the bundle; one of the Secrets that the platform team lists (the chart's scan.signingKeySecrets). Diodes
+    with trustedKeys take only signed bundles."""
     resend: ResendTemplate | None = None
     """What the rendered Resend manifest shall say; without it none is rendered."""
 

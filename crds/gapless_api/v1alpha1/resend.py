@@ -199,7 +199,8 @@ class ResendSpec(ApiModel):
     time_range: TimeRange | None = None
     """Sends what Kafka's timestamps say was written within a range of time."""
     partition_window: PartitionWindow | None = None
-    """Overrides the Diode's window, for example for a bundle from before the window was changed."""
+    """Overrides the Diode's window, for example for a bundle from before the window was changed; one of those that
+    limits.partitionWindows of the Diode lists."""
     eps: Rate | None = None
     """Most events per second of this Resend; fractions are allowed; 0 or nothing for no other limit than the Diode's
     budget. Senders that run follow a change within about a minute and are not started again."""

@@ -28,6 +28,7 @@ SECRETS_FOLDER = f"{CONFIGURATION_FOLDER}/secrets"
 OLDER_FILE = "older.bundle.json.gz"
 """The bundle to compare with, where it comes out of a ConfigMap."""
 MANIFESTS_FOLDER, VERIFY_KEY_FILE = "manifests", "verify.pem"
+SIGNING_KEY_FILE = "signing.pem"
 OUTPUT_FOLDER, STATE_FOLDER = "/output", "/state"
 
 _MODE = 0o440
@@ -96,10 +97,16 @@ def secret_items(places: ScanPlaces, *, driver: bool) -> list[Wanted]:
     return [*wanted, *store_secrets(store)] if driver and store is not None else wanted
 
 
+def _signing_key(scan: GapScan) -> list[Wanted]:
+    """The entry with the key that signs the bundle; executors write none."""
+    secret = scan.spec.signing_key_secret
+    return [] if secret is None else [(secret.name, SIGNING_KEY_FILE, secret.key)]
+
+
 def volumes(scan: GapScan, run: Run, *, driver: bool) -> list[dict[str, Any]]:
     """The volumes of a driver, or of an executor, which needs the secrets alone."""
     sources = _read_only(scan, run) if driver else []
-    sources += secret_sources(secret_items(run.places, driver=driver))
+    sources += secret_sources([*secret_items(run.places, driver=driver), *(_signing_key(scan) if driver else ())])
     found: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
     if sources:
         found.append({"name": "configuration", "projected": {"defaultMode": _MODE, "sources": sources}})

@@ -82,6 +82,11 @@ class SparkApplicationEngine:
                 "spark.ui.enabled": "false",
                 # Executors that ended are no use to anybody; the driver's log has the result.
                 "spark.kubernetes.executor.deleteOnTermination": "true",
+                # The driver's account has rights on pods alone; what else there is goes with the driver's pod.
+                "spark.kubernetes.executor.disableConfigMap": "true",
+                "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+                "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+                "spark.kubernetes.driver.service.deleteOnTermination": "false",
             },
             "driver": {
                 "cores": engine.driver.cores,

@@ -62,7 +62,8 @@ def work_digest(scan: GapScan, places: ScanPlaces) -> str:
     """A digest of what an attempt would do; it changes when an attempt that runs does the wrong thing."""
     spec = scan.spec.to_dict()
     named = [None if part is None else part.to_dict() for part in (places.kafka, places.output, places.state)]
-    return digest([{name: spec.get(name) for name in ("source", "limit", "engine", "output")}, *named])
+    parts = ("source", "limit", "engine", "output", "signingKeySecret")
+    return digest([{name: spec.get(name) for name in parts}, *named])
 
 
 def properties(scan: GapScan, places: ScanPlaces, attempt: str) -> str:
@@ -76,6 +77,8 @@ def properties(scan: GapScan, places: ScanPlaces, attempt: str) -> str:
     lines["master"] = f"local[{spec.engine.driver.cores}]"
     lines["driverMemory"] = scan_pod.java_memory(spec.engine.driver.memory)
     lines |= _output(scan, places, attempt)
+    if spec.signing_key_secret is not None:
+        lines["signingKey"] = f"{scan_pod.SECRETS_FOLDER}/{scan_pod.SIGNING_KEY_FILE}"
     lines |= _store(places)
     older = older_bundle(scan, places)
     if older is not None:

@@ -21,6 +21,7 @@ from gapless_operator.gapscan.conclusion import concluded
 from gapless_operator.gapscan.due import Due, acted_upon, due, missed, next_scheduled
 from gapless_operator.gapscan.history import outdated
 from gapless_operator.gapscan.manifests import bundle_place, command, settings_map, settings_name, work_digest
+from gapless_operator.gapscan.permission import refusal
 from gapless_operator.gapscan.situation import Situation, situation_of
 from gapless_operator.gapscan.standing import at_work, judged, not_stalled, stuck
 from gapless_operator.gapscan.verdict import Ending, deadline_of, ending_of
@@ -121,8 +122,18 @@ def _begun(situation: Situation, wanted: Due) -> Plan:
             situation,
             {},
             stuck(places.reason, places.message),
+            delete=_leftovers(situation),
             events=warned(situation, places.reason, places.message),
             until=now + _LOOK_AGAIN,
+        )
+    not_allowed = refusal(scan, situation.program)
+    if not_allowed:
+        return answer(
+            situation,
+            {},
+            stuck(Reason.BAD_CONFIGURATION, not_allowed),
+            delete=_leftovers(situation),
+            events=warned(situation, Reason.BAD_CONFIGURATION, not_allowed),
         )
     engine = engine_for(scan.spec.engine, spark_operator=situation.observed.spark_operator)
     if engine is None:
@@ -134,6 +145,7 @@ def _begun(situation: Situation, wanted: Due) -> Plan:
             situation,
             {},
             stuck(Reason.ENGINE_UNAVAILABLE, message),
+            delete=_leftovers(situation),
             events=warned(situation, Reason.ENGINE_UNAVAILABLE, message),
         )
     older = older_bundle(scan, places)

@@ -13,7 +13,10 @@ from gapless_api.bundle_form import canonical_sha256
 from gapless_api.errors import BundleError, ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gapless_api.v1alpha1.resend import BundleSource, ConfigMapEntry, Resend
+    from gapless_api.v1alpha1.resend_limits import TrustedKey
     from gapless_api.windows import PartitionWindow
 
 
@@ -37,7 +40,14 @@ def entry_needed(resend: Resend) -> ConfigMapEntry | None:
     return None if bundle is None or is_known else bundle.config_map
 
 
-def look_into(content: bytes, *, name: str, window: PartitionWindow, expected_sha256: str | None) -> BundleLook:
+def look_into(
+    content: bytes,
+    *,
+    name: str,
+    window: PartitionWindow,
+    expected_sha256: str | None,
+    trusted: Sequence[TrustedKey] = (),
+) -> BundleLook:
     """Read a bundle, plain or gzipped, and make sure that it can be sent.
 
     Args:
@@ -45,14 +55,19 @@ def look_into(content: bytes, *, name: str, window: PartitionWindow, expected_sh
         name: what messages call it.
         window: which downstream partitions are this cluster's.
         expected_sha256: the digest that the spec names, if it does.
+        trusted: keys of which one must have signed it; none for any bundle.
 
     Raises:
-        BundleError: it is no bundle, altered, or not the one that is meant.
+        BundleError: it is no bundle, altered, not the one that is meant, or signed by nobody who is trusted.
         ConfigurationError: an entry belongs to no partition of this cluster.
     """
     bundle = read_bundle_text(content, name=name)
     sha256 = bundle.mark.sha256 if bundle.mark is not None else canonical_sha256(bundle.kind, bundle.results)
     check_digest(sha256, expected_sha256, name=name)
+    if trusted:
+        from gapless_api.bundle_signature import check_trusted  # noqa: PLC0415 -- cryptography is slow to import
+
+        check_trusted(bundle.mark, {key.name: key.encoded for key in trusted}, bundle=name)
     ours = [entry for entry in bundle.results if window.handles(entry.partition)]
     for entry in ours:
         window.to_upstream(entry.partition)

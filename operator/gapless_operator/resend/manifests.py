@@ -15,6 +15,7 @@ from gapless_operator.diode.queue import SENDING_ROLE
 from gapless_operator.kafka_access import kafka_arguments, kafka_secrets
 from gapless_operator.observed import DIODE_LABEL
 from gapless_operator.projected import config_map_source, secret_sources
+from gapless_operator.resend.limits import limit_arguments
 from gapless_operator.resend.properties import (
     BUNDLE_FOLDER,
     BUNDLE_NAME,
@@ -80,7 +81,7 @@ def settings_digest(resend: Resend, diode: Diode, sources: ResendSources, *, rol
     Raises:
         ConfigurationError: the settings cannot be written down.
     """
-    return digest([_settings(resend, diode, sources, role=role), *_arguments(sources)])
+    return digest([_settings(resend, diode, sources, role=role), *_arguments(resend, diode, sources)])
 
 
 def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
@@ -133,9 +134,9 @@ def report_name(resend: Resend) -> str:
     return child_name(resend, f"{REPORT}-{run}" if run else REPORT)
 
 
-def _arguments(sources: ResendSources) -> list[str]:
+def _arguments(resend: Resend, diode: Diode, sources: ResendSources) -> list[str]:
     """What a sender is told as arguments, so that nothing in its files can talk it out of that."""
-    return kafka_arguments(sources.kafka)
+    return [*kafka_arguments(sources.kafka), *limit_arguments(resend, diode.spec)]
 
 
 def _settings(resend: Resend, diode: Diode, sources: ResendSources, *, role: str) -> dict[str, str]:
@@ -267,7 +268,7 @@ def _pod(  # noqa: PLR0913 -- all that an attempt depends on
                 mounts=[configuration, {"name": "bundle", "mountPath": BUNDLE_FOLDER}],
             )
         )
-    arguments = ["resend", f"{CONFIGURATION_FOLDER}/{PROPERTIES_NAME}", *_arguments(sources)]
+    arguments = ["resend", f"{CONFIGURATION_FOLDER}/{PROPERTIES_NAME}", *_arguments(resend, diode, sources)]
     sender = container(diode.spec, program, name=role, arguments=arguments, mounts=mounts)
     return pod_spec(diode.spec, program, containers=[sender], init_containers=fetching, volumes=volumes)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gapless_api.errors import ConfigurationError
 from gapless_operator.children import digest
 from gapless_operator.kafka_access import kafka_settings
+from gapless_operator.resend.limits import pace
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import DiodeSpec
@@ -63,7 +64,7 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
     budget = diode.budget
     if plan:
         values["plan"] = True
-        values["eps"] = pace(spec, diode) or None
+        values["eps"] = min((limit for limit in (pace(spec, diode), budget.events_per_second) if limit), default=None)
         values["bitsPerSecond"] = budget.bits_per_second or None
     else:
         values["shardCount"] = spec.parallelism
@@ -80,7 +81,7 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
 
 def rates(spec: ResendSpec, diode: DiodeSpec) -> str:
     """The properties file with all that may change while senders run; they follow it."""
-    values: dict[str, str | int | float | bool | None] = {"eps": spec.eps or 0}
+    values: dict[str, str | int | float | bool | None] = {"eps": pace(spec, diode) or 0}
     if _has_budget(diode):
         values["budgetEps"] = diode.budget.events_per_second
         values["budgetBitsPerSecond"] = diode.budget.bits_per_second
@@ -110,11 +111,6 @@ def bundle_path(bundle: BundleSource, sources: ResendSources) -> str:
     if sources.bundle is not None:
         return f"{BUNDLE_FOLDER}/{FETCHED_NAME}"
     return f"{CONFIGURATION_FOLDER}/{BUNDLE_NAME}"
-
-
-def pace(spec: ResendSpec, diode: DiodeSpec) -> float:
-    """Events per second that the Resend may use: its own limit or the Diode's, whichever is lower; 0 for none."""
-    return min((limit for limit in (spec.eps or 0, diode.budget.events_per_second) if limit), default=0.0)
 
 
 def _has_budget(diode: DiodeSpec) -> bool:
@@ -150,11 +146,8 @@ def _selection(spec: ResendSpec, sources: ResendSources) -> dict[str, str | int 
 
 
 def _link(spec: ResendSpec, diode: DiodeSpec) -> dict[str, str | int | float | bool | None]:
-    window = spec.partition_window or diode.partition_window
     translations = diode.topic_translations
     values: dict[str, str | int | float | bool | None] = {
-        "partitionStartValue": window.start,
-        "partitionStopValue": window.count,
         "topicTranslations": json.dumps(translations, sort_keys=True, ensure_ascii=False) if translations else None,
         "targetIP": diode.target.host,
         "targetPort": diode.target.port,

@@ -1,4 +1,4 @@
-"""Owns whether a Resend can be carried out as it is: Kafka, storage, topics, window, settings, filter and bundle.
+"""Owns whether a Resend can be carried out as it is: limits, Kafka, storage, topics, window, settings and bundle.
 
 Must not know what runs. What is refused here does not run: whoever calls this stops it.
 """
@@ -14,6 +14,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.references import NotFound, resend_sources
 from gapless_operator.resend import standing
 from gapless_operator.resend.bundle import called, check_digest, check_selection, look_into
+from gapless_operator.resend.limits import check_limits
 from gapless_operator.resend.properties import filter_rules, properties
 from gapless_operator.resend.step import Step
 
@@ -46,6 +47,7 @@ def validate(resend: Resend, status: ResendStatus, diode: Diode, observed: Resen
     Raises:
         ConfigurationError: it cannot, as it is.
     """
+    check_limits(resend, diode)
     sources = resend_sources(resend, observed.named)
     if isinstance(sources, NotFound):
         return Step(said=standing.waiting_for(sources.reason, sources.message), again_after=LOOK_AGAIN)
@@ -69,7 +71,13 @@ def validate(resend: Resend, status: ResendStatus, diode: Diode, observed: Resen
         if content is None:
             message = f"There is no {called(source)} in the namespace {resend.metadata.namespace}; create it."
             return Step(said=standing.waiting_for(Reason.BUNDLE_NOT_FOUND, message), again_after=LOOK_AGAIN)
-        look = look_into(content, name=called(source), window=window, expected_sha256=source.sha256)
+        look = look_into(
+            content,
+            name=called(source),
+            window=window,
+            expected_sha256=source.sha256,
+            trusted=diode.spec.trusted_keys,
+        )
         _check_topics(look.topics, diode, sources, what=f"The bundle {called(source)}")
         sha256, update = look.sha256, {"bundle_sha256": look.sha256, "bundle_id": look.id}
     is_known = source is None or sha256 is not None

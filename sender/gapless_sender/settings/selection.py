@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gapless_api.ids import MAX_PARTITION
 from gapless_api.settings import Setting, boolean, choice, integer
+from gapless_api.trusted_keys import parse_keys
 from gapless_sender.settings.values import manual_offset, moment, partition, reasons, sha256, translations
 
 _GROUP = "What to resend"
@@ -133,6 +134,15 @@ SELECTION: tuple[Setting, ...] = (
         "Ed25519 public key (PEM); a bundle without a valid signature of it is refused.",
         parse=Path,
         metavar="FILE",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "trustedKeys",
+        "Ed25519 public keys as NAME:KEY, KEY being the middle line of the PEM file; a bundle that none of them has "
+        "signed is refused. On the command line it overrides every file and variable.",
+        parse=parse_keys,
+        metavar="NAME:KEY,…",
         own=True,
         group=_GROUP,
     ),

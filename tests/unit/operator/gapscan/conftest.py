@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     from gapless_operator.plan import Event, Plan
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
-PROGRAM = Program(image="gapless/spark:1", service_account="gapless-spark")
+PROGRAM = Program(
+    image="gapless/spark:1",
+    service_account="gapless-spark",
+    allowed_images=frozenset({"registry.example/spark:2"}),
+    allowed_service_accounts=frozenset({"own"}),
+    signing_key_secrets=frozenset({"signing"}),
+)
 KAFKAS: dict[str, dict[str, Any]] = {
     "kafka": {"bootstrapServers": "kafka:9092", "allowedTopics": ["gaps", "transfer", "alarm", "internal"]},
     "other": {"bootstrapServers": "other:9092", "allowedTopics": ["*"]},
@@ -100,6 +106,7 @@ class Cluster:
     body: dict[str, Any]
     now: datetime = START
     spark_operator: bool = False
+    program: Program = PROGRAM
     kafkas: dict[str, dict[str, Any]] = field(default_factory=lambda: dict(KAFKAS))
     """Specs of the KafkaConnections, by name."""
     locations: dict[str, dict[str, Any]] = field(default_factory=lambda: dict(LOCATIONS))
@@ -167,7 +174,7 @@ class Cluster:
         )
 
     def plan(self) -> Plan:
-        return reconcile_gapscan(self.scan, self.observed(), self.now, program=PROGRAM)
+        return reconcile_gapscan(self.scan, self.observed(), self.now, program=self.program)
 
     def step(self, *, writes: int | None = None) -> Plan:
         """Reconcile once and carry the plan out, or only its first `writes` writes, as if the operator died then."""

@@ -66,6 +66,7 @@ INFER = {
     }
 }
 CASES: dict[str, dict[str, Any]] = {
+    "job-signed": {"signingKeySecret": {"name": "signing"}},
     "job": {},
     "job-secure-events-volume": {**SECURE, **EVENTS, **VOLUME, "engine": {"type": "Job", "driver": {"cpu": "250m"}}},
     "application": {"spark_operator": True},

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gapless_api.errors import ConfigurationError
+from gapless_operator.settings import Program
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
@@ -131,3 +132,62 @@ def test_without_the_spark_operator_its_engine_stalls_until_it_comes(cluster: Ma
     assert night.condition("Ready") == ("Unknown", "NeverScanned")
     night.settle()
     assert night.condition("Ready") == ("Unknown", "NeverScanned")
+
+
+SPARK = {"image": "gapless/spark:1", "service_account": "gapless-spark"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "name", "value"),
+    [
+        ({"engine": {"image": "evil/spark:2"}}, "engine.image", "evil/spark:2", "scan.allowedImages"),
+        (
+            {"engine": {"serviceAccountName": "cluster-admin"}},
+            "engine.serviceAccountName",
+            "cluster-admin",
+            "scan.allowedServiceAccounts",
+        ),
+        ({"signingKeySecret": {"name": "tls"}}, "signingKeySecret", "tls", "scan.signingKeySecrets"),
+    ],
+)
+def test_what_the_platform_team_has_not_listed_is_refused_and_nothing_begins(
+    cluster: Make, spec: dict[str, Any], field: str, name: str, value: str
+) -> None:
+    night = cluster(**spec)
+    night.program = Program(**SPARK)
+    night.settle()
+    assert night.condition("Stalled") == ("True", "BadConfiguration")
+    assert night.message("Stalled") == (
+        f"spec.{field} names {name}, which the platform team has not listed; delete it, or ask them to add it to the "
+        f"chart's value {value}."
+    )
+    assert [event.type for event in night.events] == ["Warning"]
+    assert not night.begun
+
+
+def test_what_is_listed_and_what_the_operator_would_take_itself_is_allowed(cluster: Make) -> None:
+    listed = Program(
+        **SPARK,
+        allowed_images=frozenset({"registry/spark:2"}),
+        allowed_service_accounts=frozenset({"own"}),
+        signing_key_secrets=frozenset({"signing"}),
+    )
+    for engine in (
+        {"image": "registry/spark:2", "serviceAccountName": "own"},
+        {"image": SPARK["image"], "serviceAccountName": SPARK["service_account"]},
+    ):
+        night = cluster(engine=engine, signingKeySecret={"name": "signing"})
+        night.program = listed
+        night.step()
+        assert night.begun
+
+
+def test_a_scan_that_runs_ends_when_its_spec_names_what_is_not_listed(cluster: Make) -> None:
+    night = cluster(engine={"type": "Job"})
+    night.step()
+    night.run()
+    night.change(engine={"type": "Job", "image": "evil/spark:2"})
+    night.settle()
+    assert night.names("Job") == []
+    assert night.condition("Stalled") == ("True", "BadConfiguration")
+    assert night.begun == ["night-g1-1"]

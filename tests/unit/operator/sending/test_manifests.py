@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gapless_api.errors import ConfigurationError
-from gapless_api.settings import read_properties, resolve
+from gapless_api.settings import kebab, read_properties, resolve
 from gapless_api.v1alpha1.diode import Diode, DiodeSpec
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.resend import Resend
@@ -53,6 +53,7 @@ SECURE = {
 }
 OFFSETS = {"offsets": {"topic": "transfer", "partition": 103, "from": 5, "to": 9223372036854775806}}
 TIMES = {"timeRange": {"topic": "transfer", "from": "2026-11-20T10:00:00.123456+01:00", "to": "2026-11-20T11:00:00Z"}}
+PUBLIC_KEY = f"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA{'A' * 43}=\n-----END PUBLIC KEY-----\n"
 DIODES: dict[str, dict[str, Any]] = {
     "plain": {},
     "full": {
@@ -65,6 +66,7 @@ DIODES: dict[str, dict[str, Any]] = {
         "budget": {"eventsPerSecond": 5000.0, "bitsPerSecond": 800000000},
         "encryption": {"certificateSecret": {"name": "receiver"}, "lane": "night"},
         "partitionWindow": {"start": 100, "count": 100},
+        "trustedKeys": [{"name": "hall", "publicKey": PUBLIC_KEY}],
         "topicTranslations": {"orders": "transfer"},
         "requireStaticNeighbour": True,
         "state": {"storageClassName": "local", "size": "2Gi"},
@@ -119,7 +121,7 @@ CASES = [
     ("plain", "offsets", PLAN),
     ("full", "secure-times-filter", SEND),
     ("full", "secure-times-filter", PLAN),
-    ("plain", "inline", SEND),
+    ("full", "inline", SEND),
     ("plain", "configmap", SEND),
     ("plain", "volume", SEND),
     ("plain", "s3", SEND),
@@ -253,6 +255,20 @@ def test_the_sender_understands_its_settings(diode: str, resend: str, role: str,
     assert found["checkpoint"].is_folder
 
 
+def test_the_sender_understands_its_arguments_which_no_file_overrides(tmp_path: Path) -> None:
+    command = an_attempt("full", "inline", SEND).parts[-1]["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert command[:3] == ["gapless", "resend", "/etc/gapless/resend.properties"]
+    options = dict(argument.removeprefix("--").split("=", 1) for argument in command[3:])
+    names = {kebab(setting.name): setting.name for setting in RESEND.settings}
+    file = tmp_path / "resend.properties"
+    required = "bootstrapServers=k:1\ntargetIP=10.0.0.2\ntargetPort=1\n"
+    file.write_text(f"{required}partitionStartValue=0\npartitionStopValue=6\n")
+    given = {names[option]: value for option, value in options.items()}
+    found = resolve(RESEND, file=file, environment={}, options=given).values
+    assert (found["partitionStartValue"], found["partitionStopValue"]) == (100, 100)
+    assert found["trustedKeys"] == {"hall": "MCowBQYDK2VwAyEA" + "A" * 43 + "="}
+
+
 def the_senders_view(text: str, folder: Path) -> dict[str, Any]:
     file = folder / "resend.properties"
     file.write_text(text)
@@ -270,8 +286,6 @@ def test_settings_say_what_the_spec_says(tmp_path: Path) -> None:
         "budgetFile": Path("/var/lib/gapless/budget"),
         "copies": 3,
         "payloadSize": 0,
-        "partitionStartValue": 100,
-        "partitionStopValue": 100,
         "unavailable": "fill",
         "fill": ("Expired", "NonExistent"),
         "topicTranslations": {"orders": "transfer"},

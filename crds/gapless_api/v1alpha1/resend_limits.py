@@ -1,0 +1,73 @@
+"""Owns what a Diode allows its Resends: limits, and the keys that bundles must be signed with.
+
+Must not know what a Resend asks for, nor who compares the two.
+"""
+
+import re
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from gapless_api.trusted_keys import PEM, encoded
+from gapless_api.v1alpha1.common import Label, PartitionWindow, Rate, int32
+from gapless_api.v1alpha1.model import ApiModel, Rule
+
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -1000, 1000
+MOST_PARALLEL = 64
+_PUBLIC_KEY = re.compile(PEM)
+
+
+class TrustedKey(ApiModel):
+    """Whoever has the private half of this key may ask for events with a bundle."""
+
+    RULES: ClassVar = (
+        Rule(
+            f"self.publicKey.matches('^{PEM}$')".replace("\\", "\\\\"),
+            "publicKey must be an Ed25519 public key in PEM form: write what openssl pkey -in signing.pem -pubout "
+            "prints, as a block of three lines",
+            lambda key: _PUBLIC_KEY.fullmatch(key.public_key) is not None,
+            "publicKey",
+        ),
+    )
+
+    name: Label
+    """Whose key it is, such as the receiving cluster; messages say this name."""
+    public_key: Annotated[str, Field(min_length=60, max_length=256)]
+    """Ed25519 public key in PEM form, as openssl pkey -in signing.pem -pubout prints it."""
+
+    @property
+    def encoded(self) -> str:
+        """The key as settings have it, in Base64."""
+        return encoded(self.public_key)
+
+
+class ResendLimits(ApiModel):
+    """What Resends over a Diode may ask for. A Resend that asks for more is refused, and its senders are stopped."""
+
+    RULES: ClassVar = (
+        Rule(
+            "self.minPriority <= self.maxPriority",
+            "minPriority is above maxPriority: write the lower number as minPriority",
+            lambda limits: limits.min_priority <= limits.max_priority,
+            "minPriority",
+        ),
+    )
+
+    max_eps: Rate = 0.0
+    """Most events per second that one Resend may ask for; one that asks for no pace gets this one. 0 for no other
+    limit than the budget."""
+    max_parallelism: Annotated[int, int32(1, MOST_PARALLEL)] = MOST_PARALLEL
+    """Most pods of one Resend."""
+    min_priority: Annotated[int, int32(LOWEST_PRIORITY, HIGHEST_PRIORITY)] = LOWEST_PRIORITY
+    """Lowest priority of a Resend."""
+    max_priority: Annotated[int, int32(LOWEST_PRIORITY, HIGHEST_PRIORITY)] = HIGHEST_PRIORITY
+    """Highest priority of a Resend."""
+    partition_windows: Annotated[tuple[PartitionWindow, ...], Field(max_length=16)] = ()
+    """Windows that a Resend may have instead of the Diode's: the same start, and no partition beyond. Without it only
+    the Diode's own. A wrong window sends events under the ids of another cluster."""
+    allow_force: bool = True
+    """Whether a Resend may send again what was sent before (spec.force). The same bundle under another name is never
+    sent again without it."""
+    bundles_only: bool = False
+    """Whether a Resend must name a bundle. With trustedKeys, only what a signed bundle lists can be sent then;
+    without it, whoever may create Resends can also ask by offsets and by time."""
