@@ -190,4 +190,4 @@ def test_a_scan_that_runs_ends_when_its_spec_names_what_is_not_listed(cluster: M
     night.settle()
     assert night.names("Job") == []
     assert night.condition("Stalled") == ("True", "BadConfiguration")
-    assert night.begun == ["night-g1-1"]
+    assert night.begun == ["night-scan-uid-g1-1"]

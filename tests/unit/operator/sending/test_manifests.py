@@ -256,7 +256,7 @@ def test_the_sender_understands_its_settings(diode: str, resend: str, role: str,
 
 
 def test_the_sender_understands_its_arguments_which_no_file_overrides(tmp_path: Path) -> None:
-    command = an_attempt("full", "inline", SEND).parts[-1]["spec"]["template"]["spec"]["containers"][0]["command"]
+    command = an_attempt("full", "inline", SEND)[-1]["spec"]["template"]["spec"]["containers"][0]["command"]
     assert command[:3] == ["gapless", "resend", "/etc/gapless/resend.properties"]
     options = dict(argument.removeprefix("--").split("=", 1) for argument in command[3:])
     names = {kebab(setting.name): setting.name for setting in RESEND.settings}
