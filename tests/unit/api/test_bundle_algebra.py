@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -148,6 +149,93 @@ def test_a_piece_too_small_for_anything_is_refused_with_the_size_that_would_do()
         list(pieces(bundle_of({("t", 0, 5)}), Limits(most_bytes=100)))
     enough = int(str(refused.value).split("allow ")[1].split()[0])
     assert len(list(pieces(bundle_of({("t", 0, 5)}), Limits(most_bytes=enough)))) == 1
+
+
+def _file_bytes(bundle: Bundle) -> int:
+    """What the reckoning takes for everything in a file but the results: the mark and, twice, the source."""
+    source = {} if bundle.mark is None else bundle.mark.source
+    return 1024 + 2 * len(json.dumps(source, ensure_ascii=False).encode())
+
+
+def _result_bytes(topic: str, offsets: Iterable[int], times: int = 1) -> int:
+    """What a partition takes: 100 bytes and the topic, and for each offset, as a range, twice its digits and four."""
+    return times * (
+        100 + len(json.dumps(topic, ensure_ascii=False).encode()) + sum(2 * len(str(offset)) + 4 for offset in offsets)
+    )
+
+
+def _sourced(offsets: Offsets, inferred: Offsets = frozenset()) -> Bundle:  # type: ignore[assignment]
+    bundle = bundle_of(offsets, inferred)
+    assert bundle.mark is not None
+    return replace(bundle, mark=replace(bundle.mark, source={"topic": "gäps"}))
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("room", [0, -1])
+def test_a_piece_is_filled_to_the_last_byte_and_not_beyond(times: int, room: int) -> None:
+    """Two partitions fill the first piece exactly; one byte less, and their last range goes into the second.
+
+    What was inferred stands in the file twice.
+    """
+    first, second, third = (("tü", 0), [1, 30]), (("tü", 1), [5, 700]), (("u", 0), [8])
+    offsets = {(topic, number, each) for (topic, number), all_of in (first, second, third) for each in all_of}
+    bundle = _sourced(offsets, {("tü", 0, 1)} if times == 2 else set())
+    size = _file_bytes(bundle) + _result_bytes("tü", first[1], times) + _result_bytes("tü", second[1], times) + room
+    found = [listed(piece.results) for piece in pieces(bundle, Limits(most_bytes=size))]
+    moved = set() if room == 0 else {("tü", 1, 700)}
+    assert found == [offsets - {("u", 0, 8)} - moved, {("u", 0, 8)} | moved]
+
+
+def test_the_second_piece_is_filled_like_the_first() -> None:
+    bundle = bundle_of({("t", 0, offset) for offset in range(10, 90, 2)})
+    size = _file_bytes(bundle) + _result_bytes("t", range(10, 34, 2))
+    found = [len(listed(piece.results)) for piece in pieces(bundle, Limits(most_bytes=size))]
+    assert found == [12, 12, 12, 4]
+
+
+def test_the_refusal_names_the_size_to_the_byte() -> None:
+    bundle = _sourced({("tü", 0, 5)})
+    needed = _file_bytes(bundle) + _result_bytes("tü", [5])
+    with pytest.raises(ConfigurationError, match=f"allow {needed} or more"):
+        list(pieces(bundle, Limits(most_bytes=needed - 1)))
+
+
+def test_events_and_ranges_have_no_limit_unless_one_is_given() -> None:
+    ranges = OffsetRanges([(0, 2**62), (2**62 + 2, MAX_OFFSET)])
+    bundle = Bundle(BundleKind.ALL, (PartitionGaps("t", 0, 0, 99, ranges), PartitionGaps("t", 1, 0, 99, ranges)), None)
+    assert len(list(pieces(bundle, Limits()))) == 1
+
+
+def test_events_are_counted_over_ranges_and_partitions() -> None:
+    """Ten events a piece, whatever the ranges: the third range is cut after its third event."""
+    one = PartitionGaps("t", 0, 0, 99, OffsetRanges([(5, 7), (20, 23), (30, 34)]))
+    other = PartitionGaps("t", 1, 0, 99, OffsetRanges([(8, 17)]))
+    bundle = Bundle(BundleKind.ALL, (one, other), None)
+    found = list(pieces(bundle, Limits(most_events=10)))
+    assert [[(entry.partition, list(entry.ranges)) for entry in piece.results] for piece in found] == [
+        [(0, [(5, 7), (20, 23), (30, 32)])],
+        [(0, [(33, 34)]), (1, [(8, 15)])],
+        [(1, [(16, 17)])],
+    ]
+
+
+def test_a_piece_that_is_full_when_a_range_ends_is_left_at_its_end() -> None:
+    bundle = Bundle(BundleKind.ALL, (PartitionGaps("t", 0, 0, 99, OffsetRanges([(5, 7), (20, 22)])),), None)
+    found = list(pieces(bundle, Limits(most_events=3)))
+    assert [list(piece.results[0].ranges) for piece in found] == [[(5, 7)], [(20, 22)]]
+
+
+def test_ranges_are_counted_one_by_one() -> None:
+    bundle = bundle_of({("t", number, offset) for number in (0, 1) for offset in (1, 3, 5)})
+    found = list(pieces(bundle, Limits(most_ranges=4)))
+    assert [sum(len(entry.ranges) for entry in piece.results) for piece in found] == [4, 2]
+
+
+def test_refusals_name_the_bundles_in_their_order() -> None:
+    ordered, other = bundle_of({("t", 0, 5)}), bundle_of({("t", 0, 5)}, kind=BundleKind.FIRST)
+    for act in (subtracted, lambda *both, names: list(differences(*both, names=names))):
+        with pytest.raises(ConfigurationError, match=r"a .*b"):
+            act(ordered, other, names=NAMES)  # type: ignore[operator]
 
 
 def test_bundles_of_first_ranges_merge_to_the_earliest_and_are_not_counted_or_taken_away() -> None:
