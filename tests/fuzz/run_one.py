@@ -13,9 +13,10 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["gapless_api", "gapless_sender"]):
-    from fuzz.sender_targets import CHEAP_ROUNDS
+    from fuzz.sender_targets import CHEAP_PATTERN_BYTES, CHEAP_ROUNDS
     from fuzz.targets import TARGETS
     from gapless_api import key_derivation
+    from gapless_sender import input_filter
 
 
 def main() -> None:
@@ -24,6 +25,7 @@ def main() -> None:
     target = TARGETS[name]
     logging.disable(logging.CRITICAL)
     key_derivation.MOST_ROUNDS = CHEAP_ROUNDS
+    input_filter._PATTERN_BYTES = CHEAP_PATTERN_BYTES
 
     def test_one_input(content: bytes) -> None:
         target.outcome(content)

@@ -25,6 +25,8 @@ from kit import reassembly
 
 CHEAP_ROUNDS = 4096
 """A key that costs a second is accepted by the product and would cost a million inputs a fortnight."""
+CHEAP_PATTERN_BYTES = 8 * 1024 * 1024
+r"""What RE2 takes without being asked; ``\pL{1000}``, which takes a second, is refused here."""
 
 PASSWORD = b"correct horse"
 _SESSION_KEY = SessionKey(bytes(32))
