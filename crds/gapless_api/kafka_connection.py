@@ -14,6 +14,7 @@ from gapless_api.errors import ConfigurationError
 from gapless_api.kafka_settings import KAFKA_SETTINGS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 __all__ = ["KAFKA_SETTINGS", "KafkaConnection", "connection_from"]
@@ -43,6 +44,8 @@ class KafkaConnection:
     client_id: str = "gapless"
     group_id: str = ""
     """For a reader's ``group.id``; not among `librdkafka_options`, because producers must not have it."""
+    refuses_local: bool = False
+    """Whether brokers at loopback, link-local and metadata addresses are refused, also those that Kafka names."""
 
     def __post_init__(self) -> None:
         if self.tls is None:
@@ -78,6 +81,21 @@ class KafkaConnection:
         if self.sasl_mechanism is not None:
             self.sasl_password()
         return self
+
+    def check_bootstrap_servers(self) -> None:
+        """Refuse bootstrap servers that resolve to local addresses, if that is asked for. Raises ConfigurationError."""
+        if self.refuses_local:
+            from gapless_api.local_addresses import refuse_local  # noqa: PLC0415 -- often not needed
+
+            found = [_ADDRESS.fullmatch(address.strip()) for address in self.bootstrap_servers.split(",")]
+            refuse_local(((each["host"], int(each["port"])) for each in found if each), what="The bootstrap server")
+
+    def check_brokers(self, brokers: Iterable[tuple[str, int]]) -> None:
+        """Refuse brokers that Kafka names and that resolve to local addresses. Raises ConfigurationError."""
+        if self.refuses_local:
+            from gapless_api.local_addresses import refuse_local  # noqa: PLC0415 -- often not needed
+
+            refuse_local(brokers, what="The broker")
 
     def librdkafka_options(self) -> dict[str, str | int | bool]:
         """The properties for a librdkafka client. The result is secret: it holds the decrypted key and the password.
@@ -200,4 +218,5 @@ def connection_from(values: dict[str, Any], *, client_id: str = "gapless") -> Ka
         sasl_password_file=values.get("saslPasswordFile"),
         client_id=client_id,
         group_id=values.get("groupID") or "",
+        refuses_local=bool(values.get("refuseLocalBrokers")),
     ).check()

@@ -28,6 +28,8 @@ from gapless_sender.walk import Chunk, Walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from confluent_kafka.admin import ClusterMetadata
+
     from gapless_api.kafka_connection import KafkaConnection
     from gapless_sender.plan import PartitionPlan, Place
 
@@ -113,6 +115,7 @@ class KafkaSource:
             SourceUnreachableError: none answers in time, or it refuses us.
             ConfigurationError: librdkafka refuses the settings.
         """
+        self._connection.check_bootstrap_servers()
         quiet = logging.getLogger("gapless.librdkafka")
         quiet.propagate = False
         quiet.setLevel(logging.CRITICAL)
@@ -134,7 +137,7 @@ class KafkaSource:
             self._pulse()
             left = deadline - time.monotonic()
             try:
-                self._consumer.list_topics("", timeout=max(min(left, 1.0), 0.1))
+                found = self._consumer.list_topics("", timeout=max(min(left, 1.0), 0.1))
             except KafkaException as error:
                 self._consumer.poll(0)
                 hopeless = [e for e in self._complaints.values() if e.code() in _NO_HOPE]
@@ -142,7 +145,12 @@ class KafkaSource:
                     self._give_up(error)
             else:
                 self._complaints.clear()
+                self._check_brokers(found)
                 return
+
+    def _check_brokers(self, cluster: ClusterMetadata) -> None:
+        """Look at the brokers that Kafka names, before anything connects to them. Raises ConfigurationError."""
+        self._connection.check_brokers((broker.host, broker.port) for broker in cluster.brokers.values())
 
     def cluster_id(self) -> str:
         """What the cluster calls itself; nothing if it does not say."""
@@ -178,7 +186,9 @@ class KafkaSource:
         """
         error = None
         for _ in range(20):  # A broker that has just begun to lead answers with passing errors.
-            found = self._ask(lambda: self._consumer.list_topics(topic, timeout=_ANSWER_SECONDS)).topics[topic]
+            cluster = self._ask(lambda: self._consumer.list_topics(topic, timeout=_ANSWER_SECONDS))
+            self._check_brokers(cluster)
+            found = cluster.topics[topic]
             error = found.error
             if error is None:
                 return len(found.partitions)

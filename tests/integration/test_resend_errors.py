@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import socketserver
 import subprocess
+import threading
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +16,7 @@ from kit.kafka import USERS
 from kit.resending import Resend
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import TopicFactory
@@ -47,6 +52,53 @@ def test_an_unreachable_broker_is_given_up_long_before_a_stall(
     assert ended.report is not None
     assert ended.report["outcome"] == "Failed"
     assert listener.settled() == []
+
+
+def own_address() -> str:
+    """An address of this machine that others reach, too; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has a loopback address only")
+        return str(asking.getsockname()[0])
+
+
+@contextmanager
+def relay(address: str, to: tuple[str, int]) -> Iterator[int]:
+    """Pass TCP connections to a port of `address` on, as a proxy before Kafka does."""
+
+    class Passing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.create_connection(to) as behind:
+                back = threading.Thread(target=pump, args=(behind, self.request), daemon=True)
+                back.start()
+                pump(self.request, behind)
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+
+    with socketserver.ThreadingTCPServer((address, 0), Passing) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def test_brokers_that_kafka_itself_names_are_refused_on_the_machine_itself_where_that_is_asked_for(
+    kafka: KafkaBroker, one: dict[str, Any], resend: Resend, listener: Listener
+) -> None:
+    address = own_address()
+    host, _, port = kafka.bootstrap.partition(":")
+    with relay(address, (host, int(port))) as entrance:
+        way = {"bootstrapServers": f"{address}:{entrance}"}
+        ended = resend.run(**one, **way, refuseLocalBrokers="true")
+        assert ended.exit_code == 2
+        assert f"The broker {host}:{port} resolves to 127.0.0.1" in is_one_sentence(ended)
+        assert listener.settled() == []
+        assert resend.run(**one, **way).exit_code == 0, "on a shell brokers may be there"
 
 
 def test_a_missing_topic_and_partition_are_named(

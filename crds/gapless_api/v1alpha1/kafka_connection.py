@@ -11,7 +11,7 @@ from pydantic import Field
 from gapless_api.allowed_topics import PATTERN, AllowedTopics
 from gapless_api.v1alpha1.common import Name, SecretEntry, SecretKey
 from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel
-from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule
+from gapless_api.v1alpha1.model import ApiModel, Rule
 from gapless_api.v1alpha1.resource import Column, Resource
 
 _SERVERS = f"{HOST}{PORT}( *, *{HOST}{PORT})*"
@@ -110,15 +110,12 @@ class KafkaConnectionSpec(ApiModel):
     """Encrypts the connection; without it nothing is encrypted."""
     sasl: Sasl | None = None
     """Logs in with a name and a password; without it only a client certificate, or nothing, says who we are."""
-    allowed_topics: Annotated[
-        tuple[AllowedTopic, ...], Field(min_length=1, max_length=256, json_schema_extra=LIST_SET), EachOnce
-    ]
+    # Lists and not sets: server-side apply would keep what others, or the default, have put into a set.
+    allowed_topics: Annotated[tuple[AllowedTopic, ...], Field(min_length=1, max_length=256)]
     """Topics that may be used over this connection, by name, or as a prefix that ends with *; "*" alone opens all.
     Where a Diode translates a topic, list its name on the wire, too: the API server sees that name, the sender the
     other."""
-    access: Annotated[tuple[Access, ...], Field(min_length=1, max_length=2, json_schema_extra=LIST_SET), EachOnce] = (
-        "Read",
-    )
+    access: Annotated[tuple[Access, ...], Field(min_length=1, max_length=2)] = ("Read",)
     """What the connection may be used for. Resends and GapScans read."""
 
     @property

@@ -136,7 +136,7 @@ def report_name(resend: Resend) -> str:
 
 def _arguments(resend: Resend, diode: Diode, sources: ResendSources) -> list[str]:
     """What a sender is told as arguments, so that nothing in its files can talk it out of that."""
-    return [*kafka_arguments(sources.kafka), *limit_arguments(resend, diode.spec)]
+    return [*kafka_arguments(sources.kafka), "--refuse-local-brokers=true", *limit_arguments(resend, diode.spec)]
 
 
 def _settings(resend: Resend, diode: Diode, sources: ResendSources, *, role: str) -> dict[str, str]:

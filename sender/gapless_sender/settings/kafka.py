@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from gapless_api.allowed_topics import ALLOWED_TOPICS
 from gapless_api.kafka_settings import CONNECT_TIMEOUT, KAFKA_GROUP
-from gapless_api.settings import Setting, choice
+from gapless_api.settings import Setting, boolean, choice
 from gapless_sender.settings.values import positive_seconds
 
 KAFKA: tuple[Setting, ...] = (
     ALLOWED_TOPICS,
+    Setting(
+        "refuseLocalBrokers",
+        "Whether to refuse brokers, also those that Kafka names, whose addresses are loopback, link-local or metadata "
+        "services. Senders on the network of a Kubernetes node do.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        metavar="true|false",
+        switch=True,
+        own=True,
+        group=KAFKA_GROUP,
+    ),
     Setting(
         "isolationLevel",
         "Which records of transactions are read; the live sender reads uncommitted ones, so their offsets went "

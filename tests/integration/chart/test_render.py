@@ -274,9 +274,10 @@ def test_the_diode_policy_demands_this_clusters_window(helm: Helm) -> None:
     [validation] = policies["gapless-diode-window"]
     assert "start == 6" in validation["expression"]
     assert "write partitionWindow: {start: 6, count: 12}." in validation["message"]
-    assert set(policies) == {"gapless-diode-window", "gapless-sender-pods"}
+    topics = {"gapless-gapscans-topics", "gapless-resends-topics"}
+    assert set(policies) == {"gapless-diode-window", "gapless-sender-pods", *topics}
     names = {p["metadata"]["name"] for p in of_kind(helm.manifests(values=BOTH), "ValidatingAdmissionPolicy")}
-    assert names == {"gapless-sender-pods"}  # without a list of windows any window is right
+    assert names == {"gapless-sender-pods", *topics}  # without a list of windows any window is right
 
 
 def test_the_rendered_windows_can_be_checked_again(helm: Helm, tmp_path: Path) -> None:

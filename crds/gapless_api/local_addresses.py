@@ -1,0 +1,61 @@
+"""Owns which addresses belong to a machine itself, to its link or to its cloud, and what a host resolves to.
+
+Must not know who connects. A sender on its node's network would reach there what listens for the node alone.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import TYPE_CHECKING
+
+from gapless_api.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_METADATA = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254")))
+"""Metadata services of clouds that are not at a link-local address."""
+_THIS_HOST = ipaddress.ip_network("0.0.0.0/8")
+
+
+def is_local(text: str) -> bool:
+    """Whether an IP address is loopback, link-local, unspecified or a metadata service."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return (
+        address.is_loopback
+        or address.is_link_local
+        or address.is_unspecified
+        or address in _METADATA
+        or (address.version == 4 and address in _THIS_HOST)
+    )
+
+
+def refuse_local(hosts: Iterable[tuple[str, int]], *, what: str) -> None:
+    """Make sure that no host resolves to such an address. A name that does not resolve is left to whoever connects.
+
+    Args:
+        hosts: names or addresses, each with its port.
+        what: what they are, as the sentence begins, such as ``The bootstrap server``.
+
+    Raises:
+        ConfigurationError: one does.
+    """
+    for host, port in hosts:
+        for address in _addresses(host.strip("[]"), port):
+            if is_local(address):
+                raise ConfigurationError(
+                    f"{what} {host}:{port} resolves to {address}, a loopback, link-local or metadata address, which a "
+                    f"sender on its node's network may not use; ask the platform team to correct the KafkaConnection, "
+                    f"or the broker's advertised listeners."
+                )
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return sorted({str(entry[4][0]) for entry in found})

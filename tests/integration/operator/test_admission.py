@@ -1,0 +1,120 @@
+"""The chart's admission policies on a real API server: a topic that no KafkaConnection allows is refused there."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from kit.api_server import ApiError
+from kit.cluster.build import HELM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kit.api_server import ApiServer
+
+pytestmark = pytest.mark.integration
+
+CHART = Path(__file__).parents[3] / "charts" / "gapless"
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
+NOT_ALLOWED = (
+    "The KafkaConnection up does not allow the topic secrets; ask the platform team to add it to allowedTopics."
+)
+
+
+@pytest.fixture(scope="module")
+def policies(api: ApiServer) -> Iterator[None]:
+    """The policies of an installation for both sides."""
+    roles = ["--set=roles.upstream.enabled=true", "--set=roles.downstream.enabled=true"]
+    shown = ["--kube-version=1.36.0", "--show-only=templates/admission-topics.yaml"]
+    command = [HELM.build(), "template", "gapless", CHART, *roles, *shown]
+    rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    made = [document for document in yaml.safe_load_all(rendered) if document]
+    plural = {"ValidatingAdmissionPolicy": "policies", "ValidatingAdmissionPolicyBinding": "policybindings"}
+    paths = [f"{POLICIES}/validatingadmission{plural[document['kind']]}" for document in made]
+    for path, document in zip(paths, made, strict=True):
+        api.request("POST", path, document)
+    yield
+    for path, document in zip(paths, made, strict=True):
+        api.request("DELETE", f"{path}/{document['metadata']['name']}")
+
+
+@pytest.fixture
+def guarded(place: Any, policies: None) -> Any:  # noqa: ARG001 -- what is tested
+    """A namespace whose connection `up` allows some topics, as soon as the API server keeps the policies."""
+    place.kafka("up", allowedTopics=["transfer", "orders-*", "gaps", "received"])
+    refused_from_now_on(place, "secrets", "does not allow the topic secrets")
+    return place
+
+
+def of_topic(topic: str) -> dict[str, Any]:
+    return {"offsets": {"topic": topic, "partition": 0, "from": 0, "to": 1}}
+
+
+def refusal(place: Any, kind: str, name: str, **spec: Any) -> str:
+    """What the API server says; empty when it takes the object."""
+    usual = {"diodeRef": {"name": "north"}} if kind == "Resend" else {"source": {"gapTopic": {"topic": "gaps"}}}
+    try:
+        place.apply(kind, name, **{**usual, "kafkaRef": {"name": "up"}, **spec})
+    except ApiError as error:
+        return str(error)
+    return ""
+
+
+EVENTS = {"topics": ["received", "secrets"]}
+INVENTORY = {"topics": ["received"], "manifest": {"topic": "secrets"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("Resend", of_topic("secrets")),
+        ("Resend", {"timeRange": {"topic": "secrets", "from": "2026-11-20T01:30:00Z"}}),
+        ("GapScan", {"source": {"gapTopic": {"topic": "secrets"}}}),
+        ("GapScan", {"source": {"events": EVENTS}}),
+        ("GapScan", {"source": {"events": INVENTORY}}),
+    ],
+)
+def test_a_topic_that_the_connection_does_not_allow_is_refused(guarded: Any, kind: str, spec: dict[str, Any]) -> None:
+    assert NOT_ALLOWED in refusal(guarded, kind, "wrong", **spec)
+
+
+def test_topics_that_are_allowed_by_name_or_by_prefix_are_taken(guarded: Any) -> None:
+    assert not refusal(guarded, "Resend", "by-name", **of_topic("transfer"))
+    assert not refusal(guarded, "Resend", "by-prefix", **of_topic("orders-eu"))
+    assert "does not allow the topic order" in refusal(guarded, "Resend", "shorter", **of_topic("order"))
+    assert not refusal(guarded, "GapScan", "scan")
+
+
+def refused_from_now_on(place: Any, topic: str, why: str) -> None:
+    """Wait until the API server keeps a connection as it was just changed."""
+    names = (f"probe-{number}" for number in itertools.count())
+    place.api.eventually(
+        lambda: why in refusal(place, "Resend", next(names), **of_topic(topic)), timeout_seconds=60, what=why
+    )
+
+
+def test_a_connection_that_may_not_be_used_for_reading_is_refused(guarded: Any) -> None:
+    guarded.kafka("up", access=["Write"])
+    refused_from_now_on(guarded, "transfer", "may not be used for reading")
+
+
+def test_another_connection_and_one_that_is_not_there_are_left_to_the_operator(guarded: Any) -> None:
+    assert not refusal(guarded, "Resend", "other", **{**of_topic("secrets"), "kafkaRef": {"name": "kafka"}})
+    assert not refusal(guarded, "Resend", "missing", **{**of_topic("secrets"), "kafkaRef": {"name": "nowhere"}})
+
+
+def test_what_was_allowed_before_can_still_be_suspended(guarded: Any) -> None:
+    assert not refusal(guarded, "Resend", "before", **of_topic("transfer"))
+    assert not refusal(guarded, "GapScan", "before")
+    guarded.kafka("up", allowedTopics=["other"])
+    refused_from_now_on(guarded, "transfer", "does not allow the topic transfer")
+    assert not refusal(guarded, "Resend", "before", **of_topic("transfer"), suspend=True)
+    assert not refusal(guarded, "GapScan", "before", suspend=True)
+    moved = {"source": {"gapTopic": {"topic": "received"}}}
+    assert "does not allow" in refusal(guarded, "GapScan", "before", **moved)

@@ -1,0 +1,124 @@
+"""A Resend sends from the Kafka and the storage that it names, as they are now, and not at all without them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_api.v1alpha1.conditions import ConditionType as Type
+
+if TYPE_CHECKING:
+    from tests.unit.operator.sending.conftest import World
+
+BUNDLE = json.dumps(
+    {
+        "type": "all",
+        "results": [
+            {"topic": topic, "partition": number, "window_min": 0, "window_max": 9, "gaps": [[5]]}
+            for number, topic in enumerate(["transfer", "secrets"])
+        ],
+    }
+)
+
+
+def container(world: World) -> Any:
+    job = world.bodies["Job", world.running_jobs()[0]]
+    return job["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_waits_for_a_connection_that_is_not_there_and_says_which(ready: World) -> None:
+    ready.resend(kafkaRef={"name": "elsewhere"})
+    ready.settle()
+    assert ready.standing() == ("KafkaConnectionNotFound", "False", "True", "False", "Unknown")
+    assert "There is no KafkaConnection elsewhere in the namespace gapless-sender" in ready.said(Type.READY).message
+    assert not ready.running_jobs()
+    ready.kafka("elsewhere", bootstrapServers="kafka-elsewhere:9092")
+    ready.settle()
+    assert (
+        ready.property_of(str(ready.a_resend().status.job), "bootstrapServers")
+        == "bootstrapServers=kafka-elsewhere:9092"
+    )
+
+
+def test_waits_for_a_storage_location_that_is_not_there(ready: World) -> None:
+    ready.resend(without=("offsets",), bundle={"storageRef": {"name": "elsewhere"}, "path": "a.json"})
+    ready.settle()
+    assert ready.standing()[0] == "StorageLocationNotFound"
+    ready.storage("elsewhere", persistentVolumeClaim={"claimName": "carried", "folder": "in"})
+    ready.settle()
+    assert ready.property_of(str(ready.a_resend().status.job), "resendFileName") == "resendFileName=/bundle/in/a.json"
+
+
+def test_a_connection_that_is_taken_away_stops_what_reads_over_it(ready: World) -> None:
+    ready.begin()
+    assert ready.running_jobs()
+    ready.delete("KafkaConnection", "kafka-up")
+    ready.settle()
+    assert not ready.running_jobs()
+    assert ready.standing()[0] == "KafkaConnectionNotFound"
+
+
+def test_a_connection_that_changes_is_followed_with_the_same_checkpoint(ready: World) -> None:
+    job = ready.begin()
+    before = ready.property_of(job, "checkpoint")
+    ready.kafka(bootstrapServers="moved:9092")
+    ready.settle()
+    ready.start_pods()
+    job = str(ready.a_resend().status.job)
+    assert ready.property_of(job, "bootstrapServers") == "bootstrapServers=moved:9092"
+    assert ready.property_of(job, "checkpoint") == before
+
+
+def test_fewer_allowed_topics_reach_what_runs_as_an_argument_or_stop_it(ready: World) -> None:
+    ready.begin()
+    assert "--allowed-topics=*" in container(ready)["command"]
+    ready.kafka(allowedTopics=["transfer", "orders-*"])
+    ready.settle()
+    assert "--allowed-topics=transfer,orders-*" in container(ready)["command"]
+    ready.kafka(allowedTopics=["orders-*"])
+    ready.settle()
+    assert not ready.running_jobs()
+    assert ready.standing()[0] == "BadConfiguration"
+    assert "asks for the topic transfer, and only orders-* may be read" in ready.said(Type.STALLED).message
+
+
+def test_senders_are_told_by_argument_to_refuse_brokers_on_their_own_node(ready: World) -> None:
+    ready.begin()
+    assert "--refuse-local-brokers=true" in container(ready)["command"]
+
+
+def test_a_topic_that_only_the_bundle_names_is_refused_before_a_pod_starts(ready: World) -> None:
+    ready.kafka(allowedTopics=["transfer"])
+    ready.resend(without=("offsets",), bundle={"inline": BUNDLE})
+    ready.settle()
+    assert ready.standing()[0] == "BadConfiguration"
+    assert "spec.bundle.inline asks for the topic secrets" in ready.said(Type.STALLED).message
+    assert not ready.running_jobs()
+
+
+def test_what_counts_is_the_name_in_kafka_and_not_the_one_on_the_wire(ready: World) -> None:
+    ready.diode(topicTranslations={"secrets": "transfer"})
+    ready.settle()
+    ready.kafka(allowedTopics=["transfer"])
+    ready.resend()
+    ready.settle()
+    assert "asks for the topic secrets" in ready.said(Type.STALLED).message
+
+
+def test_a_connection_for_writing_alone_is_not_read(ready: World) -> None:
+    ready.kafka(access=["Write"])
+    ready.resend()
+    ready.settle()
+    assert ready.standing()[0] == "BadConfiguration"
+    assert "may not be used for reading" in ready.said(Type.STALLED).message
+
+
+@pytest.mark.parametrize("kind", ["KafkaConnection", "StorageLocation"])
+def test_what_is_over_does_not_ask_for_what_it_was_sent_from(ready: World, kind: str) -> None:
+    ready.finished()
+    before = ready.standing()
+    ready.delete(kind, "kafka-up" if kind == "KafkaConnection" else "bundles")
+    ready.settle()
+    assert ready.standing() == before
