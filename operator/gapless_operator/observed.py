@@ -141,6 +141,38 @@ class ObservedJob:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PodLog:
+    """What is known of the log of a pod."""
+
+    output: PodOutput = field(default_factory=PodOutput)
+    """What was read last; older than the pod itself while there is a `problem`."""
+    problem: str = ""
+    """Why the log cannot be read now; empty when it can."""
+    since: datetime | None = None
+    """Since when there is the problem."""
+    is_unread: bool = False
+    """Whether the end of an ended pod, or what a running one says now, is still unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedNode:
+    """A node on which pods of ours are."""
+
+    name: str
+    ready: bool
+    since: datetime | None = None
+    """Since when, if that is known."""
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> ObservedNode:
+        """Read a node."""
+        conditions = (body.get("status") or {}).get("conditions") or ()
+        ready: Mapping[str, Any] = next((one for one in conditions if one.get("type") == "Ready"), {})
+        since = moment(ready.get("lastTransitionTime"))
+        return cls(name=body["metadata"]["name"], ready=ready.get("status") == "True", since=since)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPod:
     """A pod of ours, with what its log says."""
@@ -166,6 +198,14 @@ class ObservedPod:
     began: datetime | None = None
     """When the first of them began."""
     output: PodOutput = field(default_factory=PodOutput)
+    log_problem: str = ""
+    """Why `output` is old: its log cannot be read now; empty when it can."""
+    log_problem_since: datetime | None = None
+    is_unread: bool = False
+    """Whether it may have said more than `output`, which is being read, or will be when that is possible again."""
+    is_lost: bool = False
+    """Whether its node is not ready, so that nobody knows what it does."""
+    lost_since: datetime | None = None
 
     @property
     def ended(self) -> bool:
@@ -173,8 +213,9 @@ class ObservedPod:
         return self.phase in {"Succeeded", "Failed"}
 
     @classmethod
-    def of(cls, body: Mapping[str, Any], output: PodOutput | None = None) -> ObservedPod:
-        """Read a pod, with what was found in its log."""
+    def of(cls, body: Mapping[str, Any], log: PodLog | None = None, node: ObservedNode | None = None) -> ObservedPod:
+        """Read a pod, with what is known of its log and of its node."""
+        log = log or PodLog()
         meta = Meta.of(body)
         status = body.get("status") or {}
         containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
@@ -198,7 +239,12 @@ class ObservedPod:
             finished=moment((ending or {}).get("finishedAt")),
             has_begun=any(state.get("running") or state.get("terminated") for state in states),
             began=_began(states),
-            output=output or PodOutput(),
+            output=log.output,
+            log_problem=log.problem,
+            log_problem_since=log.since,
+            is_unread=log.is_unread,
+            is_lost=node is not None and not node.ready,
+            lost_since=node.since if node is not None and not node.ready else None,
         )
 
 
@@ -246,6 +292,8 @@ class DiodeObserved:
     volume_claims: tuple[ObservedChild, ...] = ()
     sender_pods: tuple[ObservedPod, ...] = ()
     """All pods that bear the Diode's name as `DIODE_LABEL`; their logs are not needed."""
+    node: ObservedNode | None = None
+    """The node that was looked at last, if it is known how that is."""
     sender_jobs: tuple[ObservedJob, ...] = ()
     """All Jobs that bear it, whoever owns them: preflights, plans and resends."""
 
@@ -266,6 +314,8 @@ class ResendObserved:
     pods: tuple[ObservedPod, ...] = ()
     """Of those Jobs, with their logs."""
     config_maps: tuple[ObservedChild, ...] = ()
+    bundle_problem: str = ""
+    """Why that entry cannot be read; empty when it can, or is not there."""
     bundle_entry: bytes | None = None
     """Content of the ConfigMap entry that `resend.bundle.entry_needed` asks for; ``None`` if there is no such entry."""
     fresh_key: bytes = b""

@@ -49,6 +49,11 @@ class PodOutput:
     """The sentence with which a command ended that failed."""
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the log holds the last word of any program of ours."""
+        return self.tells_the_end or self.preflight is not None or self.result is not None
+
+    @property
     def tells_the_end(self) -> bool:
         """Whether the log holds what a sender or a planner says when it ends, readable or not."""
         said = self.report is not None or self.plan is not None or bool(self.complaint)

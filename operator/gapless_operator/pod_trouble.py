@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.reasons import Reason
 
 if TYPE_CHECKING:
@@ -50,6 +51,16 @@ def trouble_of(
         if pod.phase == "Pending" and not pod.meta.deleting and (trouble := pod_trouble(pod, now, slow_after)):
             return trouble
     return None
+
+
+def lost_message(pod: ObservedPod) -> str:
+    """What is said of a pod whose node is not ready."""
+    since = "" if pod.lost_since is None else f" since {moment_text(pod.lost_since)}"
+    return (
+        f"Node {pod.node}, on which pod {pod.meta.name} runs, has not been ready{since}, so nobody knows what it does. "
+        f"It goes on when the node is back; when the pod is gone for good, on another node with the Diode's labels "
+        f"(docs/runbooks/GaplessDiodeNodeLost.md)."
+    )
 
 
 def pod_trouble(pod: ObservedPod, now: datetime, slow_after: timedelta = SLOW_AFTER) -> Trouble | None:

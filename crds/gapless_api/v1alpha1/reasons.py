@@ -25,6 +25,7 @@ class Reason(StrEnum):
     IMAGE_PULL_FAILED = "ImagePullFailed"
     MOUNT_FAILED = "MountFailed"
     POD_SLOW = "PodSlow"
+    NODE_LOST = "NodeLost"
     SOURCE_UNREACHABLE = "SourceUnreachable"
     SOURCE_STALLED = "SourceStalled"
     STORE_UNREACHABLE = "StoreUnreachable"
@@ -91,6 +92,7 @@ class Reason(StrEnum):
     NOTHING_TO_SEND = "NothingToSend"
     ALREADY_SENT = "AlreadySent"
     INCOMPLETE = "Incomplete"
+    LOG_UNREADABLE = "LogUnreadable"
     REPORT_UNREADABLE = "ReportUnreadable"
     LINK_FAILED = "LinkFailed"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
@@ -138,6 +140,11 @@ MEANINGS: dict[Reason, Meaning] = {
         _ALL,
         "A pod has not started for minutes: its image is still being loaded, or what it mounts is missing.",
         f"{_PODS}; work goes on by itself.",
+    ),
+    Reason.NODE_LOST: Meaning(
+        (DIODE, RESEND),
+        "The node of the link is not ready, so nobody knows what its pods do; the message says since when.",
+        "Bring the node back, or have another one take over (docs/runbooks/GaplessDiodeNodeLost.md).",
     ),
     Reason.SOURCE_UNREACHABLE: Meaning(
         (GAP_SCAN, RESEND),
@@ -319,6 +326,11 @@ MEANINGS: dict[Reason, Meaning] = {
         (RESEND,),
         "Finished, and status.unavailable lists events that could not be sent.",
         "Decide whether to fill them (unavailable: Fill) in a new Resend.",
+    ),
+    Reason.LOG_UNREADABLE: Meaning(
+        (RESEND,),
+        "The senders have ended and the log with their report cannot be read yet; others have their turn meanwhile.",
+        "See why the kubelet of the node that the message names does not answer.",
     ),
     Reason.REPORT_UNREADABLE: Meaning(
         (RESEND,),

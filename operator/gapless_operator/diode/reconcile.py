@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.preflight import PREFLIGHT_LINE
@@ -17,7 +18,7 @@ from gapless_operator.diode.manifests import preflight_job, preflight_name, stat
 from gapless_operator.diode.preflight import found_by, judged
 from gapless_operator.diode.queue import turns
 from gapless_operator.plan import Manifest, Plan, Ref
-from gapless_operator.pod_trouble import trouble_of
+from gapless_operator.pod_trouble import lost_message, trouble_of
 from gapless_operator.resend.progress import unreadable
 from gapless_operator.standing import Said, conditions_with, transition
 from gapless_operator.stopping import all_that_runs, job_ref
@@ -141,27 +142,40 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
     found = diode.status.preflight
     if found is not None and found.generation != diode.metadata.generation:
         found = None
+    lost = _lost(observed)
     if job is None:
+        # The node that is lost, or was, is not waited for: another one with the labels may take over.
+        is_due = _due(diode, found, now) or lost is not None or _was_lost(diode)
         return _Look(
             found=found or diode.status.preflight,
-            link=_known(diode, found),
-            apply=(preflight_job(diode, program),) if _due(diode, found, now) else (),
+            link=lost or _known(diode, found),
+            apply=(preflight_job(diode, program),) if is_due else (),
             delete=old,
             again_after=_until_due(diode, found, now),
         )
     news: Said | None = None
+    is_old = False
     if job.ended:
         finished = job.ended_at.replace(microsecond=0)
-        if found is None or found.checked_at is None or found.checked_at < finished:
+        is_old = found is not None and found.checked_at is not None and found.checked_at >= finished
+        if not is_old:
             seen = [look for pod in observed.pods if (look := found_by(pod, diode, finished)) is not None]
             found = seen[-1] if seen else found
-            news = judged(seen[-1], diode.spec) if seen else _unseen(diode, job, observed.pods)
+            if seen:
+                news = judged(seen[-1], diode.spec)
+            elif not any(pod.is_unread and not pod.log_problem for pod in observed.pods):
+                news = _unseen(diode, job, observed.pods)
     elif (trouble := trouble_of(job, observed.pods, now, slow_after=_SLOW_AFTER)) is not None:
         news = Said(None, *trouble)
+    stuck = next((pod for pod in observed.pods if pod.job == name and pod.is_lost and not pod.ended), None)
+    if stuck is not None:
+        news = Said(None, Reason.NODE_LOST, lost_message(stuck))
+    elif lost is not None and (found is None or found == diode.status.preflight):
+        news = lost if news is None else Said(None, Reason.NODE_LOST, f"{lost.message} {news.message}")
     link = news or _known(diode, found)
     every = LOOK_EVERY if link.status else LOOK_AGAIN
     left = job.ended_at + every - now if job.ended else every
-    is_due = left <= timedelta(0)
+    is_due = left <= timedelta(0) or stuck is not None or (is_old and lost is not None)
     return _Look(
         found=found or diode.status.preflight,
         link=link,
@@ -179,6 +193,24 @@ def _at_rest(diode: Diode, observed: DiodeObserved) -> _Look:
         delete=old,
         again_after=None,
     )
+
+
+def _lost(observed: DiodeObserved) -> Said | None:
+    """Why nothing is known of the link any more: the node that was looked at is not ready."""
+    node = observed.node
+    if node is None or node.ready:
+        return None
+    since = "" if node.since is None else f" since {moment_text(node.since)}"
+    message = (
+        f"Node {node.name}, which leads to the diode, has not been ready{since}; another node with the labels of "
+        f"spec.nodeSelector takes over when its pods are gone for good (docs/runbooks/GaplessDiodeNodeLost.md)."
+    )
+    return Said(None, Reason.NODE_LOST, message)
+
+
+def _was_lost(diode: Diode) -> bool:
+    before = condition(diode.status.conditions, ConditionType.LINK_UP)
+    return before is not None and before.reason == Reason.NODE_LOST
 
 
 def _known(diode: Diode, found: Preflight | None) -> Said:

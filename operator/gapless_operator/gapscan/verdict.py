@@ -21,6 +21,8 @@ TROUBLE_GRACE = timedelta(seconds=30)
 """For how long what keeps a driver from starting may go away by itself, such as a registry that stumbles."""
 LOG_GRACE = timedelta(seconds=30)
 """For how long the pod of an attempt that has ended may still be unknown or running for us."""
+UNREADABLE_GRACE = timedelta(minutes=10)
+"""For how long a log that is there may be unreadable, because the node's kubelet does not answer."""
 _LONGEST_COMPLAINT = 500
 _HOPELESS = frozenset({Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
 """Why a driver does not start and, after the grace, will not. Without a pod or a node it may still: there Kubernetes
@@ -142,13 +144,16 @@ def _ended(attempt: Attempt, now: datetime) -> Ending | None:
             return None
         if driver is None or driver.output.result is None:
             return _without_a_log(attempt)
+    late = now - (attempt.finished or attempt.meta.created)
+    if driver.is_unread and late < (UNREADABLE_GRACE if driver.log_problem else LOG_GRACE):
+        return None
     result = driver.output.result
     if result is not None:
         reason, message = _OUTCOMES.get(result.report.outcome), result.report.message
         if reason is not None and (reason not in ANSWERED or attempt.phase is Phase.SUCCEEDED or _incomplete(attempt)):
             return Ending(reason, message, result if reason in ANSWERED else None)
     if attempt.phase is Phase.SUCCEEDED or _incomplete(attempt):
-        problem = driver.output.result_error
+        problem = driver.log_problem or driver.output.result_error
         if result is not None:
             problem = f"this operator does not know the outcome {result.report.outcome[:40]!r}"
         return Ending(

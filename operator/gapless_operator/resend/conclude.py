@@ -30,6 +30,7 @@ from gapless_operator.resend.progress import (
     merged_report,
     progress_while_sending,
     unavailable_ranges,
+    unread,
 )
 from gapless_operator.resend.step import Step
 
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 LOG_PATIENCE = timedelta(seconds=30)
 """How long to wait for the last lines of a pod's log after its Job has ended."""
+UNREADABLE_PATIENCE = timedelta(minutes=10)
+"""How long to wait for a log that is there and cannot be read, because the node's kubelet does not answer."""
 _SOON = timedelta(seconds=2)
 _SHA256_CHARACTERS = 64
 
@@ -54,9 +57,9 @@ def conclude(resend: Resend, status: ResendStatus, observed: ResendObserved, now
     if job is None or not job.ended or job.meta.deleting or is_concluded(status, job):
         return None
     pods = pods_of(observed, job)
-    unread = wait_for_logs(job, pods, now=now, reason=Reason.SENDING)
-    if unread is not None:
-        return unread
+    waiting = wait_for_logs(job, pods, now=now, reason=Reason.SENDING)
+    if waiting is not None:
+        return waiting
     finished = job.ended_at.replace(microsecond=0)
     ending = ending_of(
         job, pods, shards=resend.spec.parallelism, attempt=job.meta.attempt, backoff_limit=resend.spec.backoff_limit
@@ -115,10 +118,18 @@ def pods_of(observed: ResendObserved, job: ObservedJob) -> list[ObservedPod]:
 
 def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetime, reason: Reason) -> Step | None:
     """Give the last words of a Job's pods time to be read; ``None`` when they are, or will not be any more."""
-    unread = [
+    silent = [
         pod for pod in latest_by_index(pods).values() if pod.exit_code is not None and not pod.output.tells_the_end
     ]
-    if not unread or now - job.ended_at.replace(microsecond=0) >= LOG_PATIENCE:
+    if not silent:
+        return None
+    finished = job.ended_at.replace(microsecond=0)
+    problem = unread(silent)
+    if problem and now - finished < UNREADABLE_PATIENCE:
+        until = moment_text(finished + UNREADABLE_PATIENCE)
+        message = f"The pods have ended. {problem} Their reports are waited for until {until}."
+        return Step(said=standing.working(Reason.LOG_UNREADABLE, message), update=of_job(job), again_after=LOG_PATIENCE)
+    if now - finished >= LOG_PATIENCE:
         return None
     said = standing.working(reason, "The pods have ended; their reports are being read.")
     return Step(said=said, update=of_job(job), again_after=_SOON)

@@ -126,7 +126,7 @@ def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Ending:
             f"Sent {total.sent:,} of {total.planned:,} events; {total.unavailable:,} could not be sent"
             f"{' (' + reasons + ')' if reasons else ''} and are listed in status.unavailable.",
         )
-    if not counts:
+    if not counts or total.done < total.planned:
         return Ending(
             End.FINISHED, Reason.SENT, "Everything was sent; the pods' logs, which say how much, can no longer be read."
         )

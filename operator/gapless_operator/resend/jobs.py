@@ -17,7 +17,7 @@ from gapless_api.wire.progress import PROGRESS_LINE
 from gapless_operator.children import digest_of
 from gapless_operator.diode.queue import lane_mates
 from gapless_operator.plan import Ref
-from gapless_operator.pod_trouble import trouble_of
+from gapless_operator.pod_trouble import lost_message, trouble_of
 from gapless_operator.resend import standing
 from gapless_operator.resend.conclude import (
     and_again,
@@ -47,6 +47,7 @@ from gapless_operator.resend.progress import (
     plan_of,
     progress_while_sending,
     unavailable_ranges,
+    unread,
     unreadable,
 )
 from gapless_operator.resend.step import Situation, Step
@@ -192,7 +193,10 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
     resend, status, now = situation.resend, situation.status, situation.now
     update = {**of_job(job), "retry_at": None}
     trouble = trouble_of(job, pods, now)
-    if trouble is not None:
+    lost = next((pod for pod in pods if pod.is_lost and not pod.ended), None)
+    if lost is not None:
+        said = standing.working(Reason.NODE_LOST, lost_message(lost))
+    elif trouble is not None:
         patience = SLOW_START_DEADLINE if trouble.reason is Reason.POD_SLOW else START_DEADLINE
         if now - job.meta.created >= patience and not any(pod.has_begun for pod in pods):
             at = now + pause_before(job.meta.attempt + 1)
@@ -207,7 +211,8 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
         said = standing.working(Reason.PLANNING, "A pod on the Diode's node counts what would be sent.")
     elif any(pod.phase != "Pending" for pod in pods):
         where = situation.diode.metadata.name
-        message = f"Events go over Diode {where} (attempt {job.meta.attempt}). {unreadable(pods, PROGRESS_LINE.event)}"
+        problem = unreadable(pods, PROGRESS_LINE.event) or unread(pods)
+        message = f"Events go over Diode {where} (attempt {job.meta.attempt}). {problem}"
         said = standing.working(Reason.SENDING, message.rstrip())
     else:
         said = standing.working(Reason.STARTING, f"Sender pods are being started (attempt {job.meta.attempt}).")
@@ -233,9 +238,9 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
 def plan_ended(situation: Situation, job: ObservedJob, pods: Sequence[ObservedPod]) -> Step:
     """Take in what a Job that plans has found, or try again."""
     finished = job.ended_at.replace(microsecond=0)
-    unread = wait_for_logs(job, pods, now=situation.now, reason=Reason.PLANNING)
-    if unread is not None:
-        return unread
+    waiting = wait_for_logs(job, pods, now=situation.now, reason=Reason.PLANNING)
+    if waiting is not None:
+        return waiting
     resend = situation.resend
     ending = ending_of(job, pods, shards=1, attempt=job.meta.attempt, backoff_limit=resend.spec.backoff_limit)
     update = {**of_job(job), "retry_at": None}

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.ids import MAX_OFFSET
+from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.resend import LONGEST_UNAVAILABLE, Progress, ResendPlan, UnavailableRange
 from gapless_api.wire.resend_report import SHORT_REPORT, LinkTraffic, Outcome, ShortReport
 from gapless_api.wire.totals import Totals
@@ -57,6 +58,15 @@ def unreadable(pods: Iterable[ObservedPod], *events: str) -> str:
         problem = next((pod.output.problems[event] for event in events if event in pod.output.problems), "")
         if problem:
             return f"What pod {pod.meta.name} says cannot be read: {problem}."
+    return ""
+
+
+def unread(pods: Iterable[ObservedPod]) -> str:
+    """Whose log cannot be read at the moment, since when and why; empty when all can."""
+    for _, pod in sorted(latest_by_index(pods).items()):
+        if pod.log_problem:
+            since = "" if pod.log_problem_since is None else f" since {moment_text(pod.log_problem_since)}"
+            return f"What pod {pod.meta.name} says has been unknown{since}: {pod.log_problem.rstrip('.')}."
     return ""
 
 

@@ -28,6 +28,7 @@ RUNNING = frozenset(
         Reason.MOUNT_FAILED,
         Reason.POD_SLOW,
         Reason.STOPPED,
+        Reason.NODE_LOST,
     }
 )
 """Reasons of `Reconciling` with which it has a Job, unless `retryAt` says that the next one is still to come."""

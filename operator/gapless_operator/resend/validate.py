@@ -68,6 +68,9 @@ def validate(resend: Resend, status: ResendStatus, diode: Diode, observed: Resen
     sha256 = status.bundle_sha256
     if source is not None and sha256 is None and source.storage_ref is None:
         content = observed.bundle_entry if source.inline is None else source.inline.encode()
+        if content is None and observed.bundle_problem:
+            said = standing.waiting_for(Reason.BUNDLE_NOT_FOUND, observed.bundle_problem)
+            return Step(said=said, again_after=LOOK_AGAIN)
         if content is None:
             message = f"There is no {called(source)} in the namespace {resend.metadata.namespace}; create it."
             return Step(said=standing.waiting_for(Reason.BUNDLE_NOT_FOUND, message), again_after=LOOK_AGAIN)

@@ -19,6 +19,7 @@ from kubernetes.client.exceptions import ApiException
 from gapless_api.errors import ConfigurationError
 from gapless_operator.shell.faults import FaultPoint
 from gapless_operator.shell.kinds import EVENT, Kind, kind_of
+from gapless_operator.shell.server_clock import ServerClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 FIELD_MANAGER = "gapless-operator"
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
+_LOG_SECONDS = 10.0
+"""A kubelet that says nothing for this long is not reachable; the API server itself would wait for half a minute."""
 _LARGEST_LIST_CHUNK = 500
 
 
@@ -78,15 +81,21 @@ class ClusterApi:
     """Reads and writes objects as plain dictionaries."""
 
     def __init__(
-        self, client: ApiClient, fault: FaultPoint | None = None, *, instance: str = "gapless-operator"
+        self,
+        client: ApiClient,
+        fault: FaultPoint | None = None,
+        *,
+        instance: str = "gapless-operator",
+        clock: ServerClock | None = None,
     ) -> None:
         self._client = client
         self._fault = fault or FaultPoint()
         self._instance = instance
+        self._clock = clock or ServerClock()
 
     # ------------------------------------------------------------------------------------------------ reading
 
-    def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+    def get(self, kind: Kind, namespace: str | None, name: str) -> dict[str, Any] | None:
         """Read an object; ``None`` when there is none."""
         try:
             return self._json("GET", kind.path(namespace, name))
@@ -120,7 +129,7 @@ class ClusterApi:
         query = {"container": container, "tailLines": str(tail_lines)}
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
         try:
-            response = self._request("GET", path, query)
+            response = self._request("GET", path, query, read_seconds=_LOG_SECONDS)
             # A bound of our own: the server's limitBytes would cut off the end, which is what matters.
             content = _read_end(response, most_bytes)
         except (NotFoundError, RefusedError):
@@ -225,22 +234,25 @@ class ClusterApi:
         found = json.loads(response.data)
         return found if isinstance(found, dict) else {}
 
-    def _request(
+    def _request(  # noqa: PLR0913 -- the parts of a request
         self,
         method: str,
         path: str,
         query: Mapping[str, str] | None = None,
         body: Manifest | None = None,
         content_type: str = "application/json",
+        *,
+        read_seconds: float = _READ_SECONDS,
     ) -> urllib3.BaseHTTPResponse:
         headers = {"Accept": "application/json, */*"}
         if body is not None:
             headers["Content-Type"] = content_type
         address = f"{path}?{urlencode(query)}" if query else path
         request = self._client.param_serialize(method, address, header_params=headers, auth_settings=["BearerToken"])
-        timeout = (_CONNECT_SECONDS, _READ_SECONDS)
+        timeout = (_CONNECT_SECONDS, read_seconds)
         try:
             response = self._client.call_api(*request[:3], body, _request_timeout=timeout).response
+            self._clock.heard(response.headers.get("Date"))
             if response.status < 300:
                 return response  # type: ignore[no-any-return]
             said = response.data

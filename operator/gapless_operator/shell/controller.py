@@ -7,7 +7,9 @@ thread for each object at a time.
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ from gapless_operator.observed import DIGEST_ANNOTATION
 from gapless_operator.plan import Plan
 from gapless_operator.resend.reconcile import reconcile_resend
 from gapless_operator.shell.api import ApiError, ConflictError, NotFoundError, RefusedError, event_manifest
-from gapless_operator.shell.kinds import OWNERS, SECRET, kind_of
+from gapless_operator.shell.kinds import DIODE, OWNERS, SECRET, kind_of
 from gapless_operator.shell.ownership import check_ours
 from gapless_operator.shell.refusal import refused
 from gapless_operator.shell.world import MODELS
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from gapless_operator.plan import Event, Manifest, Ref
-    from gapless_operator.settings import OperatorSettings
+    from gapless_operator.settings import OperatorSettings, Program
     from gapless_operator.shell.api import ClusterApi
     from gapless_operator.shell.cache import Body, Cache, Key
     from gapless_operator.shell.metrics import Metrics
@@ -39,6 +41,31 @@ if TYPE_CHECKING:
 _LOG = structlog.get_logger("gapless.controller")
 _KINDS = {kind.name: kind for kind in OWNERS}
 _AT_ONCE = 0.2
+
+
+def plan_for(body: Body, world: World, now: datetime, *, sender: Program, spark: Program) -> Plan:
+    """What an object needs next, by the reconciler of its kind.
+
+    Args:
+        body: the object.
+        world: what is around it.
+        now: the time.
+        sender: the image of the pods that send.
+        spark: the image of the pods that scan.
+    """
+    try:
+        resource = world.resource(MODELS[body["kind"]], body)
+    except ConfigurationError as error:
+        # What is not valid does not run either.
+        status, events = refused(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
+        return Plan(stop=world.all_that_sends(body), status=status, events=events)
+    if isinstance(resource, GapScan):
+        return reconcile_gapscan(resource, world.around_gap_scan(resource), now, program=spark)
+    if isinstance(resource, Resend):
+        return reconcile_resend(resource, world.around_resend(resource), now, sender)
+    if isinstance(resource, Diode):
+        return reconcile_diode(resource, world.around_diode(resource), now, sender)
+    raise TypeError(body["kind"])
 
 
 class Controller:
@@ -68,6 +95,7 @@ class Controller:
         """
         self._settings, self._api, self._cache, self._world = settings, api, cache, world
         self._metrics, self._clock, self._told = metrics, clock, told
+        self._lanes = threading.Lock()
 
     def reconcile(self, key: Key) -> float | None:
         """Bring an object one step further; return after how many seconds to look again.
@@ -99,22 +127,15 @@ class Controller:
             self._metrics.reconcile_seconds.labels(key.kind).observe(time.monotonic() - began)
 
     def _reconcile(self, body: Body) -> float | None:
+        encrypts = body["kind"] == DIODE.name and (body.get("spec") or {}).get("encryption") is not None
+        # Two Diodes that look at the same time would both find their receiver free: between a look and the write of the
+        # turn that follows from it, no other Diode that encrypts may look.
+        with self._lanes if encrypts else nullcontext():
+            return self._plan_and_carry_out(body)
+
+    def _plan_and_carry_out(self, body: Body) -> float | None:
         now = self._clock()
-        try:
-            resource = self._world.resource(MODELS[body["kind"]], body)
-        except ConfigurationError as error:
-            # What is not valid does not run either.
-            status, events = refused(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
-            self._carry_out(body, Plan(stop=self._world.all_that_sends(body), status=status, events=events), now)
-            return None
-        if isinstance(resource, GapScan):
-            plan = reconcile_gapscan(resource, self._world.around_gap_scan(resource), now, program=self._settings.spark)
-        elif isinstance(resource, Resend):
-            plan = reconcile_resend(resource, self._world.around_resend(resource), now, self._settings.sender)
-        elif isinstance(resource, Diode):
-            plan = reconcile_diode(resource, self._world.around_diode(resource), now, self._settings.sender)
-        else:
-            raise TypeError(body["kind"])
+        plan = plan_for(body, self._world, now, sender=self._settings.sender, spark=self._settings.spark)
         try:
             self._carry_out(body, plan, now)
         except RefusedError as error:

@@ -49,6 +49,8 @@ JOB = Kind("batch/v1", "Job", "jobs", KIND_LABEL)
 POD = Kind("v1", "Pod", "pods", KIND_LABEL)
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", KIND_LABEL)
 VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", KIND_LABEL)
+NODE = Kind("v1", "Node", "nodes")
+"""Read by name, where that is allowed; belongs to no namespace."""
 SECRET = Kind("v1", "Secret", "secrets")
 """Created, never read: not among `CHILDREN`."""
 EVENT = Kind("events.k8s.io/v1", "Event", "events")

@@ -13,13 +13,12 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import kopf
 import structlog
 
-from gapless_operator.children import name_behind
-from gapless_operator.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
+from gapless_operator.observed import KIND_LABEL
 from gapless_operator.references import names_of
 from gapless_operator.shell.api import ApiError, ClusterApi, NotFoundError, RefusedError, UnavailableError, connected
 from gapless_operator.shell.cache import Body, Cache, Key, key_of
@@ -38,19 +37,26 @@ from gapless_operator.shell.kinds import (
     Kind,
 )
 from gapless_operator.shell.metrics import Metrics
+from gapless_operator.shell.nodes import Nodes
 from gapless_operator.shell.pod_logs import PodLogs
 from gapless_operator.shell.queue import WorkQueue
+from gapless_operator.shell.relations import diode_of, owner_of
+from gapless_operator.shell.server_clock import ServerClock
 from gapless_operator.shell.watches import Watches
 from gapless_operator.shell.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from gapless_operator.settings import OperatorSettings
 
 _LOG = structlog.get_logger("gapless.service")
 _WORKERS = 6
 """Resources that are reconciled at the same time; each waits for the API server most of the time."""
+_LOG_READERS = 8
+"""Nodes whose kubelets are asked for logs at the same time."""
+_NODE_SECONDS = 10.0
+"""How often the nodes of our pods are looked at; Kubernetes itself takes 40 seconds to call one lost."""
 _CANARY = "gapless-operator-canary"
 _NAMED_KINDS = {kind.name for kind in NAMED}
 _OWNER_KINDS = {kind.name: kind for kind in OWNERS}
@@ -66,13 +72,23 @@ class Service:
             ConfigurationError: no cluster is known.
         """
         self._settings = settings
-        self._api = api or ClusterApi(connected(), FaultPoint(settings.fault_after_write), instance=settings.instance)
+        self._clock = ServerClock()
+        fault = FaultPoint(settings.fault_after_write)
+        self._api = api or ClusterApi(connected(), fault, instance=settings.instance, clock=self._clock)
         self._cache = Cache()
-        self._logs = PodLogs(self._api)
-        self._world = World(self._cache, self._api, self._logs)
+        self._nodes = Nodes(self._api)
+        self._readers = ThreadPoolExecutor(max_workers=_LOG_READERS, thread_name_prefix="logs")
+        self._logs = PodLogs(
+            self._api,
+            start=self._readers.submit,
+            changed=self._log_was_read,
+            node=self._nodes.state,
+            now=self._clock.now,
+        )
+        self._world = World(self._cache, self._api, self._logs, self._nodes.state)
         self._metrics = Metrics(self._cache, queue_length=lambda: self._queue.depth)
         self._controller = Controller(
-            settings, self._api, self._cache, self._world, self._metrics, told=self._changed_here
+            settings, self._api, self._cache, self._world, self._metrics, self._clock.now, told=self._changed_here
         )
         # With a fault point nothing runs beside, so that no other write is on its way when the process ends.
         workers = _WORKERS if settings.fault_after_write is None else 1
@@ -106,6 +122,7 @@ class Service:
             clock.cancel()
         await asyncio.gather(*clocks, return_exceptions=True)
         await self._queue.close()
+        self._readers.shutdown(wait=False, cancel_futures=True)
         await asyncio.gather(*(asyncio.to_thread(watches.stop) for watches in self._watches))
         return 0 if self._problem is None else 1
 
@@ -121,6 +138,7 @@ class Service:
                 self._every(self._settings.resync_seconds, self._resync),
                 self._every(self._settings.relist_seconds, self._relist),
                 self._every(self._settings.canary_seconds, self._sing, at_once=True),
+                self._every(_NODE_SECONDS, self._look_at_nodes, at_once=True),
             )
         except Exception as error:  # noqa: BLE001 -- a defect here must end the process, so that it is started anew
             _LOG.exception("failed")
@@ -213,11 +231,16 @@ class Service:
         elif self._cache.store(body):
             self._wake_for(body)
 
+    def _log_was_read(self, pod: Mapping[str, Any]) -> None:
+        """Take news from a reader's thread: they matter to the owner of the pod."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._wake_owner, pod)
+
     # -------------------------------------------------------------------------------------------------- waking
 
     def _wake_for(self, body: Body) -> None:
         """Wake everybody to whom the change of an object may matter."""
-        namespace, labels = body["metadata"].get("namespace", ""), body["metadata"].get("labels") or {}
+        namespace = body["metadata"].get("namespace", "")
         if body["kind"] in _OWNER_KINDS:
             self._queue.wake(key_of(body), urgent=self._has_another_spec(body))
             if body["kind"] == RESEND.name:
@@ -231,15 +254,14 @@ class Service:
         if body["kind"] in _NAMED_KINDS:
             self._wake_those_that_name(body["kind"], namespace, body["metadata"]["name"])
             return
-        owner = _OWNER_KINDS.get(labels.get(KIND_LABEL, ""))
-        if owner is not None:
-            for reference in body["metadata"].get("ownerReferences") or ():
-                if reference.get("kind") == owner.name:
-                    self._wake(owner, namespace, reference.get("name"))
-                    break
-            else:
-                self._wake_labelled(owner, namespace, labels.get(NAME_LABEL))
-        self._wake_labelled(DIODE, namespace, labels.get(DIODE_LABEL))
+        self._wake_owner(body)
+        if (diode := diode_of(body, self._cache)) is not None:
+            self._queue.wake(diode)
+
+    def _wake_owner(self, child: Mapping[str, Any]) -> None:
+        """Wake the resource to which a child belongs."""
+        if (owner := owner_of(child, self._cache)) is not None:
+            self._queue.wake(owner)
 
     def _wake_those_that_name(self, kind: str, namespace: str, name: str) -> None:
         for body in (*self._cache.all(RESEND, namespace), *self._cache.all(GAP_SCAN, namespace)):
@@ -266,12 +288,6 @@ class Service:
     def _wake(self, kind: Kind, namespace: str, name: str | None) -> None:
         if name and self._cache.get(kind, namespace, name) is not None:
             self._queue.wake(Key(kind.name, namespace, name))
-
-    def _wake_labelled(self, kind: Kind, namespace: str, value: str | None) -> None:
-        """Wake the object that a label names."""
-        if value:
-            names = (body["metadata"]["name"] for body in self._cache.all(kind, namespace))
-            self._wake(kind, namespace, name_behind(value, names))
 
     def _wake_all(self) -> None:
         for kind in OWNERS:
@@ -319,6 +335,22 @@ class Service:
     async def _relist(self) -> None:
         for body in await asyncio.to_thread(self._list_all):
             self._wake_for(body)
+
+    async def _look_at_nodes(self) -> None:
+        """See how the nodes are on which our pods are, or the last look at a Diode's node was."""
+        diodes = {
+            ((body.get("status") or {}).get("preflight") or {}).get("node", "") for body in self._cache.all(DIODE)
+        }
+        names = diodes | {str((pod.get("spec") or {}).get("nodeName", "")) for pod in self._cache.all(POD)}
+        changed = await asyncio.to_thread(self._nodes.read, names)
+        if not changed:
+            return
+        for pod in self._cache.all(POD):
+            if (pod.get("spec") or {}).get("nodeName") in changed:
+                self._wake_for(pod)
+        for diode in self._cache.all(DIODE):
+            if ((diode.get("status") or {}).get("preflight") or {}).get("node") in changed:
+                self._queue.wake(key_of(diode))
 
     async def _sing(self) -> None:
         """Change the canary, which the watch of ConfigMaps must bring back."""

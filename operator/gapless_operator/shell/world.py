@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import secrets
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.v1alpha1 import Diode, GapScan, KafkaConnection, Resend, StorageLocation
@@ -26,6 +26,7 @@ from gapless_operator.observed import (
 )
 from gapless_operator.references import Named, names_of
 from gapless_operator.resend.bundle import entry_needed
+from gapless_operator.shell.api import RefusedError
 from gapless_operator.shell.kinds import (
     CONFIG_MAP,
     DIODE,
@@ -40,11 +41,11 @@ from gapless_operator.shell.kinds import (
 from gapless_operator.stopping import all_that_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from gapless_api.v1alpha1 import Resource
+    from gapless_operator.observed import ObservedNode
     from gapless_operator.plan import Ref
-    from gapless_operator.shell.api import ClusterApi
     from gapless_operator.shell.cache import Body, Cache
     from gapless_operator.shell.kinds import Kind
     from gapless_operator.shell.pod_logs import PodLogs
@@ -54,11 +55,34 @@ MODELS: dict[str, type[Resource]] = {"Diode": Diode, "GapScan": GapScan, "Resend
 _ResourceT = TypeVar("_ResourceT", bound="Resource")
 
 
+class Reader(Protocol):
+    """Where single objects come from; the part of `ClusterApi` that is needed here."""
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Body | None:
+        """Read an object; ``None`` when there is none."""
+
+
 class World:
     """The cluster as reconcilers see it."""
 
-    def __init__(self, cache: Cache, api: ClusterApi, logs: PodLogs) -> None:
-        self._cache, self._api, self._logs = cache, api, logs
+    def __init__(
+        self,
+        cache: Cache,
+        api: Reader,
+        logs: PodLogs,
+        node: Callable[[str], ObservedNode | None] = lambda _: None,
+        random: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            cache: what is known.
+            api: to read what is not watched.
+            logs: of pods.
+            node: what is known of a node.
+            random: makes that many random bytes, for keys.
+        """
+        self._cache, self._api, self._logs, self._node, self._random = cache, api, logs, node, random
         self._models: dict[str, tuple[str, Resource]] = {}
         self.spark_operator = False
         """Whether the cluster knows SparkApplications; kept up to date by whoever looks."""
@@ -102,6 +126,11 @@ class World:
         uid, namespace = resend.metadata.uid, resend.metadata.namespace
         diodes = self._all(Diode, DIODE, namespace)
         named = resend.spec.diode_ref.name
+        bundle_entry, bundle_problem = None, ""
+        try:
+            bundle_entry = self._bundle_entry(resend)
+        except RefusedError as error:
+            bundle_problem = str(error)
         return ResendObserved(
             diode=next((diode for diode in diodes if diode.metadata.name == named), None),
             diode_problem=self._problem_of(Diode, self._cache.get(DIODE, namespace, named)),
@@ -110,9 +139,10 @@ class World:
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
             config_maps=self._children(CONFIG_MAP, uid),
             named=self._named(resend),
-            bundle_entry=self._bundle_entry(resend),
-            fresh_key=secrets.token_bytes(32),
-            fresh_mark=secrets.token_hex(4),
+            bundle_entry=bundle_entry,
+            bundle_problem=bundle_problem,
+            fresh_key=self._random(32),
+            fresh_mark=self._random(4).hex(),
         )
 
     def around_diode(self, diode: Diode) -> DiodeObserved:
@@ -124,6 +154,7 @@ class World:
             jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
             volume_claims=self._children(VOLUME_CLAIM, uid),
+            node=self._node(diode.status.preflight.node) if diode.status.preflight is not None else None,
             sender_pods=tuple(self._pod(body, with_log=False) for body in self._over_diode(POD, namespace, name)),
             sender_jobs=tuple(map(ObservedJob.of, self._over_diode(JOB, namespace, name))),
         )
@@ -181,7 +212,8 @@ class World:
         return Named(kafka=kafka, locations=tuple(locations))
 
     def _pod(self, body: Body, *, with_log: bool) -> ObservedPod:
-        return ObservedPod.of(body, self._logs.output(body) if with_log else None)
+        node = self._node(str((body.get("spec") or {}).get("nodeName", "")))
+        return ObservedPod.of(body, self._logs.log(body) if with_log else None, node)
 
     def _children(self, kind: Kind, uid: str) -> tuple[ObservedChild, ...]:
         return tuple(map(ObservedChild.of, self._cache.owned(kind, uid)))

@@ -141,6 +141,12 @@ def test_the_operator_may_watch_every_kind_that_it_watches_and_no_other(helm: He
     assert {rule[:2] for rule in found if rule[2] == "get"} == read
 
 
+def test_the_operator_may_read_single_nodes_unless_it_must_not(helm: Helm) -> None:
+    assert granted(helm, "gapless-nodes") == {("", "nodes", "get")}
+    without = helm.manifests(values={**EVERYTHING, "rbac.readNodes": False})
+    assert not [m for m in without if m["metadata"]["name"] == "gapless-nodes"]
+
+
 def test_the_operator_may_write_what_its_children_are_and_no_more(helm: Helm) -> None:
     def writes(role: str) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
@@ -184,8 +190,10 @@ def test_the_operator_has_rights_only_in_namespaces_that_it_serves(helm: Helm) -
         if binding["kind"] in {"RoleBinding", "ClusterRoleBinding"}
         and binding["subjects"][0]["name"] == pod["serviceAccountName"]
     ]
-    assert {binding["kind"] for binding in bindings} == {"RoleBinding"}
-    assert {binding["metadata"]["namespace"] for binding in bindings} == served
+    beyond = [binding["roleRef"]["name"] for binding in bindings if binding["kind"] == "ClusterRoleBinding"]
+    assert beyond == ["gapless-nodes"], "single nodes, by name"
+    here = [binding["metadata"]["namespace"] for binding in bindings if binding["kind"] == "RoleBinding"]
+    assert set(here) == served
     accounts = {m["metadata"]["name"] for m in of_kind(manifests, "ServiceAccount")}
     assert pod["serviceAccountName"] in accounts
 

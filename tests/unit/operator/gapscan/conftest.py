@@ -22,7 +22,7 @@ from gapless_api.wire.result_lines import result_lines
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.gapscan.reconcile import reconcile_gapscan
 from gapless_operator.gapscan.situation import GapScanObserved
-from gapless_operator.observed import ObservedChild, ObservedJob, ObservedPod
+from gapless_operator.observed import ObservedChild, ObservedJob, ObservedPod, PodLog
 from gapless_operator.pod_output import read_output
 from gapless_operator.references import Named, names_of
 from gapless_operator.settings import Program
@@ -151,7 +151,7 @@ class Cluster:
             jobs=tuple(map(ObservedJob.of, by_kind["Job"])),
             applications=tuple(map(ObservedSparkApplication.of, by_kind["SparkApplication"])),
             pods=tuple(
-                ObservedPod.of(pod, read_output(self.logs[name]) if name in self.logs else None)
+                ObservedPod.of(pod, PodLog(read_output(self.logs[name])) if name in self.logs else None)
                 for name, pod in self.pods.items()
             ),
             config_maps=tuple(map(ObservedChild.of, by_kind["ConfigMap"])),

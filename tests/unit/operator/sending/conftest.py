@@ -1,4 +1,7 @@
-"""A small sender namespace in memory: it takes plans as the API server would, and plays Job controller and kubelet."""
+"""A small sender namespace in memory: it takes plans as the API server would, and plays Job controller and kubelet.
+
+What the reconcilers are shown is gathered by the product itself.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,15 @@ from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.v1alpha1.conditions import condition
 from gapless_api.v1alpha1.diode import Diode
-from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.resend import Resend
-from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_api.wire.totals import Totals
-from gapless_operator.diode.reconcile import reconcile_diode
-from gapless_operator.observed import (
-    DIODE_LABEL,
-    UID_LABEL,
-    DiodeObserved,
-    ObservedChild,
-    ObservedJob,
-    ObservedPod,
-    ResendObserved,
-)
-from gapless_operator.pod_output import read_output
-from gapless_operator.references import Named, names_of
-from gapless_operator.resend.bundle import entry_needed
-from gapless_operator.resend.reconcile import reconcile_resend
+from gapless_operator.observed import DIODE_LABEL, UID_LABEL, ObservedJob, ObservedNode
 from gapless_operator.settings import Program
+from gapless_operator.shell.api import RefusedError
+from gapless_operator.shell.cache import Cache, Key
+from gapless_operator.shell.controller import plan_for
+from gapless_operator.shell.pod_logs import PodLogs
+from gapless_operator.shell.world import World as Gathering
 from kit import messages
 
 if TYPE_CHECKING:
@@ -41,6 +34,7 @@ if TYPE_CHECKING:
 
     from gapless_api.v1alpha1.conditions import Condition, ConditionType
     from gapless_operator.plan import Event, Plan, Ref
+    from gapless_operator.shell.kinds import Kind
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 PROGRAM = Program(image="gapless/sender:1", service_account="gapless-sender")
@@ -80,9 +74,33 @@ class World:
         """Whether preflights end well by themselves."""
         self.crash_at: int | None = None
         """After which write the operator dies, once."""
+        self.unreadable: dict[str, str] = {}
+        """Pods whose logs cannot be read, and why."""
+        self.refuses_to_read = ""
+        """Why the operator may read no object by its name; empty when it may."""
+        self.nodes: dict[str, ObservedNode] = {}
+        """What is known of nodes."""
+        self.node = "node-1"
+        """Where the scheduler puts pods."""
         self._models: dict[int, tuple[Any, Any]] = {}
-        self._keys = itertools.count(1)
+        keys = itertools.count(1)
         self._created: Counter[tuple[str, str]] = Counter()
+        self._listed: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._versions = itertools.count(1)
+        self._words = 0
+        self._cache = Cache()
+        # What a running pod says is read every three seconds, so every word makes all of them older.
+        logs = PodLogs(
+            self,
+            start=lambda read: read(),
+            node=self.nodes.get,
+            clock=lambda: self.now.timestamp() + 3.0 * self._words,
+            now=lambda: self.now,
+        )
+        # Keys that are another one for each call and the same in each world.
+        self._gathering = Gathering(
+            self._cache, self, logs, self.nodes.get, lambda size: (next(keys) % 2 ** (8 * size)).to_bytes(size)
+        )
         self._uids = (f"uid-{number}" for number in itertools.count(1))
         self.kafka()
         self.storage()
@@ -185,9 +203,17 @@ class World:
 
     def planned(self, kind: str, name: str) -> Plan:
         """The plan, without carrying it out."""
-        if kind == "Diode":
-            return reconcile_diode(self.a_diode(name), self._diode_observed(name), self.now, PROGRAM)
-        return reconcile_resend(self.a_resend(name), self._resend_observed(name), self.now, PROGRAM)
+        self._gather()
+        return plan_for(self._shown(kind, name), self._gathering, self.now, sender=PROGRAM, spark=PROGRAM)
+
+    def gathered(self) -> tuple[Cache, Gathering]:
+        """What the operator knows of all that is there, and the product's own gathering of it."""
+        self._gather()
+        return self._cache, self._gathering
+
+    def owner_keys(self) -> list[Key]:
+        """The keys of all objects of ours."""
+        return [Key(kind, NAMESPACE, name) for kind, name in self.owners()]
 
     def settle(self, rounds: int = 12) -> None:
         """Reconcile everything until nothing is left to do, and prove that it comes to that."""
@@ -214,44 +240,39 @@ class World:
         """Every object of ours."""
         return sorted(key for key in self.bodies if key[0] in {"Diode", "Resend"})
 
-    def _diode_observed(self, name: str) -> DiodeObserved:
-        uid = self.bodies["Diode", name]["metadata"]["uid"]
-        return DiodeObserved(
-            other_diodes=tuple(self.a_diode(n) for (k, n) in sorted(self.bodies) if k == "Diode" and n != name),
-            resends=tuple(self.a_resend(n) for (k, n) in sorted(self.bodies) if k == "Resend"),
-            jobs=tuple(ObservedJob.of(body) for body in self._of_kind("Job", uid)),
-            pods=tuple(self._pod(body) for body in self._of_kind("Pod", uid)),
-            volume_claims=tuple(ObservedChild.of(b) for b in self._of_kind("PersistentVolumeClaim")),
-            sender_pods=tuple(
-                self._pod(body) for body in self._of_kind("Pod") if body["metadata"]["labels"].get(DIODE_LABEL) == name
-            ),
-            sender_jobs=tuple(job for job in self._jobs() if job.meta.labels.get(DIODE_LABEL) == name),
-        )
+    def get(self, kind: Kind, _namespace: str, name: str) -> dict[str, Any] | None:
+        """Read an object, as the API server would give it."""
+        if self.refuses_to_read:
+            raise RefusedError(self.refuses_to_read)
+        return self._shown(kind.name, name) if (kind.name, name) in self.bodies else None
 
-    def _resend_observed(self, name: str) -> ResendObserved:
-        resend = self.a_resend(name)
-        uid, diode_name = resend.metadata.uid, resend.spec.diode_ref.name
-        wanted, content = entry_needed(resend), None
-        if wanted is not None and ("ConfigMap", wanted.name) in self.bodies:
-            text = self.bodies["ConfigMap", wanted.name]["data"].get(wanted.key)
-            content = None if text is None else text.encode()
-        return ResendObserved(
-            diode=self.a_diode(diode_name) if ("Diode", diode_name) in self.bodies else None,
-            other_diodes=tuple(self.a_diode(n) for (k, n) in sorted(self.bodies) if k == "Diode" and n != diode_name),
-            jobs=tuple(ObservedJob.of(body) for body in self._of_kind("Job", uid)),
-            pods=tuple(self._pod(body) for body in self._of_kind("Pod", uid)),
-            config_maps=tuple(ObservedChild.of(body) for body in self._of_kind("ConfigMap", uid)),
-            named=self._named(resend),
-            bundle_entry=content,
-            fresh_key=(number := next(self._keys)).to_bytes(32),
-            fresh_mark=f"{number:08x}",
-        )
+    def log(self, _namespace: str, pod: str, _container: str, *, tail_lines: int, most_bytes: int) -> str | None:
+        """Read a log, as the kubelet would give it; raises what is in `unreadable`."""
+        assert tail_lines > 0
+        assert most_bytes > 0
+        if pod in self.unreadable:
+            raise TimeoutError(self.unreadable[pod])
+        return self.logs.get(pod)
 
-    def _named(self, resend: Resend) -> Named:
-        bodies = [self.bodies[key] for key in sorted(names_of(resend.spec.to_dict())) if key in self.bodies]
-        kafka = [self._read(KafkaConnection, body) for body in bodies if body["kind"] == "KafkaConnection"]
-        locations = [self._read(StorageLocation, body) for body in bodies if body["kind"] == "StorageLocation"]
-        return Named(kafka=kafka[0] if kafka else None, locations=tuple(locations))
+    def _gather(self) -> None:
+        """Let the operator know of everything, as its watches would."""
+        for key, (body, shown) in list(self._listed.items()):
+            if self.bodies.get(key) is not body:
+                del self._listed[key]
+                if key not in self.bodies or self._shown(*key)["metadata"]["uid"] != shown["metadata"]["uid"]:
+                    self._cache.remove(shown)
+        for kind, name in self.bodies:
+            self._cache.store(self._shown(kind, name))
+
+    def _shown(self, kind: str, name: str) -> dict[str, Any]:
+        """An object with what the API server adds to it."""
+        body = self.bodies[kind, name]
+        known, shown = self._listed.get((kind, name), (None, {}))
+        if known is not body:
+            head = {"namespace": NAMESPACE, "name": name, "uid": f"uid-of-{kind}-{name}", **body["metadata"]}
+            shown = {**body, "kind": kind, "metadata": {**head, "resourceVersion": str(next(self._versions))}}
+            self._listed[kind, name] = body, shown
+        return shown
 
     def _carry_out(self, kind: str, name: str, plan: Plan) -> None:
         for ref in plan.stop:
@@ -334,7 +355,7 @@ class World:
                 "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
                 "ownerReferences": [{"uid": job["metadata"]["uid"], "controller": True, "kind": "Job", "name": name}],
             },
-            "spec": {**template["spec"], "nodeName": "node-1"},
+            "spec": {**template["spec"], "nodeName": self.node},
             "status": {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {}}}]},
         }
 
@@ -360,11 +381,13 @@ class World:
 
     def _say(self, pod: str, lines: tuple[Mapping[str, Any] | str, ...]) -> None:
         said = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        self._words += 1
         self.logs[pod] = "".join([self.logs.get(pod, ""), *(f"{line}\n" for line in said)])
 
     def _set_pod(self, pod: str, phase: str, state: dict[str, Any]) -> None:
         body = copy.deepcopy(self.bodies["Pod", pod])
-        body["status"] = {"phase": phase, "containerStatuses": [{"name": "send", "state": state}]}
+        name = body["spec"]["containers"][0]["name"]
+        body["status"] = {"phase": phase, "containerStatuses": [{"name": name, "state": state}]}
         self.bodies["Pod", pod] = body
 
     def _judge_job(self, name: str) -> None:
@@ -472,9 +495,6 @@ class World:
     def _jobs(self) -> Iterator[ObservedJob]:
         for body in self._of_kind("Job"):
             yield ObservedJob.of(body)
-
-    def _pod(self, body: dict[str, Any]) -> ObservedPod:
-        return ObservedPod.of(body, read_output(self.logs.get(body["metadata"]["name"], "")))
 
 
 @pytest.fixture(scope="session")

@@ -43,8 +43,9 @@ def sending(world: World, **spec: Any) -> str:
         (lambda world: world.diode(suspend=True), "DiodeSuspended"),
         (lambda world: world.diode(**OUTSIDE), "BadConfiguration"),
         (lambda world: world.diode(**SHARED), "SharedKeyLane"),
+        (lambda world: world.diode(nic="no such / name"), "DiodeInvalid"),
     ],
-    ids=["diode deleted", "diode on its way out", "diode suspended", "window corrected", "key shared"],
+    ids=["diode deleted", "diode on its way out", "diode suspended", "window corrected", "key shared", "diode invalid"],
 )
 def test_what_must_not_run_any_more_is_stopped_and_goes_on_when_it_may_again(
     ready: World, break_it: Callable[[World], None], reason: str
@@ -52,7 +53,6 @@ def test_what_must_not_run_any_more_is_stopped_and_goes_on_when_it_may_again(
     ready.diode(**ENCRYPTED)
     ready.settle()
     sending(ready)
-    before = ready.bodies["Diode", "hall"]
     break_it(ready)
     ready.settle()
     assert senders(ready) == []
@@ -64,8 +64,9 @@ def test_what_must_not_run_any_more_is_stopped_and_goes_on_when_it_may_again(
     ready.resend()
     ready.settle()
     assert ready.standing()[0] == reason
-    ready.bodies["Diode", "hall"] = before
-    ready.later(minutes=10)
+    if reason == "DiodeNotFound":
+        ready.bodies.pop(("Diode", "hall"), None)
+    ready.diode(**ENCRYPTED)
     ready.settle()
     assert ready.standing()[0] == "Starting"
     assert ready.a_resend().status.progress.sent == 400
@@ -130,6 +131,39 @@ def test_a_resend_that_is_over_or_failed_has_nothing_that_runs(ready: World) -> 
     }
     ready.settle()
     assert ("Pod", "a-pod-that-came-too-late") not in ready.bodies
+
+
+@pytest.mark.parametrize("suspend", [False, True])
+def test_what_sends_is_stopped_when_the_resend_itself_cannot_be_read_any_more(ready: World, *, suspend: bool) -> None:
+    job = sending(ready)
+    spec = {**ready.bodies["Resend", "repeat"]["spec"], "unavailable": "Ignore", "suspend": suspend}
+    ready.bodies["Resend", "repeat"] = {**ready.bodies["Resend", "repeat"], "spec": spec}
+    ready.settle()
+    assert senders(ready) == []
+    said = ready.bodies["Resend", "repeat"]["status"]["conditions"]
+    assert [one["status"] for one in said if one["type"] == "Stalled"] == ["True"]
+    assert job not in ready.names("Job")
+
+
+def test_a_suspended_diode_that_cannot_be_read_stops_what_sends_over_it(ready: World) -> None:
+    sending(ready)
+    del ready.bodies["Resend", "repeat"]
+    ready.diode(nic="no such / name", suspend=True)
+    ready.reconcile("Diode", "hall")
+    assert senders(ready) == []
+
+
+def test_a_bundle_that_may_not_be_read_keeps_nobody_from_stopping(ready: World) -> None:
+    job = sending(ready)
+    ready.resend(without=("offsets",), bundle={"configMap": {"name": "carried"}}, suspend=True)
+    ready.refuses_to_read = "forbidden"
+    ready.settle()
+    assert job not in ready.names("Job")
+    assert ready.standing()[0] == "Suspended"
+    ready.resend(without=("offsets",), bundle={"configMap": {"name": "carried"}})
+    ready.settle()
+    assert ready.standing()[0] == "BundleNotFound"
+    assert "forbidden" in ready.said(Type.READY).message
 
 
 # ------------------------------------------------------------------------------------------------ Diode.spec.suspend

@@ -1,95 +1,185 @@
-"""Logs are read when they can have changed, and not once more."""
+"""Logs are read beside, when they can have changed, and not once more; a kubelet that is away keeps nobody waiting."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from gapless_api.wire.progress import PROGRESS_LINE
 from gapless_api.wire.totals import Totals
+from gapless_operator.observed import ObservedNode
 from gapless_operator.shell.pod_logs import PodLogs
 from kit import messages
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 PROGRESS = messages.progress(Totals(planned=2, sent=1, remaining=1))
+START = datetime(2026, 11, 20, 10, tzinfo=UTC)
+ENDED = {"terminated": {"exitCode": 0}}
 
 
-class Source:
+class Kubelets:
+    """Where logs come from, and a clock."""
+
     def __init__(self) -> None:
         self.text: str | None = json.dumps(PROGRESS) + "\n"
         self.asked: list[tuple[str, int]] = []
+        self.away = ""
+        self.seconds = 0.0
+        self.changed: list[str] = []
+        self.nodes: dict[str, ObservedNode] = {}
+        self.logs = PodLogs(
+            self,
+            start=lambda read: read(),
+            changed=self._changed,
+            node=self.nodes.get,
+            clock=lambda: self.seconds,
+            now=lambda: START + timedelta(seconds=self.seconds),
+        )
+
+    def _changed(self, pod: Mapping[str, Any]) -> None:
+        self.changed.append(pod["metadata"]["name"])
 
     def log(self, _namespace: str, _pod: str, container: str, *, tail_lines: int, most_bytes: int) -> str | None:
         assert most_bytes > 1_000_000
         self.asked.append((container, tail_lines))
+        if self.away:
+            raise TimeoutError(self.away)
         return self.text
 
 
-def pod(state: dict[str, Any], *, init: dict[str, Any] | None = None) -> dict[str, Any]:
+def pod(
+    state: dict[str, Any], *, init: dict[str, Any] | None = None, name: str = "p", node: str = "node-1"
+) -> dict[str, Any]:
     status: dict[str, Any] = {
         "containerStatuses": [{"name": "sidecar", "state": {"running": {}}}, {"name": "sender", "state": state}]
     }
     if init is not None:
         status["initContainerStatuses"] = [{"name": "fetch", "state": init}]
-    spec = {"containers": [{"name": "sender"}, {"name": "sidecar"}]}
-    return {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec, "status": status}
-
-
-def logs() -> tuple[PodLogs, Source, list[float]]:
-    source, now = Source(), [0.0]
-    return PodLogs(source, clock=lambda: now[0]), source, now
+    spec = {"containers": [{"name": "sender"}, {"name": "sidecar"}], "nodeName": node}
+    return {"metadata": {"name": name, "namespace": "n", "uid": name}, "spec": spec, "status": status}
 
 
 def test_a_pod_that_has_not_begun_has_no_log() -> None:
-    made, source, _ = logs()
-    assert made.output(pod({"waiting": {"reason": "ContainerCreating"}})) is None
-    assert made.output({"metadata": {"name": "p", "namespace": "n", "uid": "u"}}) is None
-    assert source.asked == []
+    at = Kubelets()
+    for begun_not in (pod({"waiting": {"reason": "ContainerCreating"}}), {"metadata": {"name": "p", "namespace": "n"}}):
+        found = at.logs.log(begun_not)
+        assert (found.output.progress, found.problem, found.is_unread) == (None, "", False)
+    assert at.asked == []
 
 
 def test_a_running_pod_is_asked_every_few_seconds() -> None:
-    made, source, now = logs()
+    at = Kubelets()
     for _ in range(3):
-        output = made.output(pod({"running": {}}))
-        assert output is not None
-        assert output.progress == PROGRESS_LINE.from_json(PROGRESS)
-    assert len(source.asked) == 1
-    now[0] = 3.5
-    made.output(pod({"running": {}}))
-    assert [container for container, _ in source.asked] == ["sender", "sender"]
+        assert at.logs.log(pod({"running": {}})).output.progress == PROGRESS_LINE.from_json(PROGRESS)
+    assert len(at.asked) == 1
+    at.seconds = 3.5
+    at.logs.log(pod({"running": {}}))
+    assert [container for container, _ in at.asked] == ["sender", "sender"]
+    assert at.changed == ["p"], "nothing new was read the second time"
 
 
 def test_a_pod_that_ended_is_asked_once_more_and_for_all_of_its_end() -> None:
-    made, source, now = logs()
-    made.output(pod({"running": {}}))
-    source.text = "gapless: It went wrong.\n"
-    output = made.output(pod({"terminated": {"exitCode": 3}}))
-    assert output is not None
-    assert output.complaint == "It went wrong."
-    now[0] = 1000.0
-    made.output(pod({"terminated": {"exitCode": 3}}))
-    assert len(source.asked) == 2
-    assert source.asked[1][1] > source.asked[0][1]
+    at = Kubelets()
+    at.logs.log(pod({"running": {}}))
+    at.text = "gapless: It went wrong.\n"
+    found = at.logs.log(pod({"terminated": {"exitCode": 3}}))
+    assert (found.output.complaint, found.is_unread) == ("It went wrong.", False)
+    at.seconds = 1000.0
+    at.logs.log(pod({"terminated": {"exitCode": 3}}))
+    assert len(at.asked) == 2
+    assert at.asked[1][1] > at.asked[0][1]
+
+
+def test_the_last_words_of_a_pod_may_come_late_and_are_not_waited_for_for_ever() -> None:
+    at = Kubelets()
+    at.logs.log(pod(ENDED))
+    at.text, at.seconds = "gapless: It went wrong.\n", 10.0
+    assert at.logs.log(pod(ENDED)).output.complaint == "It went wrong."
+    at = Kubelets()
+    for at.seconds in (0.0, 10.0, 31.0, 60.0, 600.0):
+        at.logs.log(pod(ENDED))
+    assert len(at.asked) == 3
 
 
 def test_an_init_container_that_failed_has_the_word() -> None:
-    made, source, _ = logs()
-    made.output(pod({"waiting": {"reason": "PodInitializing"}}, init={"terminated": {"exitCode": 2}}))
-    assert source.asked[0][0] == "fetch"
+    at = Kubelets()
+    at.logs.log(pod({"waiting": {"reason": "PodInitializing"}}, init={"terminated": {"exitCode": 2}}))
+    assert at.asked[0][0] == "fetch"
 
 
 def test_a_log_that_is_gone_leaves_what_was_known() -> None:
-    made, source, now = logs()
-    before = made.output(pod({"running": {}}))
-    source.text, now[0] = None, 10.0
-    assert made.output(pod({"terminated": {"exitCode": 0}})) == before
+    at = Kubelets()
+    before = at.logs.log(pod({"running": {}}))
+    at.text, at.seconds = None, 10.0
+    assert at.logs.log(pod(ENDED)).output == before.output
 
 
 def test_only_pods_that_are_kept_are_remembered() -> None:
-    made, source, _ = logs()
-    made.output(pod({"terminated": {"exitCode": 0}}))
-    made.keep({"u"})
-    made.output(pod({"terminated": {"exitCode": 0}}))
-    assert len(source.asked) == 1
-    made.keep(set())
-    made.output(pod({"terminated": {"exitCode": 0}}))
-    assert len(source.asked) == 2
+    at = Kubelets()
+    at.text = "gapless: It went wrong.\n"
+    at.logs.log(pod(ENDED))
+    at.logs.keep({"p"})
+    at.logs.log(pod(ENDED))
+    assert len(at.asked) == 1
+    at.logs.keep(set())
+    at.logs.log(pod(ENDED))
+    assert len(at.asked) == 2
+
+
+def test_a_log_that_cannot_be_read_is_old_says_since_when_and_is_tried_ever_more_seldom() -> None:
+    at = Kubelets()
+    at.logs.log(pod({"running": {}}))
+    at.away, at.seconds = "no answer", 10.0
+    for at.seconds in range(10, 70):
+        found = at.logs.log(pod({"running": {}}))
+        assert found.output.progress == PROGRESS_LINE.from_json(PROGRESS), "what was known stays"
+        assert (found.problem, found.since, found.is_unread) == ("no answer", START + timedelta(seconds=10), True)
+    assert len(at.asked) == 1 + 4, "after 5, 10 and 20 seconds"
+    assert at.changed == ["p", "p"], "told once"
+    at.away, at.seconds = "", 200.0
+    assert at.logs.log(pod({"running": {}})).problem == ""
+    assert at.changed == ["p", "p", "p"]
+
+
+def test_a_pod_on_a_node_that_is_not_ready_is_not_asked() -> None:
+    at = Kubelets()
+    at.logs.log(pod({"running": {}}))
+    at.nodes["node-1"] = ObservedNode(name="node-1", ready=False, since=START)
+    at.seconds = 60.0
+    found = at.logs.log(pod({"running": {}}))
+    assert (found.problem, found.since, found.is_unread) == ("node node-1 is not ready", START, True)
+    assert found.output.progress is not None
+    assert len(at.asked) == 1
+    at.nodes["node-1"] = ObservedNode(name="node-1", ready=True, since=START)
+    assert at.logs.log(pod({"running": {}})).problem == ""
+    assert len(at.asked) == 2
+
+
+def test_a_kubelet_that_does_not_answer_delays_nobody_but_its_own_pods() -> None:
+    """Asked for in reconciles, read in threads: with as many pods on the dead node as there are readers."""
+    hangs, read = threading.Event(), threading.Semaphore(0)
+
+    class Source:
+        def log(self, _namespace: str, name: str, _container: str, *, tail_lines: int, most_bytes: int) -> str | None:
+            assert tail_lines < most_bytes
+            if name.startswith("dead"):
+                assert hangs.wait(60)
+                raise TimeoutError("no answer")
+            read.release()
+            return json.dumps(PROGRESS) + "\n"
+
+    with ThreadPoolExecutor(2) as readers:
+        logs = PodLogs(Source(), start=readers.submit, clock=lambda: 0.0)
+        dead = [pod({"running": {}}, name=f"dead-{number}", node="dead") for number in range(4)]
+        for one in dead:
+            assert logs.log(one).output.progress is None, "nobody waits"
+        for number in range(4):
+            logs.log(pod({"running": {}}, name=f"well-{number}", node=f"node-{number}"))
+            assert read.acquire(timeout=60)
+        hangs.set()
+    assert [logs.log(one).problem for one in dead] == ["no answer"] * 4
