@@ -62,10 +62,10 @@ annotations:
 {{- default (ternary (printf "%s-operator" (include "gapless.fullname" .)) "default" .Values.operator.serviceAccount.create) .Values.operator.serviceAccount.name }}
 {{- end }}
 
-{{/* The namespaces whose GapScans are served, as a JSON list. */}}
+{{/* The namespaces whose GapScans are served, as a JSON list. Never the release's own: see gapless.validate. */}}
 {{- define "gapless.scanNamespaces" -}}
 {{- if .Values.roles.downstream.enabled -}}
-{{- default (list .Release.Namespace) .Values.scan.namespaces | uniq | toJson }}
+{{- default (list "gapless-scan") .Values.scan.namespaces | uniq | toJson }}
 {{- else -}}
 []
 {{- end }}
@@ -78,6 +78,28 @@ annotations:
 {{- else -}}
 []
 {{- end }}
+{{- end }}
+
+{{/* The images that sender pods may have, as a JSON list. */}}
+{{- define "gapless.senderImages" -}}
+{{- prepend .Values.sender.allowedImages (include "gapless.image" (dict "context" $ "image" "sender")) | uniq | toJson }}
+{{- end }}
+
+{{/* The images that pods of scans may have, as a JSON list. */}}
+{{- define "gapless.scanImages" -}}
+{{- prepend .Values.scan.allowedImages (include "gapless.image" (dict "context" $ "image" "spark")) | uniq | toJson }}
+{{- end }}
+
+{{/* The service accounts that drivers of scans may have, as a JSON list. */}}
+{{- define "gapless.scanAccounts" -}}
+{{- prepend .Values.scan.allowedServiceAccounts .Values.scan.serviceAccount.name | uniq | toJson }}
+{{- end }}
+
+{{/* CEL: whether the request is made by the operator, a part of Kubernetes, or the platform team (who may change Diodes). */}}
+{{- define "gapless.isTrusted" -}}
+request.userInfo.username in ['system:serviceaccount:{{ .Release.Namespace }}:{{ include "gapless.operatorAccount" . }}', 'system:kube-controller-manager'] ||
+request.userInfo.username.startsWith('system:serviceaccount:kube-system:') ||
+authorizer.group('gapless.dev').resource('diodes').namespace(request.namespace).check('update').allowed()
 {{- end }}
 
 {{/* Every namespace that the operator watches, as a JSON list. */}}

@@ -60,8 +60,11 @@
 {{- if eq .Values.sender.namespace.name .Release.Namespace -}}
 {{- fail (printf "The namespace %s would hold both the release and the senders; senders need a namespace where pods may use the node's network: give sender.namespace.name another name." .Release.Namespace) -}}
 {{- end -}}
-{{- if and .Values.roles.downstream.enabled (has .Values.sender.namespace.name .Values.scan.namespaces) -}}
+{{- if and .Values.roles.downstream.enabled (has .Values.sender.namespace.name (include "gapless.scanNamespaces" . | fromJsonArray)) -}}
 {{- fail (printf "The namespace %s would hold both scans and senders; senders need a namespace of their own, where pods may use the node's network: take it out of scan.namespaces." .Values.sender.namespace.name) -}}
 {{- end -}}
+{{- end -}}
+{{- if and .Values.roles.downstream.enabled (has .Release.Namespace (include "gapless.scanNamespaces" . | fromJsonArray)) -}}
+{{- fail (printf "The namespace %s would hold both the release and scans; a Spark driver may start pods in its namespace, which could use the operator's account there: take it out of scan.namespaces, or install the release in another namespace." .Release.Namespace) -}}
 {{- end -}}
 {{- end }}

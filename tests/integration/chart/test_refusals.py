@@ -96,6 +96,10 @@ def test_windows_that_do_not_meet_are_taken(helm: Helm, windows: list[dict[str, 
             {**UPSTREAM, "roles.downstream.enabled": True, "scan.namespaces": ["a", "gapless-sender"]},
             "The namespace gapless-sender would hold both scans and senders;",
         ),
+        (
+            {"roles.downstream.enabled": True, "scan.namespaces": ["a", "gapless-system"]},
+            "The namespace gapless-system would hold both the release and scans;",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(helm: Helm, values: dict[str, Any], sentence: str) -> None:

@@ -1,0 +1,451 @@
+"""The chart's admission policies in a real API server: what people, pods and controllers may ask for, and what not."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from gapless_api.v1alpha1.diode import Diode
+from gapless_operator.sender_pods import container, pod_spec
+from gapless_operator.settings import Program
+from kit.api_server import ApiError
+from kit.cluster.build import HELM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kit.api_server import ApiServer
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+CHART = Path(__file__).parents[3] / "charts" / "gapless"
+SYSTEM, SENDERS, SCANS = "policy-system", "policy-senders", "policy-scans"
+VALUES = {
+    "fullnameOverride": "policy",
+    "roles": {"downstream": {"enabled": True}, "upstream": {"enabled": True}},
+    "sender": {"namespace": {"name": SENDERS}, "allowedImages": ["registry.example/sender:2"]},
+    "scan": {
+        "namespaces": [SCANS],
+        "createNamespaces": True,
+        "allowedImages": ["registry.example/spark:2"],
+        "allowedServiceAccounts": ["own"],
+        "signingKeySecrets": ["signing"],
+    },
+    "crds": {"enabled": False},
+}
+KINDS = {"Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole"}
+USER, EDITOR = "user-with-gapless-edit", "user-with-edit"
+JOBS = "system:serviceaccount:kube-system:job-controller"
+OPERATOR = f"system:serviceaccount:{SYSTEM}:policy-operator"
+BOUND = (
+    (USER, "policy-edit"),
+    (EDITOR, "policy-edit"),
+    (EDITOR, "system:aggregate-to-edit"),  # which a controller that the tests do without makes the role edit of
+    (OPERATOR, "system:aggregate-to-edit"),
+)
+PATHS = {
+    "Diode": "/apis/gapless.dev/v1alpha1/namespaces/{}/diodes",
+    "Resend": "/apis/gapless.dev/v1alpha1/namespaces/{}/resends",
+    "GapScan": "/apis/gapless.dev/v1alpha1/namespaces/{}/gapscans",
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "ConfigMap": "/api/v1/namespaces/{}/configmaps",
+    "Job": "/apis/batch/v1/namespaces/{}/jobs",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+}
+_numbers = itertools.count(1)
+
+
+class Policies:
+    """An API server with the policies in force."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self.api = api
+
+    def create(self, body: dict[str, Any], *, user: str = "", dry_run: bool = True) -> None:
+        path = PATHS[body["kind"]].format(body["metadata"]["namespace"])
+        self.api.request("POST", f"{path}?dryRun=All" if dry_run else path, body, user=user)
+
+    def refusal(self, body: dict[str, Any], *, user: str = "") -> str:
+        with pytest.raises(ApiError) as refused:
+            self.create(body, user=user)
+        assert refused.value.status in {403, 422}
+        return str(refused.value)
+
+    def patch(self, kind: str, name: str, change: dict[str, Any], *, namespace: str = SENDERS, user: str = "") -> None:
+        path = f"{PATHS[kind].format(namespace)}/{name}"
+        self.api.request("PATCH", path, change, content="application/merge-patch+json", user=user)
+
+
+def ours(kind: str, spec: dict[str, Any], *, name: str = "", namespace: str = SENDERS) -> dict[str, Any]:
+    metadata = {"name": name or f"test-{next(_numbers)}", "namespace": namespace}
+    return {"apiVersion": "gapless.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def diode(name: str, **spec: Any) -> dict[str, Any]:
+    usual = {"nodeSelector": {"gapless.dev/diode": name}, "nic": "diode0", "target": {"host": "192.0.2.2", "port": 1}}
+    return ours("Diode", {**usual, **spec}, name=name)
+
+
+def resend(on: str, *, name: str = "", **spec: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {"diodeRef": {"name": on}, "kafkaRef": {"name": "kafka"}}
+    if "bundle" not in spec:
+        usual["offsets"] = {"topic": "transfer", "partition": 0, "from": 0, "to": 6}
+    return ours("Resend", {**usual, **spec}, name=name)
+
+
+def gap_scan(**spec: Any) -> dict[str, Any]:
+    usual = {"kafkaRef": {"name": "kafka"}, "source": {"gapTopic": {"topic": "gaps"}}}
+    return ours("GapScan", {**usual, **spec}, namespace=SCANS)
+
+
+NORTH = {
+    "partitionWindow": {"start": 6, "count": 12},
+    "tolerations": [{"key": "gapless.dev/diode", "operator": "Exists", "effect": "NoSchedule"}],
+    "limits": {
+        "maxEps": 5000,
+        "maxParallelism": 4,
+        "minPriority": -10,
+        "maxPriority": 10,
+        "allowForce": False,
+        "partitionWindows": [{"start": 40, "count": 4}],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def policies(api: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Policies]:
+    values = tmp_path_factory.mktemp("chart") / "values.yaml"
+    values.write_text(yaml.safe_dump(VALUES))
+    rendered = subprocess.run(
+        [
+            HELM.build(),
+            "template",
+            "policy",
+            CHART,
+            f"--namespace={SYSTEM}",
+            "--kube-version=1.36.0",
+            "--values",
+            values,
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    manifests = [each for each in yaml.safe_load_all(rendered.stdout) if each and each["kind"] in KINDS]
+    api.apply(yaml.safe_dump_all(manifests), server_side=True)
+    made = Policies(api)
+    for user, role in BOUND:
+        for namespace in (SENDERS, SCANS):
+            binding = {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": f"test-{next(_numbers)}", "namespace": namespace},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+            }
+            made.create(binding, dry_run=False)
+    made.create(diode("north", **NORTH), dry_run=False)
+    made.create(diode("strict", limits={"bundlesOnly": True}), dry_run=False)
+    made.create(diode("open"), dry_run=False)
+    for wrong in (  # a policy, and each of its parameters, is in force a moment after it was written
+        resend("north", eps=6000.0),
+        resend("strict"),
+        gap_scan(engine={"image": "evil/spark:2"}),
+        changed(lambda spec: spec.update(hostPID=True)),
+        changed(lambda spec: spec.update(nodeSelector={"other": "node"})),
+    ):
+        wait_until_refused(made, wrong)
+    yield made
+    for each in manifests:
+        if each["kind"] != "Namespace":
+            api.delete(each["kind"], each["metadata"]["name"], wait=False)
+
+
+def wait_until_refused(policies: Policies, body: dict[str, Any]) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            policies.create(body)
+        except ApiError as error:
+            if error.status in {403, 422}:
+                return
+        assert time.monotonic() < deadline, body
+        time.sleep(0.2)
+
+
+# ---------------------------------------------------------------------------------------------- limits of a Diode
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (
+            resend("north", partitionWindow={"start": 0, "count": 6}),
+            "spec.partitionWindow (start 0, count 6) is none of those that Diode north allows; delete it",
+        ),
+        (resend("north", partitionWindow={"start": 7, "count": 3}), "(start 7, count 3) is none of those"),
+        (resend("north", partitionWindow={"start": 6}), "(start 6, count 0) is none of those"),
+        (resend("north", partitionWindow={"start": 40, "count": 5}), "(start 40, count 5) is none of those"),
+        (resend("north", eps=5000.5), "spec.eps is 5000.5 and Diode north allows at most 5000; write a lower one."),
+        (resend("north", parallelism=5), "spec.parallelism is 5 and Diode north allows at most 4;"),
+        (resend("north", priority=11), "spec.priority is 11 and Diode north allows -10 to 10;"),
+        (resend("north", priority=-11), "spec.priority is -11 and Diode north allows -10 to 10;"),
+        (resend("north", force="again"), "Diode north does not allow spec.force (limits.allowForce)"),
+        (resend("strict"), "Diode strict sends only bundles (limits.bundlesOnly); name one in spec.bundle."),
+    ],
+)
+def test_a_resend_that_asks_for_more_than_its_diode_allows_is_refused_at_once(
+    policies: Policies, body: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in policies.refusal(body, user=USER)
+
+
+def test_what_a_diode_allows_is_taken_and_others_limits_do_not_count(policies: Policies) -> None:
+    for body in (
+        resend("north", eps=5000, parallelism=4, priority=10, partitionWindow={"start": 6, "count": 3}),
+        resend("north", partitionWindow={"start": 40, "count": 4}, eps=0),
+        resend("strict", bundle={"inline": "{}"}),
+        resend("open", partitionWindow={"start": 0, "count": 6}, eps=1e9, parallelism=64, priority=1000, force="again"),
+        resend("not-there-yet", force="again"),
+    ):
+        policies.create(body, user=USER)
+
+
+def test_what_is_beyond_the_limits_can_still_be_suspended_and_deleted(policies: Policies) -> None:
+    policies.create(diode("tightened"), dry_run=False)
+    policies.create(resend("tightened", name="fast", eps=100.0), user=USER, dry_run=False)
+    policies.patch("Diode", "tightened", {"spec": {"limits": {"maxEps": 10}}})
+    wait_until_refused(policies, resend("tightened", eps=100.0))
+    with pytest.raises(ApiError, match=r"spec\.eps is 100 and Diode tightened allows at most 10"):
+        policies.patch("Resend", "fast", {"spec": {"priority": 1}}, user=USER)
+    policies.patch("Resend", "fast", {"metadata": {"labels": {"any": "label"}}}, user=USER)
+    policies.patch("Resend", "fast", {"spec": {"suspend": True}}, user=USER)
+    with pytest.raises(ApiError, match="write a lower one"):
+        policies.patch("Resend", "fast", {"spec": {"suspend": False}}, user=USER)
+    policies.patch("Resend", "fast", {"spec": {"suspend": False, "eps": 10}}, user=USER)
+    policies.api.request("DELETE", PATHS["Resend"].format(SENDERS) + "/fast", user=USER)
+
+
+# --------------------------------------------------------------------------------------------------------- scans
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        (
+            {"engine": {"image": "evil/spark:2"}},
+            "spec.engine.image names evil/spark:2, which the platform team has not listed; delete it, or ask them to",
+        ),
+        ({"engine": {"serviceAccountName": "default"}}, "spec.engine.serviceAccountName names default, which the"),
+        ({"signingKeySecret": {"name": "tls"}}, "spec.signingKeySecret names tls, which the platform team has not"),
+    ],
+)
+def test_a_scan_that_names_what_is_not_listed_is_refused_at_once(
+    policies: Policies, spec: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in policies.refusal(gap_scan(**spec), user=USER)
+
+
+def test_a_scan_that_names_what_is_listed_or_nothing_is_taken(policies: Policies) -> None:
+    listed = {"image": "registry.example/spark:2", "serviceAccountName": "own"}
+    for spec in (
+        {},
+        {"engine": listed, "signingKeySecret": {"name": "signing"}},
+        {"engine": {"image": "gapless/spark:0.1.0", "serviceAccountName": "gapless-spark"}},
+    ):
+        policies.create(gap_scan(**spec), user=USER)
+
+
+# --------------------------------------------------------------------------------------------------- sender pods
+
+
+def sender_pod() -> dict[str, Any]:
+    """A pod as the operator's Jobs have them."""
+    spec = Diode.from_resource(diode("north", **{**NORTH, "limits": {}})).spec
+    one = container(spec, Program(image="gapless/sender:0.1.0"), name="send", arguments=["resend"])
+    made = pod_spec(
+        spec,
+        Program(image="gapless/sender:0.1.0", service_account="gapless-sender"),
+        containers=[one],
+        init_containers=[{**copy.deepcopy(one), "name": "fetch"}],
+        volumes=[
+            {"name": "state", "persistentVolumeClaim": {"claimName": "state"}},
+            {
+                "name": "configuration",
+                "projected": {"sources": [{"configMap": {"name": "settings"}}, {"secret": {"name": "kafka"}}]},
+            },
+        ],
+    )
+    metadata = {"name": "send", "namespace": SENDERS, "labels": {"gapless.dev/diode": "north"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": made}
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    pod = copy.deepcopy(sender_pod())
+    change(pod["spec"])
+    return pod
+
+
+def test_a_pod_as_the_operator_makes_it_is_taken_from_the_job_controller(policies: Policies) -> None:
+    pod = sender_pod()
+    assert pod["spec"]["hostNetwork"] is True
+    # What Kubernetes adds to every pod.
+    pod["spec"]["tolerations"] += [
+        {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for state in ("not-ready", "unreachable")
+    ]
+    policies.create(pod, user=JOBS)
+    policies.create(changed(lambda spec: spec["containers"][0].update(image="registry.example/sender:2")))
+
+
+def each_container(spec: dict[str, Any], change: dict[str, Any]) -> None:
+    """Change the security context of the init container, which is as dangerous as any."""
+    spec["initContainers"][0]["securityContext"].update(change)
+
+
+def volume(source: dict[str, Any]) -> Callable[[dict[str, Any]], object]:
+    return lambda spec: spec["volumes"].append({"name": "extra", **source})
+
+
+SYSCTL = {"name": "kernel.shm_rmid_forced", "value": "1"}
+TOKEN = {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}}
+HOST, KINDS_OF_VOLUMES = "not its processes, memory or files", "Volumes of sender pods are of the kinds"
+ROOT, RIGHTS, SECCOMP = "No container of a sender pod may run as root", "may add nothing", "seccompProfile.type"
+NODE, ACCOUNT, IMAGE = "go to its node; give them the nodeSelector", "Sender pods have the account", "may not run the"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda spec: spec.update(hostPID=True), HOST),
+        (lambda spec: spec.update(hostIPC=True), HOST),
+        (volume({"hostPath": {"path": "/"}}), HOST),
+        (volume({"projected": {"sources": [TOKEN]}}), KINDS_OF_VOLUMES),
+        (volume({"projected": {"sources": [{"secret": {"name": "kafka"}}, TOKEN]}}), KINDS_OF_VOLUMES),
+        (volume({"downwardAPI": {"items": []}}), KINDS_OF_VOLUMES),
+        (volume({"nfs": {"server": "192.0.2.9", "path": "/"}}), KINDS_OF_VOLUMES),
+        (volume({"csi": {"driver": "any.example"}}), KINDS_OF_VOLUMES),
+        (lambda spec: spec.update(automountServiceAccountToken=True), "automountServiceAccountToken false"),
+        (lambda spec: spec.pop("securityContext"), "need securityContext.runAsNonRoot true"),
+        (lambda spec: spec["securityContext"].update(runAsUser=0), ROOT),
+        (lambda spec: spec["securityContext"].update(runAsGroup=0), ROOT),
+        (lambda spec: spec["containers"][0]["securityContext"].update(runAsUser=0), ROOT),
+        (lambda spec: each_container(spec, {"runAsUser": 0}), ROOT),
+        (lambda spec: each_container(spec, {"runAsGroup": 0}), ROOT),
+        (lambda spec: each_container(spec, {"runAsNonRoot": False}), ROOT),
+        (lambda spec: spec["securityContext"].pop("seccompProfile"), SECCOMP),
+        (lambda spec: spec["securityContext"].update(seccompProfile={"type": "Unconfined"}), SECCOMP),
+        (lambda spec: each_container(spec, {"seccompProfile": {"type": "Unconfined"}}), SECCOMP),
+        (
+            lambda spec: spec["securityContext"].update(sysctls=[{"name": "kernel.shm_rmid_forced", "value": "1"}]),
+            SECCOMP,
+        ),
+        (lambda spec: each_container(spec, {"privileged": True, "allowPrivilegeEscalation": True}), RIGHTS),
+        (lambda spec: each_container(spec, {"capabilities": {"drop": ["ALL"], "add": ["NET_RAW"]}}), RIGHTS),
+        (lambda spec: each_container(spec, {"seLinuxOptions": {"type": "spc_t"}}), RIGHTS),
+        (lambda spec: spec["initContainers"][0].pop("securityContext"), RIGHTS),
+        (lambda spec: spec["containers"][0].update(image="evil/sender:2"), "may not run the image evil/sender:2;"),
+        (lambda spec: spec["initContainers"][0].update(image="evil/fetch:2"), "may not run the image evil/fetch:2;"),
+        (lambda spec: spec.update(serviceAccountName="other"), ACCOUNT),
+        (lambda spec: spec.update(nodeSelector={"kubernetes.io/hostname": "control"}), NODE),
+        (lambda spec: spec.update(nodeSelector={"gapless.dev/diode": "north", "zone": "a"}), NODE),
+        (lambda spec: spec.pop("nodeSelector"), "need its name in the label gapless.dev/diode"),
+        (lambda spec: spec.update(nodeName="control"), "and no nodeName or affinity"),
+        (lambda spec: spec["tolerations"].append({"operator": "Exists"}), "tolerate only the taints"),
+        (lambda spec: spec["tolerations"][0].update(effect="NoExecute"), "tolerate only the taints"),
+    ],
+)
+def test_a_pod_that_is_not_as_the_operator_makes_it_is_refused_whoever_asks(
+    policies: Policies, change: Callable[[dict[str, Any]], object], sentence: str
+) -> None:
+    assert sentence in policies.refusal(changed(change))
+
+
+def test_a_pod_without_a_diode_is_refused(policies: Policies) -> None:
+    pod = sender_pod()
+    del pod["metadata"]["labels"]
+    assert "need its name in the label gapless.dev/diode" in policies.refusal(pod)
+
+
+def test_nobody_starts_a_pod_beside_the_operators_jobs_however_well_it_is_made(policies: Policies) -> None:
+    said = policies.refusal(sender_pod(), user=EDITOR)
+    assert "Pods in the senders' namespace are started by Jobs of the operator only; create a Resend." in said
+
+
+def test_no_container_is_added_to_a_pod_that_runs_and_nobody_opens_a_shell_in_it(policies: Policies) -> None:
+    pod = sender_pod()
+    pod["metadata"]["name"] = "runs"
+    policies.create(pod, dry_run=False)
+    path = PATHS["Pod"].format(SENDERS) + "/runs"
+    added = {"name": "debug", "image": "gapless/sender:0.1.0"}
+    with pytest.raises(ApiError, match="Sender pods have no ephemeral containers"):
+        policies.api.request(
+            "PATCH",
+            f"{path}/ephemeralcontainers",
+            {"spec": {"ephemeralContainers": [added]}},
+            content="application/strategic-merge-patch+json",
+        )
+    for ask in ("exec?command=sh&stdout=true", "attach?stdout=true", "portforward?ports=80"):
+        with pytest.raises(ApiError, match="Nobody but the platform team may exec into, attach to or forward ports"):
+            policies.api.request("POST", f"{path}/{ask}", user=EDITOR)
+    # What does not concern its containers may change.
+    change = {"metadata": {"annotations": {"any": "note"}}}
+    policies.patch("Pod", "runs", change, user=EDITOR)
+
+
+# -------------------------------------------------------------------------------------- what the operator writes
+
+
+def settings(name: str, *, is_ours: bool = True) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/managed-by": "gapless-operator"} if is_ours else {}
+    metadata = {"name": name, "namespace": SENDERS, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"resend.properties": "a=b"}}
+
+
+def test_only_the_operator_and_the_platform_team_change_what_the_operator_wrote(policies: Policies) -> None:
+    written = "are written and deleted by the operator and the platform team only"
+    policies.create(settings("ours"), dry_run=False)
+    policies.create(settings("bundle", is_ours=False), user=EDITOR)
+    assert written in policies.refusal(settings("forged-ledger"), user=EDITOR)
+    path = PATHS["ConfigMap"].format(SENDERS) + "/ours"
+    for change in ({"data": {"resend.properties": "targetIP=evil"}}, {"metadata": {"labels": None}}):
+        with pytest.raises(ApiError, match=written):
+            policies.patch("ConfigMap", "ours", change, user=EDITOR)
+    with pytest.raises(ApiError, match=written):
+        policies.api.request("DELETE", path, user=EDITOR)
+    policies.patch("ConfigMap", "ours", {"data": {"any": "thing"}})
+    policies.api.request("DELETE", path)
+
+
+def test_a_job_that_passes_for_one_of_the_operators_is_refused(policies: Policies) -> None:
+    labels = {"app.kubernetes.io/managed-by": "gapless-operator", "gapless.dev/diode": "north"}
+    template = {"metadata": {"labels": labels}, "spec": sender_pod()["spec"]}
+    for namespace, sentence in (
+        (SENDERS, "Jobs in the senders' namespace are written by the operator only; create a Resend."),
+        (SCANS, "are written and deleted by the operator and the platform team only"),
+    ):
+        metadata = {"name": "forged", "namespace": namespace, "labels": labels}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+        assert sentence in policies.refusal(job, user=EDITOR)
+        policies.create(job, user=OPERATOR)
+
+
+def test_every_expression_of_every_policy_fits_what_it_looks_at(policies: Policies) -> None:
+    """The API server checks expressions against the kinds that they are for, and warns."""
+    found = json.loads(policies.api.kubectl("get", "validatingadmissionpolicy", "-o=json"))["items"]
+    ours_ = [each for each in found if each["metadata"]["name"].startswith("policy-")]
+    assert len(ours_) >= 6
+    warned = {
+        each["metadata"]["name"]: each["status"]["typeChecking"]["expressionWarnings"]
+        for each in ours_
+        if each.get("status", {}).get("typeChecking", {}).get("expressionWarnings")
+    }
+    assert not warned
