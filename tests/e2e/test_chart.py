@@ -35,6 +35,7 @@ VALUES = {
     "windows": [{"cluster": "north", "start": 0, "count": 6}, {"cluster": "south", "start": 6, "count": 12}],
     "sender": {"namespace": {"name": SENDERS}, "resourceQuota": {"enabled": True}},
     "scan": {"namespaces": [SCANS], "createNamespaces": True},
+    "images": {"sender": {"tag": "dev"}},
     "networkPolicy": {"enabled": True},
     "metrics": {"dashboards": {"enabled": True}},
     "crds": {"enabled": False},
@@ -145,7 +146,8 @@ def sender_pod() -> dict[str, Any]:
     program = Program(image="gapless/sender:dev", service_account="gapless-sender")
     one = container(spec, program, name="send", arguments=["resend"])
     made = pod_spec(spec, program, containers=[one], init_containers=[{**one, "name": "fetch"}])
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "send", "namespace": SENDERS}, "spec": made}
+    metadata = {"name": "send", "namespace": SENDERS, "labels": {"gapless.dev/diode": "hall"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": made}
 
 
 @pytest.mark.usefixtures("release")
@@ -216,8 +218,10 @@ def test_senders_have_no_rights_and_drivers_only_those_of_a_driver(bare_cluster:
     sender, driver = f"system:serviceaccount:{SENDERS}:gapless-sender", f"system:serviceaccount:{SCANS}:gapless-spark"
     assert not may(bare_cluster, sender, "get", "pods", SENDERS)
     assert may(bare_cluster, driver, "create", "pods", SCANS)
-    assert may(bare_cluster, driver, "deletecollection", "services", SCANS)
-    assert not may(bare_cluster, driver, "get", "secrets", SCANS)
+    assert may(bare_cluster, driver, "deletecollection", "pods", SCANS)
+    for resource in ("secrets", "configmaps", "services", "persistentvolumeclaims"):
+        assert not may(bare_cluster, driver, "get", resource, SCANS)
+        assert not may(bare_cluster, driver, "create", resource, SCANS)
     assert not may(bare_cluster, driver, "list", "gapscans", SCANS)
 
 
