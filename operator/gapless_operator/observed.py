@@ -318,6 +318,10 @@ class ResendObserved:
     """Why that entry cannot be read; empty when it can, or is not there."""
     bundle_entry: bytes | None = None
     """Content of the ConfigMap entry that `resend.bundle.entry_needed` asks for; ``None`` if there is no such entry."""
+    filter_entry: bytes | None = None
+    """Content of the filter rules that `resend.filter_rules.rules_needed` asks for, of the copy if there is one."""
+    filter_problem: str = ""
+    """Why it could not be read; empty when it could, or is not there."""
     fresh_key: bytes = b""
     """32 random bytes, new for each call; written into a Secret where one is needed, and nowhere else."""
     fresh_mark: str = ""

@@ -82,7 +82,7 @@ def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle |
 def _look(values: dict[str, Any], selection: Selection, stopping: Stopping) -> list[Outlook]:
     progress = load(values["checkpoint"], selection.identity) if values["checkpoint"] is not None else Progress()
     source = KafkaSource(
-        connection_from(values, client_id="gapless-resend"),
+        connection_from(values, client_id=values["clientID"]),
         isolation_level=values["isolationLevel"],
         connect_timeout_seconds=values["connectTimeout"],
         stall_timeout_seconds=values["stallTimeout"],

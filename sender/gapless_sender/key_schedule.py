@@ -61,13 +61,15 @@ class KeySchedule:
         """The steps before the first event."""
         return self._announcement(0.0)
 
-    def rotation(self, now: float) -> tuple[KeyStep, ...]:
+    def rotation(self, now: float, *, drains: bool = True) -> tuple[KeyStep, ...]:
         """The steps from the last event under the old key to the first under the new one.
 
-        The first wait drains the link, and is longer when the old key was announced only just now.
+        The first wait drains the link, unless nothing has gone over it, and is longer when the old key was announced
+        only just now.
         """
         since_announcement = now - self._announced if self._announced is not None else self._timings.spacing_seconds
-        return self._announcement(max(self._timings.drain_seconds, self._timings.spacing_seconds - since_announcement))
+        drain_seconds = self._timings.drain_seconds if drains else 0.0
+        return self._announcement(max(drain_seconds, self._timings.spacing_seconds - since_announcement))
 
     def _announcement(self, first_wait_seconds: float) -> tuple[KeyStep, ...]:
         again = (KeyStep(self._timings.spacing_seconds, send=True),) * (self._timings.announcements - 1)

@@ -70,6 +70,9 @@ class AnnouncedKeys:
             self.reannounce()
         return self._key
 
+    def release(self) -> None:
+        """Take note that nothing is under way with the key that `current` gave; nobody else uses these keys."""
+
     def replace(self) -> SessionKey:
         """Make a new key, announce it and wait until the receiver must have it; nobody may send events meanwhile."""
         for seconds in self.replacement():

@@ -16,7 +16,7 @@ from gapless_api.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_WRITTEN = ("report", "checkpoint", "logFileName", "paceFile", "budgetFile")
+_WRITTEN = ("report", "checkpoint", "logFileName", "paceFile", "budgetFile", "keyRotationFile")
 _READ = (
     "resendFileName",
     "inputFilterRules",

@@ -51,6 +51,8 @@ class Equipment:
     exchange: KeyExchange | None
     given_key: SessionKey | None
     """The key that all shards use, if there are several."""
+    secret: SessionKey | None
+    """What all shards derive their keys from instead, if these are replaced."""
     pace: SharedPace
     """The resend's own and that of the link, which the processes of this resend share."""
     shard: Shard
@@ -64,7 +66,7 @@ class Equipment:
         """
         rules = values["inputFilterRules"] or ""
         input_filter = InputFilter.parse(rules, values["inputFilterDefaultAction"])
-        exchange, given_key, sealing_bytes = None, None, 0
+        exchange, given_key, secret, sealing_bytes = None, None, None, 0
         check_sharing(values, shard)
         if values["encryption"]:
             if values["publicKeyFile"] is None:
@@ -78,13 +80,14 @@ class Equipment:
             if exchange.warning:
                 log("warning", exchange.warning)
             if values["sessionKeyFile"] is not None:
-                given_key = SessionKey.load(values["sessionKeyFile"], series=shard.index)
+                loaded = SessionKey.load(values["sessionKeyFile"], series=shard.index)
+                given_key, secret = (loaded, None) if values["keyRotationFile"] is None else (None, loaded)
         pace = SharedPace.made(values, stopping, shard)
         link = open_link(values, stopping)
         try:
             payload_size = values["payloadSize"] or link.mtu_payload_size()
-            if given_key is not None and exchange is not None and shard.count > 1:
-                _check_announcement(exchange.packets(given_key, payload_size), payload_size)
+            if (shared := given_key or secret) is not None and exchange is not None and shard.count > 1:
+                _check_announcement(exchange.packets(shared, payload_size), payload_size)
         except BaseException:
             link.close()
             raise
@@ -106,6 +109,7 @@ class Equipment:
             treatment,
             exchange,
             given_key,
+            secret,
             pace,
             shard,
         )
@@ -133,15 +137,19 @@ class Equipment:
         from gapless_sender.key_schedule import KeyTimings  # noqa: PLC0415 -- only encryption needs it
         from gapless_sender.keys import AnnouncedKeys  # noqa: PLC0415 -- slow to load
 
-        return AnnouncedKeys(
-            self.exchange,
-            self.link,
-            payload_size=self.payload_size,
-            timings=KeyTimings(announcements=self.values["keyRepeats"], settle_seconds=self.values["keySettle"]),
-            every_seconds=self.values["generateNewSymmetricKeyEvery"],
-            clock=self.stopping,
-            given=self.given_key,
-        )
+        values = self.values
+        common: dict[str, Any] = {
+            "payload_size": self.payload_size,
+            "timings": KeyTimings(announcements=values["keyRepeats"], settle_seconds=values["keySettle"]),
+            "every_seconds": values["generateNewSymmetricKeyEvery"],
+            "clock": self.stopping,
+        }
+        if self.secret is None:
+            return AnnouncedKeys(self.exchange, self.link, given=self.given_key, **common)
+        from gapless_sender.shared_keys import SharedKeys  # noqa: PLC0415 -- only shards that replace keys need it
+
+        path, senders = values["keyRotationFile"], self.shard.count
+        return SharedKeys(self.exchange, self.link, secret=self.secret, path=path, senders=senders, **common)
 
     def source(self, connection: KafkaConnection, pulse: Callable[[], None] | None = None) -> KafkaSource:
         """A connection to Kafka, not yet made; `pulse` is called while Kafka is waited for and may end the work."""
@@ -175,7 +183,7 @@ class Equipment:
 
 
 def _check_announcement(packets: Sequence[bytes], payload_size: int) -> None:
-    """Make sure that shards which announce their key at the same moment do not mix it up. Raises ConfigurationError."""
+    """Make sure that shards which announce one key at the same moment do not mix it up. Raises ConfigurationError."""
     if len(packets) > 1:
         raise ConfigurationError(
             f"The receiver's certificate has so long a key that its announcement needs {len(packets)} datagrams at "
@@ -224,6 +232,7 @@ def work_alone(equipment: Equipment, whole: Whole) -> None:
             keys = equipment.announced_keys()
             if keys is not None:
                 keys.current()
+                keys.release()
             work_through(
                 jobs,
                 selection,

@@ -46,7 +46,10 @@ class Keys(Protocol):
     """Where the session key comes from."""
 
     def current(self) -> SessionKey:
-        """The key for the next batch; the receiver has it when this returns."""
+        """The key for the next batch; the receiver has it when this returns, until `release`."""
+
+    def release(self) -> None:
+        """Take note that the batch is on the link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,8 @@ class PartitionReplay:
             datagrams: list[bytes] = []
             self._make(datagrams, offsets[start:end], values[start:end], step, filled, key)
             self._transmitter.send(datagrams, end - start)
+        if self._keys is not None and offsets:
+            self._keys.release()
         self._begun = self._begun or bool(offsets)
         if offsets or step.exceptions or step.cursor > self._ledger.cursor:
             self._ledger.apply(step)

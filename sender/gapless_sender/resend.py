@@ -123,7 +123,7 @@ def _work(values: dict[str, Any], selection: Selection, account: Account, stoppi
     # them took 3 % of a resend.
     gc.freeze()
     gc.set_threshold(50_000)
-    connection = connection_from(values, client_id="gapless-resend")
+    connection = connection_from(values, client_id=values["clientID"])
     path: Path | None = values["checkpoint"]
     if path is not None:
         stopping.keeps_progress()

@@ -96,15 +96,22 @@ def check_sharing(values: dict[str, Any], shard: Shard) -> None:
     if values["sessionKeyFile"] is not None:
         if not values["encryption"]:
             raise ConfigurationError("sessionKeyFile is given and encryption is off; switch it on, or delete the key.")
-        if values["generateNewSymmetricKeyEvery"]:
+        if values["generateNewSymmetricKeyEvery"] and values["keyRotationFile"] is None:
             raise ConfigurationError(
-                "generateNewSymmetricKeyEvery cannot go with sessionKeyFile, because a key that several senders share "
-                "cannot be replaced by one of them; delete one of the two."
+                "generateNewSymmetricKeyEvery with sessionKeyFile needs keyRotationFile, the file by which the senders "
+                "that share the key replace it together; give it, or delete one of the two."
             )
     elif values["encryption"] and shard.count > 1:
         raise ConfigurationError(
             "Several shards that encrypt must share one key, because the receiver has one key for all its senders; "
             "give all of them the same sessionKeyFile."
+        )
+    if values["keyRotationFile"] is not None and not (
+        values["sessionKeyFile"] is not None and values["generateNewSymmetricKeyEvery"]
+    ):
+        raise ConfigurationError(
+            "keyRotationFile is for senders that share sessionKeyFile and replace its key with "
+            "generateNewSymmetricKeyEvery; give both, or delete keyRotationFile."
         )
     if has_link_budget(values) and values["budgetFile"] is None:
         raise ConfigurationError(

@@ -74,6 +74,9 @@ class Instructions:
             self.tell(Exhausted())
         return self._key
 
+    def release(self) -> None:
+        """Nothing to do: the supervisor hears of a batch's end when this worker pauses."""
+
     def tell(self, message: Any) -> None:
         """Tell the supervisor; if it is gone, `Stopping` finds out, and the checkpoint has everything."""
         with suppress(OSError):
@@ -96,7 +99,8 @@ def run_worker(  # noqa: PLR0913, PLR0917 -- the arguments of a process
     """Do the share with this number; the supervisor decides about the exit code of the whole."""
     equipment.stopping.follow_parent(parent)
     equipment.pace.leave_to_parent()
-    instructions = Instructions(inlet, outlet, equipment.stopping, given_key=equipment.given_key, sharers=workers)
+    sharers = workers * equipment.shard.count
+    instructions = Instructions(inlet, outlet, equipment.stopping, given_key=equipment.given_key, sharers=sharers)
     problem: ToldProblem | None = None
     traffic = Traffic()
     try:

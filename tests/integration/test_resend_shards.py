@@ -50,8 +50,12 @@ def everything(topic: str) -> set[str]:
 
 def pods(resend: Resend, count: int = SHARDS, **settings: Any) -> list[subprocess.Popen[str]]:
     """Start every shard as Kubernetes does, with its number in the environment."""
+    return [pod(resend, index, count, **settings) for index in range(count)]
+
+
+def pod(resend: Resend, index: int, count: int = SHARDS, **settings: Any) -> subprocess.Popen[str]:
     shared = {"shardCount": count, "reportLine": True, "report": None, **settings}
-    return [resend.start(environment={"JOB_COMPLETION_INDEX": str(index)}, **shared) for index in range(count)]
+    return resend.start(environment={"JOB_COMPLETION_INDEX": str(index)}, **shared)
 
 
 def partition_of(identity: str) -> int:
@@ -168,6 +172,50 @@ def test_shards_that_encrypt_with_one_key_are_all_understood(
         for partition in range(PARTITIONS)
         for offset in range(EVENTS)
     }
+
+
+def test_shards_replace_their_key_together_although_one_is_killed(
+    filled: str, kafka: KafkaBroker, topic: TopicFactory, resend: Resend
+) -> None:
+    arrived = topic(PARTITIONS, prefix="rotated-arrived")
+    key = resend.folder / "session.key"
+    key.write_bytes(secrets.token_bytes(32))
+    key.chmod(0o600)
+    with Receiver(kafka.bootstrap, private_keys=str(VECTORS / "test-private.pem")) as receiver:
+        settings = {
+            "resendFileName": resend.bundle(wanted(arrived)),
+            "topicTranslations": {filled: arrived},
+            "targetPort": receiver.port,
+            "encryption": True,
+            "publicKeyFile": VECTORS / "test-cert.pem",
+            "sessionKeyFile": key,
+            "generateNewSymmetricKeyEvery": 1,
+            "keyRotationFile": resend.folder / "keys",
+            "keyRepeats": 1,
+            "keySettle": 0.2,
+            "checkpoint": f"{resend.folder}/state/",
+            "eps": 3000,
+        }
+        running = [pod(resend, index, **settings, parallelism=1 + (index == 0)) for index in range(SHARDS)]
+        wait_until(lambda: receiver.stats()["keys_installed"] >= 2, timeout_seconds=60, what="a second key")
+        running[1].kill()
+        running[1].communicate()
+        running[1] = pod(resend, 1, **settings)
+        ended = [resend.ended(one) for one in running]
+        assert [one.exit_code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
+        receiver.wait_idle()
+        stats = receiver.stats()
+    got = {message.key().decode(): message.value() for message in kafka.read(arrived)}
+    assert got == {
+        f"{arrived}_{partition}_{offset}": b"%d of %d" % (offset, partition)
+        for partition in range(PARTITIONS)
+        for offset in range(EVENTS)
+    }
+    assert (stats["unreadable"], stats["keys_ignored"]) == ({}, 0)
+    announced = sum(report_of(one)["keysAnnounced"] for one in ended)
+    assert announced <= stats["keys_installed"] <= announced + 2, (
+        "one of them each; what the killed one did is not told"
+    )
 
 
 def test_no_nonce_comes_twice_although_shards_are_killed_and_started_again(

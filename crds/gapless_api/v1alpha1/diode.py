@@ -79,6 +79,10 @@ class Encryption(ApiModel):
     shared_with_live_stream: bool = False
     """Whether the live sender uses the same receiver port. A receiver has one key for all its senders, so an encrypted
     resend would make the live stream unreadable; the Diode is then Stalled (SharedKeyLane)."""
+    generate_new_symmetric_key_every_seconds: Annotated[int, int32(0, 31536000)] = 0
+    """Seconds after which a new event key replaces the one in use, in all pods of a Resend at once (air-gap's
+    generateNewSymmetricKeyEvery). Each replacement pauses the resend for some 4 seconds. 0 for one key for each
+    Resend. A Resend may choose another time."""
 
 
 class State(ApiModel):

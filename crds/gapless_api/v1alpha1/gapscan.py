@@ -24,11 +24,13 @@ from gapless_api.v1alpha1.common import (
     int32,
     stays_inside,
 )
+from gapless_api.v1alpha1.input_filter import InputFilter
 from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule
 from gapless_api.v1alpha1.resend import FillReason
 from gapless_api.v1alpha1.resource import Column, Resource
 from gapless_api.v1alpha1.scan_source import ScanSource
 from gapless_api.v1alpha1.scan_status import GapScanStatus
+from gapless_api.v1alpha1.sender_options import SenderOptions
 
 
 def _cron_field(value: str) -> str:
@@ -179,7 +181,7 @@ class Output(ApiModel):
     """Removed: write storageRef and folder."""
 
 
-class ResendTemplate(ApiModel):
+class ResendTemplate(SenderOptions):
     """What the rendered Resend manifest shall say; it is applied on the sending side."""
 
     diode_ref: Reference
@@ -204,6 +206,8 @@ class ResendTemplate(ApiModel):
     """Reasons that unavailable Fill may close."""
     compress_when_length_exceeds: Annotated[int, int32(0, 2**31 - 1)] = 0
     """Values longer than this many bytes are sent compressed; 0 for never."""
+    input_filter: InputFilter | None = None
+    """Withholds events by what is in them; a ConfigMap that it names is one on the sending side."""
     kafka: Former = None
     """Removed: write kafkaRef."""
 

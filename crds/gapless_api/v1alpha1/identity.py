@@ -11,6 +11,7 @@ from typing import Any
 
 from gapless_api.v1alpha1.common import PartitionWindow
 from gapless_api.v1alpha1.resend import ResendSpec
+from gapless_api.v1alpha1.sender_options import MOST_FRAGMENTS
 
 _VERSION = 1
 """Part of the digest: were the form changed under the same version, old ledgers would forget what was sent."""
@@ -25,19 +26,35 @@ def resend_identity(spec: ResendSpec, *, window: PartitionWindow, bundle_sha256:
         bundle_sha256: digest of the bundle's content as its reader computed it; the spec's own is only a claim.
 
     Raises:
-        ValueError: the spec names a bundle and no digest is known.
+        ValueError: the spec names a bundle and no digest is known, or filter rules that are not in it.
     """
+    rules = spec.input_filter
+    if rules is not None and rules.rules is None:
+        raise ValueError("a Resend has no identity before its filter rules are known")
     window = spec.partition_window or window
     work = {
         "version": _VERSION,
         "diode": spec.diode_ref.name,
         "window": [window.start, window.count],
         "selection": _selection(spec, bundle_sha256),
-        "filter": None if spec.input_filter is None else [spec.input_filter.default_action, *spec.input_filter.rules],
+        "filter": None if rules is None else [rules.default_action, *(rules.rules or ())],
         "fill": list(spec.fillable),
+        **_unusual(spec),
     }
     text = json.dumps(work, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _unusual(spec: ResendSpec) -> dict[str, Any]:
+    """What only some specs say; the digest of the others stays what it was before one could say it."""
+    unusual: dict[str, Any] = {}
+    if (times := spec.time_filter) is not None:
+        unusual["timeFilter"] = [None if at is None else _milliseconds(at) for at in (times.from_, times.to)]
+    if spec.isolation_level != "ReadUncommitted":
+        unusual["isolationLevel"] = spec.isolation_level
+    if spec.max_fragments != MOST_FRAGMENTS:
+        unusual["maxFragments"] = spec.max_fragments
+    return unusual
 
 
 def _selection(spec: ResendSpec, bundle_sha256: str | None) -> list[Any]:

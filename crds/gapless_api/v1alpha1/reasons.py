@@ -80,6 +80,7 @@ class Reason(StrEnum):
     DIODE_SUSPENDED = "DiodeSuspended"
     DIODE_NOT_READY = "DiodeNotReady"
     BUNDLE_NOT_FOUND = "BundleNotFound"
+    FILTER_RULES_NOT_FOUND = "FilterRulesNotFound"
     BAD_BUNDLE = "BadBundle"
     QUEUED = "Queued"
     KEY_LANE_BUSY = "KeyLaneBusy"
@@ -301,6 +302,9 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.DIODE_NOT_READY: Meaning((RESEND,), "The Diode is not ready.", "See the conditions of the Diode."),
     Reason.BUNDLE_NOT_FOUND: Meaning((RESEND,), "The bundle is not where the spec says.", "Carry it there."),
+    Reason.FILTER_RULES_NOT_FOUND: Meaning(
+        (RESEND,), "The filter rules are not where spec.inputFilter.rulesFrom says.", "Create the ConfigMap."
+    ),
     Reason.BAD_BUNDLE: Meaning(
         (RESEND,), "The bundle is cut short, altered, or not the one with spec.bundle.sha256.", "Carry it again."
     ),

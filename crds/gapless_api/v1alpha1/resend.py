@@ -24,20 +24,20 @@ from gapless_api.v1alpha1.common import (
     stays_inside,
 )
 from gapless_api.v1alpha1.conditions import Conditions
+from gapless_api.v1alpha1.input_filter import InputFilter
 from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Moment, Rule, StatusModel, Time, TransitionRule
 from gapless_api.v1alpha1.resource import Column, Resource
+from gapless_api.v1alpha1.sender_options import SenderOptions
 
 LONGEST_INLINE_BUNDLE = 262144
 """Characters. kubectl apply keeps a copy of the object in an annotation, which may not be larger than this."""
 LONGEST_UNAVAILABLE = 100
 """Ranges in the status; the report has them all."""
-CHANGEABLE = frozenset({"mode", "suspend", "eps", "priority", "force"})
+CHANGEABLE = frozenset({"mode", "suspend", "eps", "priority", "force", "stall_timeout_seconds", "log_level"})
 """Fields of the spec that may be changed: none of them changes which events are meant."""
 
 FillReason = Literal["NonExistent", "Expired", "TooLarge"]
 """Why an event cannot be sent and an empty one may be sent in its place."""
-
-FilterRule = Annotated[str, Field(min_length=6, max_length=1006)]
 
 
 class ConfigMapEntry(ApiModel):
@@ -101,9 +101,9 @@ class Offsets(ApiModel):
 
     RULES: ClassVar = (
         Rule(
-            "self.from <= self.to",
+            "!has(self.to) || self.from <= self.to",
             "from is after to: write the lower offset as from; both are inclusive",
-            lambda offsets: offsets.from_ <= offsets.to,
+            lambda offsets: offsets.to is None or offsets.from_ <= offsets.to,
             "from",
         ),
     )
@@ -114,8 +114,9 @@ class Offsets(ApiModel):
     """Partition as the receiving side numbers it."""
     from_: Annotated[Offset, Field(alias="from")]
     """First offset to send, inclusive."""
-    to: Offset
-    """Last offset to send, inclusive."""
+    to: Offset | None = None
+    """Last offset to send, inclusive. Defaults to the last one that exists when the resend first starts; what is
+    written later is not sent."""
 
 
 class TimeRange(ApiModel):
@@ -140,26 +141,31 @@ class TimeRange(ApiModel):
     """Newest Kafka timestamp to send, inclusive; without it everything there is when the resend begins."""
 
 
-class InputFilter(ApiModel):
-    """Which events are withheld: a denied event is sent empty, so that the receiving side counts it as seen."""
+class TimeFilter(ApiModel):
+    """Narrows a bundle or offsets to the events of a time; the others are left out and count as not asked for."""
 
     RULES: ClassVar = (
         Rule(
-            r"self.rules.all(rule, rule.matches('^(allow|deny):.'))",
-            "write every rule as allow:REGEX or deny:REGEX",
-            lambda given: all(rule[: rule.find(":") + 1] in {"allow:", "deny:"} for rule in given.rules),
-            "rules",
+            "has(self.from) || has(self.to)",
+            "a timeFilter without from and to filters nothing: give at least one of them, or delete timeFilter",
+            lambda time_filter: time_filter.from_ is not None or time_filter.to is not None,
+        ),
+        Rule(
+            "!has(self.from) || !has(self.to) || self.from <= self.to",
+            "from is after to: write the older time as from; both are inclusive",
+            lambda times: times.from_ is None or times.to is None or times.from_ <= times.to,
+            "from",
         ),
     )
 
-    rules: Annotated[tuple[FilterRule, ...], Field(min_length=1, max_length=64)]
-    """Rules as allow:REGEX or deny:REGEX (RE2, searched in the value); the first that matches decides."""
-    default_action: Literal["Allow", "Deny"] = "Allow"
-    """What happens to events that no rule matches."""
+    from_: Annotated[Time | None, Field(alias="from")] = None
+    """Oldest Kafka timestamp to send, inclusive, such as 2026-11-20T10:00:00Z. Defaults to no limit."""
+    to: Time | None = None
+    """Newest Kafka timestamp to send, inclusive. Defaults to no limit."""
 
 
-class ResendSpec(ApiModel):
-    """Which events to send again, and how. Only mode (Plan to Send), suspend, eps, priority and force may change."""
+class ResendSpec(SenderOptions):
+    """What to send again. Only mode, suspend, eps, priority, force, stallTimeoutSeconds and logLevel may change."""
 
     RULES: ClassVar = (
         KAFKA_BY_REFERENCE,
@@ -175,6 +181,12 @@ class ResendSpec(ApiModel):
             "fill says what unavailable: Fill may close: set unavailable to Fill, or delete fill",
             lambda resend: resend.unavailable == "Fill" or not resend.fill,
             "fill",
+        ),
+        Rule(
+            "!has(self.timeFilter) || !has(self.timeRange)",
+            "timeFilter narrows a bundle or offsets, and timeRange has times of its own: delete timeFilter",
+            lambda resend: resend.time_filter is None or resend.time_range is None,
+            "timeFilter",
         ),
     )
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = (
@@ -198,6 +210,8 @@ class ResendSpec(ApiModel):
     """Sends a range of offsets of one partition."""
     time_range: TimeRange | None = None
     """Sends what Kafka's timestamps say was written within a range of time."""
+    time_filter: TimeFilter | None = None
+    """Sends of the bundle or the offsets only what was written within a range of time."""
     partition_window: PartitionWindow | None = None
     """Overrides the Diode's window, for example for a bundle from before the window was changed; one of those that
     limits.partitionWindows of the Diode lists."""
@@ -243,8 +257,8 @@ class ResendSpec(ApiModel):
 
 
 _NOT_CHANGEABLE = (
-    "{} cannot be changed: create a new Resend under another name; only mode (Plan to Send), suspend, eps, priority "
-    "and force may change"
+    "{} cannot be changed: create a new Resend under another name; only mode (Plan to Send), suspend, eps, priority, "
+    "force, stallTimeoutSeconds and logLevel may change"
 )
 
 

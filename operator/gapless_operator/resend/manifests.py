@@ -15,6 +15,7 @@ from gapless_operator.diode.queue import SENDING_ROLE
 from gapless_operator.kafka_access import kafka_arguments, kafka_secrets
 from gapless_operator.observed import DIODE_LABEL
 from gapless_operator.projected import config_map_source, secret_sources
+from gapless_operator.resend.filter_rules import rules_copy
 from gapless_operator.resend.limits import limit_arguments
 from gapless_operator.resend.properties import (
     BUNDLE_FOLDER,
@@ -118,6 +119,8 @@ def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
     if resend.spec.bundle is not None and resend.spec.bundle.inline is not None:
         bundle = {"apiVersion": "v1", "kind": "ConfigMap", "data": {BUNDLE_NAME: resend.spec.bundle.inline}}
         parts.append(owned(resend, bundle, name=_bundle_name(resend), role=BUNDLE))
+    if (rules := rules_copy(resend)) is not None:
+        parts.append(rules)
     parts.append(_job(resend, diode, sources, program, role=role, name=name, number=number, key=key))
     return tuple(parts)
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gapless_api.errors import ConfigurationError
+from gapless_api.v1alpha1.sender_options import MOST_FRAGMENTS, STALL_SECONDS
 from gapless_operator.children import digest
 from gapless_operator.kafka_access import kafka_settings
 from gapless_operator.resend.limits import pace
@@ -52,9 +53,15 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
         ConfigurationError: a value cannot stand in such a file.
     """
     spec = resend.spec
+    if spec.generate_new_symmetric_key_every_seconds and diode.encryption is None:
+        raise ConfigurationError(
+            f"spec.generateNewSymmetricKeyEverySeconds is given, and Diode {spec.diode_ref.name} does not encrypt; "
+            f"delete it, or name another Diode."
+        )
     values: dict[str, str | int | float | bool | None] = {
         **_selection(spec, sources),
         **kafka_settings(sources.kafka, SECRETS_FOLDER),
+        **_options(spec),
         **_link(spec, diode),
         "id": f"{resend.metadata.namespace}/{resend.metadata.name}",
         "reportLine": True,
@@ -76,6 +83,9 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
             values["budgetFile"] = f"{STATE_FOLDER}/budget"
         if diode.encryption is not None:
             values["sessionKeyFile"] = f"{SECRETS_FOLDER}/{SESSION_KEY}"
+            if seconds := _key_seconds(spec, diode):
+                values["generateNewSymmetricKeyEvery"] = seconds
+                values["keyRotationFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.keys"
     return _written(values)
 
 
@@ -96,12 +106,13 @@ def filter_rules(spec: ResendSpec) -> str | None:
     """
     if spec.input_filter is None:
         return None
-    for number, rule in enumerate(spec.input_filter.rules):
+    rules = spec.input_filter.rules or ()
+    for number, rule in enumerate(rules):
         if rule.splitlines() != [rule]:
             raise ConfigurationError(
                 f"spec.inputFilter.rules.{number} has a line break; write it as \\n in a new Resend, which matches one."
             )
-    return "".join(f"{rule}\n" for rule in spec.input_filter.rules)
+    return "".join(f"{rule}\n" for rule in rules)
 
 
 def bundle_path(bundle: BundleSource, sources: ResendSources) -> str:
@@ -133,8 +144,10 @@ def _selection(spec: ResendSpec, sources: ResendSources) -> dict[str, str | int 
             "topic": spec.time_range.topic,
             "partition": spec.time_range.partition,
             "from": _moment(spec.time_range.from_),
-            "to": None if spec.time_range.to is None else _moment(spec.time_range.to),
+            "to": _moment(spec.time_range.to),
         }
+    if (times := spec.time_filter) is not None:
+        chosen |= {"from": _moment(times.from_), "to": _moment(times.to)}
     return {
         **chosen,
         "unavailable": spec.unavailable.lower(),
@@ -143,6 +156,27 @@ def _selection(spec: ResendSpec, sources: ResendSources) -> dict[str, str | int 
         "inputFilterRules": f"{CONFIGURATION_FOLDER}/{FILTER_NAME}" if spec.input_filter is not None else None,
         "inputFilterDefaultAction": spec.input_filter.default_action.lower() if spec.input_filter else None,
     }
+
+
+def _options(spec: ResendSpec) -> dict[str, str | int | None]:
+    """What is not the sender's default."""
+    isolation = "read_committed" if spec.isolation_level == "ReadCommitted" else None
+    return {
+        "clientID": spec.client_id,
+        "groupID": spec.group_id,
+        "isolationLevel": isolation,
+        "stallTimeout": None if spec.stall_timeout_seconds == STALL_SECONDS else spec.stall_timeout_seconds,
+        "maxFragments": None if spec.max_fragments == MOST_FRAGMENTS else spec.max_fragments,
+        "logLevel": None if spec.log_level == "Info" else spec.log_level.upper(),
+    }
+
+
+def _key_seconds(spec: ResendSpec, diode: DiodeSpec) -> int:
+    """After how long an event key is replaced; 0 for never."""
+    own = spec.generate_new_symmetric_key_every_seconds
+    if own is not None or diode.encryption is None:
+        return own or 0
+    return diode.encryption.generate_new_symmetric_key_every_seconds
 
 
 def _link(spec: ResendSpec, diode: DiodeSpec) -> dict[str, str | int | float | bool | None]:
@@ -164,8 +198,8 @@ def _link(spec: ResendSpec, diode: DiodeSpec) -> dict[str, str | int | float | b
     return values
 
 
-def _moment(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _written(values: dict[str, str | int | float | bool | None]) -> str:

@@ -8,6 +8,7 @@ nothing else does: the number of the attempt, when the next one may begin, and h
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from gapless_operator.diode.ledger import has_recorded, same_work
 from gapless_operator.plan import Plan, Ref
 from gapless_operator.resend import standing
 from gapless_operator.resend.conclude import conclude, latest_job
+from gapless_operator.resend.filter_rules import FILTER, with_rules
 from gapless_operator.resend.halt import halted
 from gapless_operator.resend.jobs import proceed, superseded
 from gapless_operator.resend.manifests import BUNDLE, PLAN, SEND
@@ -68,6 +70,8 @@ def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, pr
         # Somebody's finalizer may keep it for long.
         return Plan(stop=all_that_runs(observed.jobs, observed.pods))
     now = now.replace(microsecond=0)
+    with suppress(ConfigurationError):  # Rules that nobody can read are told when the Resend is validated.
+        resend = with_rules(resend, observed.filter_entry)
     status = _begun_anew(resend, now)
     return _plan(resend, status, _next(resend, status, observed, now, program), now)
 
@@ -254,7 +258,7 @@ def _over(resend: Resend, status: ResendStatus, observed: ResendObserved, now: d
         refs += [
             Ref("v1", "ConfigMap", child.meta.name, child.meta.uid)
             for child in observed.config_maps
-            if child.meta.role in {PLAN, SEND, BUNDLE} and not child.meta.deleting
+            if child.meta.role in {PLAN, SEND, BUNDLE, FILTER} and not child.meta.deleting
         ]
     else:
         due.append(finished + JOBS_KEPT - now)

@@ -14,6 +14,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.references import NotFound, resend_sources
 from gapless_operator.resend import standing
 from gapless_operator.resend.bundle import called, check_digest, check_selection, look_into
+from gapless_operator.resend.filter_rules import with_rules
 from gapless_operator.resend.limits import check_limits
 from gapless_operator.resend.properties import filter_rules, properties
 from gapless_operator.resend.step import Step
@@ -55,6 +56,16 @@ def validate(resend: Resend, status: ResendStatus, diode: Diode, observed: Resen
     check_selection(resend, window)
     chosen = resend.spec.offsets or resend.spec.time_range
     _check_topics(() if chosen is None else (chosen.topic,), diode, sources, what="spec")
+    given = resend.spec.input_filter
+    if given is not None and given.rules_from is not None:
+        with_rules(resend, observed.filter_entry)
+        if given.rules is None:
+            entry = given.rules_from.config_map
+            message = observed.filter_problem or (
+                f"There is no entry {entry.key} in a ConfigMap {entry.name} in the namespace "
+                f"{resend.metadata.namespace}; create it with one filter rule per line."
+            )
+            return Step(said=standing.waiting_for(Reason.FILTER_RULES_NOT_FOUND, message), again_after=LOOK_AGAIN)
     properties(resend, diode.spec, sources, plan=False)
     filter_rules(resend.spec)
     encryption = diode.spec.encryption

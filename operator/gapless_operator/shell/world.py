@@ -26,6 +26,7 @@ from gapless_operator.observed import (
 )
 from gapless_operator.references import Named, names_of
 from gapless_operator.resend.bundle import entry_needed
+from gapless_operator.resend.filter_rules import copied_entry, rules_needed
 from gapless_operator.shell.api import RefusedError
 from gapless_operator.shell.kinds import (
     CONFIG_MAP,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gapless_api.v1alpha1 import Resource
+    from gapless_api.v1alpha1.input_filter import RulesConfigMap
+    from gapless_api.v1alpha1.resend import ConfigMapEntry
     from gapless_operator.observed import ObservedNode
     from gapless_operator.plan import Ref
     from gapless_operator.shell.cache import Body, Cache
@@ -126,11 +129,8 @@ class World:
         uid, namespace = resend.metadata.uid, resend.metadata.namespace
         diodes = self._all(Diode, DIODE, namespace)
         named = resend.spec.diode_ref.name
-        bundle_entry, bundle_problem = None, ""
-        try:
-            bundle_entry = self._bundle_entry(resend)
-        except RefusedError as error:
-            bundle_problem = str(error)
+        bundle_entry, bundle_problem = self._entry(namespace, entry_needed(resend))
+        filter_entry, filter_problem = self._filter_entry(resend)
         return ResendObserved(
             diode=next((diode for diode in diodes if diode.metadata.name == named), None),
             diode_problem=self._problem_of(Diode, self._cache.get(DIODE, namespace, named)),
@@ -141,6 +141,8 @@ class World:
             named=self._named(resend),
             bundle_entry=bundle_entry,
             bundle_problem=bundle_problem,
+            filter_entry=filter_entry,
+            filter_problem=filter_problem,
             fresh_key=self._random(32),
             fresh_mark=self._random(4).hex(),
         )
@@ -218,22 +220,35 @@ class World:
     def _children(self, kind: Kind, uid: str) -> tuple[ObservedChild, ...]:
         return tuple(map(ObservedChild.of, self._cache.owned(kind, uid)))
 
-    def _bundle_entry(self, resend: Resend) -> bytes | None:
-        """Read the ConfigMap that a Resend names, which is not ours and therefore not watched."""
-        wanted = entry_needed(resend)
+    def _filter_entry(self, resend: Resend) -> tuple[bytes | None, str]:
+        """Read the filter rules of a Resend, its copy first: the ConfigMap may have changed since the Resend began."""
+        source = rules_needed(resend)
+        if source is None:
+            return None, ""
+        copy, namespace = copied_entry(resend), resend.metadata.namespace
+        copies = (child.meta.name for child in self._children(CONFIG_MAP, resend.metadata.uid))
+        found = self._entry(namespace, copy) if copy.name in copies else (None, "")
+        return self._entry(namespace, source) if found == (None, "") else found
+
+    def _entry(self, namespace: str, wanted: ConfigMapEntry | RulesConfigMap | None) -> tuple[bytes | None, str]:
+        """Read an entry of a ConfigMap that a Resend names, which is not ours and therefore not watched.
+
+        The second is why the API server refused to show it.
+        """
         if wanted is None:
-            return None
-        body = self._api.get(CONFIG_MAP, resend.metadata.namespace, wanted.name)
-        if body is None:
-            return None
+            return None, ""
+        try:
+            body = self._api.get(CONFIG_MAP, namespace, wanted.name) or {}
+        except RefusedError as error:
+            return None, str(error)
         text = (body.get("data") or {}).get(wanted.key)
         if isinstance(text, str):
-            return text.encode()
+            return text.encode(), ""
         packed = (body.get("binaryData") or {}).get(wanted.key)
         try:
-            return None if packed is None else base64.b64decode(packed, validate=True)
+            return None if packed is None else base64.b64decode(packed, validate=True), ""
         except binascii.Error:
-            return None
+            return None, ""
 
 
 def _is_driver(pod: Mapping[str, Any]) -> bool:

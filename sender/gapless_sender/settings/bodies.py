@@ -63,7 +63,8 @@ BODIES: tuple[Setting, ...] = (
     ),
     Setting(
         "generateNewSymmetricKeyEvery",
-        "Seconds after which a new event key is made and announced; 0 for one key all along.",
+        "Seconds after which a new event key is announced; all processes, and all shards with one keyRotationFile, "
+        "follow it. 0 for one key all along.",
         parse=integer(0),
         default=0,
         shown_default="0",
@@ -74,6 +75,16 @@ BODIES: tuple[Setting, ...] = (
         "sessionKeyFile",
         "File with the event key, 32 bytes as they are or as base64, which all shards of a resend share, for the "
         "receiver has one key for all its senders; without it every sender makes its own.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "keyRotationFile",
+        "File that the shards of one resend share on one machine, so that with generateNewSymmetricKeyEvery one of "
+        "them announces each new key and all follow. It is created if it is missing and holds no key: keys are derived "
+        "from sessionKeyFile.",
         parse=Path,
         metavar="FILE",
         own=True,

@@ -8,6 +8,14 @@ from gapless_api.settings import Setting, boolean, choice
 from gapless_sender.settings.values import positive_seconds
 
 KAFKA: tuple[Setting, ...] = (
+    Setting(
+        "clientID",
+        "Client id by which Kafka's quotas and logs see this reader.",
+        default="gapless-resend",
+        shown_default="gapless-resend",
+        own=True,
+        group=KAFKA_GROUP,
+    ),
     ALLOWED_TOPICS,
     Setting(
         "refuseLocalBrokers",

@@ -283,6 +283,26 @@ def test_after_a_rotation_events_are_sealed_with_the_new_key_and_the_old_one_is_
     assert replayed.arrived() == {offset: b"%d" % offset for offset in range(120)}, "a receiver has one key at a time"
 
 
+def test_a_key_is_held_from_before_a_batch_until_it_is_on_the_link_and_no_longer(
+    listener: Listener, link: UdpLink
+) -> None:
+    keys = announced_keys(link, Steps())
+    held: list[tuple[str, int]] = []
+    present = keys.current
+
+    def current() -> SessionKey:
+        held.append(("current", link.stats.datagrams))
+        return present()
+
+    keys.current = current  # type: ignore[method-assign]
+    keys.release = lambda: held.append(("release", len(listener.settled(0.05))))  # type: ignore[method-assign]
+    replayed = Replayed(listener, OffsetRanges([(0, 9)]), Treatment(PAYLOAD, InputFilter(), sealing_bytes=28), eps=1000)
+    replayed.keys = keys
+    replayed.run(*(read(offset, [b"x"] * 5) for offset in (0, 5)))
+    assert [word for word, _ in held] == ["current", "release"] * (len(held) // 2)
+    assert held[-1][1] == len(listener.settled()), "when it is let go, all has left"
+
+
 @pytest.mark.parametrize("pace", ["eps", "bits_per_second", "none"])
 def test_copies_all_leave_and_cost_bits_but_no_events(listener: Listener, pace: str) -> None:
     values = [b"x" * 400] * 100

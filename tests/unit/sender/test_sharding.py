@@ -128,7 +128,17 @@ def test_a_folder_gets_files_of_usual_names(tmp_path: Path) -> None:
         (
             {"sessionKeyFile": "k", "encryption": "true", "generateNewSymmetricKeyEvery": 60},
             WHOLE,
-            "generateNewSymmetricKeyEvery cannot go with sessionKeyFile",
+            "needs keyRotationFile, the file by which the senders that share the key replace it together",
+        ),
+        (
+            {"sessionKeyFile": "k", "encryption": "true", "keyRotationFile": "r"},
+            WHOLE,
+            "keyRotationFile is for senders that share sessionKeyFile and replace its key",
+        ),
+        (
+            {"encryption": "true", "generateNewSymmetricKeyEvery": 60, "keyRotationFile": "r"},
+            WHOLE,
+            "give both, or delete keyRotationFile",
         ),
         ({"encryption": "true"}, Shard(0, 2), "give all of them the same sessionKeyFile"),
         ({"budgetEps": 5}, WHOLE, "need budgetFile"),

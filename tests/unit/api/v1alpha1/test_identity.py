@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic.alias_generators import to_snake
 
 from gapless_api.v1alpha1 import Resend, resend_identity
 from gapless_api.v1alpha1.common import PartitionWindow
@@ -57,6 +58,9 @@ def test_the_form_of_the_identity_never_changes_because_ledgers_remember_it() ->
         {"kafkaRef": {"name": "other"}},
         {"partitionWindow": {"start": 0, "count": 100}},
         {"unavailable": "Report"},
+        {"clientId": "a", "groupId": "b", "stallTimeoutSeconds": 5, "logLevel": "Debug"},
+        {"generateNewSymmetricKeyEverySeconds": 60},
+        {"isolationLevel": "ReadUncommitted", "maxFragments": 4096},
     ],
     ids=str,
 )
@@ -78,6 +82,10 @@ def test_how_it_is_sent_makes_no_other_work_of_it(how: dict[str, Any]) -> None:
         {"diodeRef": {"name": "vault"}},
         {"window": PartitionWindow(start=0, count=50)},
         {"partitionWindow": {"start": 1, "count": 100}},
+        {"offsets": {key: OFFSETS[key] for key in ("topic", "partition", "from")}},
+        {"timeFilter": {"from": TIMES["from"]}},
+        {"isolationLevel": "ReadCommitted"},
+        {"maxFragments": 4095},
         {"unavailable": "Fill"},
         {"unavailable": "Fill", "fill": ["NonExistent", "Expired"]},
         {"inputFilter": FILTER},
@@ -118,7 +126,24 @@ def test_a_bundle_has_no_identity_before_somebody_has_read_it() -> None:
         identity(bundle={"configMap": {"name": "night"}, "sha256": DIGEST})
 
 
+def test_each_time_of_a_filter_counts() -> None:
+    filters = [
+        {"from": TIMES["from"]},
+        {"to": TIMES["from"]},
+        {"to": TIMES["to"]},
+        TIMES,
+    ]
+    chosen = [{name: text for name, text in times.items() if name != "topic"} for times in filters]
+    assert len({PLAIN, *(identity(timeFilter=times) for times in chosen)}) == 5
+
+
+def test_rules_of_a_config_map_have_no_identity_before_somebody_has_read_them() -> None:
+    with pytest.raises(ValueError, match="filter rules"):
+        identity(inputFilter={"rulesFrom": {"configMap": {"name": "site"}}})
+
+
 def test_nothing_that_may_be_changed_later_is_part_of_the_identity() -> None:
     changes = {"mode": "Plan", "suspend": True, "eps": 1.0, "priority": 1, "force": "x"}
-    assert set(changes) == CHANGEABLE
+    changes |= {"stallTimeoutSeconds": 5, "logLevel": "Debug"}
+    assert {to_snake(name) for name in changes} == CHANGEABLE
     assert all(identity(**{name: value}) == PLAIN for name, value in changes.items())

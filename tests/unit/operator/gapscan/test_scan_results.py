@@ -26,6 +26,9 @@ def test_the_rendered_resend_is_valid_and_carries_the_bundle(cluster: Make, gaps
         "kafkaRef": {"name": "up"},
         "mode": "Plan",
         "eps": 100.5,
+        "inputFilter": {"rulesFrom": {"configMap": {"name": "site"}}, "defaultAction": "Deny"},
+        "isolationLevel": "ReadCommitted",
+        "stallTimeoutSeconds": 300,
     }
     night = cluster(resend=template)
     night.step()
@@ -36,6 +39,8 @@ def test_the_rendered_resend_is_valid_and_carries_the_bundle(cluster: Make, gaps
     assert resend.metadata.namespace == "senders"
     assert resend.spec.mode == "Plan"
     assert resend.spec.eps == 100.5
+    assert body["spec"]["inputFilter"] == {"rulesFrom": {"configMap": {"name": "site"}}, "defaultAction": "Deny"}
+    assert (resend.spec.isolation_level, resend.spec.stall_timeout_seconds) == ("ReadCommitted", 300)
     assert resend.spec.bundle is not None
     inline = read_bundle_text((resend.spec.bundle.inline or "").encode(), name="inline")
     assert inline.missing == 7

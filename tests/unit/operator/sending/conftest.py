@@ -149,6 +149,10 @@ class World:
         lines = self.bodies["ConfigMap", settings]["data"]["resend.properties"].splitlines()
         return str(next(line for line in lines if line.startswith(f"{name}=")))
 
+    def config_map(self, name: str, **data: str) -> None:
+        """Apply a ConfigMap, or another content of it."""
+        self.bodies["ConfigMap", name] = {"metadata": {"uid": f"theirs-{name}"}, "data": data}
+
     def delete(self, kind: str, name: str) -> None:
         """Delete an object and, as the garbage collector would, all that belongs to it."""
         uid = self.bodies.pop((kind, name))["metadata"]["uid"]

@@ -1,0 +1,53 @@
+"""Owns the part of a spec that says which events are withheld; must not know how rules are evaluated."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from gapless_api.v1alpha1.common import Name, SecretEntry
+from gapless_api.v1alpha1.model import ApiModel, Rule
+
+FilterRule = Annotated[str, Field(min_length=6, max_length=1006)]
+
+
+class RulesConfigMap(ApiModel):
+    """An entry of a ConfigMap in the Resend's namespace, with one rule per line as in `rules`."""
+
+    name: Name
+    """Name of the ConfigMap."""
+    key: SecretEntry = "filter.rules"
+    """Entry of the ConfigMap. Blank lines and lines that start with # are skipped."""
+
+
+class RulesSource(ApiModel):
+    """Where the rules are."""
+
+    config_map: RulesConfigMap
+    """The rules are in a ConfigMap. They are read when the first pod starts and kept; a later change of the ConfigMap
+    affects new Resends, and this one only with another force."""
+
+
+class InputFilter(ApiModel):
+    """Which events are withheld: a denied event is sent empty, so that the receiving side counts it as seen."""
+
+    RULES: ClassVar = (
+        Rule(
+            "has(self.rules) != has(self.rulesFrom)",
+            "say where the rules are, exactly once: rules or rulesFrom",
+            lambda given: (given.rules is None) != (given.rules_from is None),
+        ),
+        Rule(
+            r"!has(self.rules) || self.rules.all(rule, rule.matches('^(allow|deny):.'))",
+            "write every rule as allow:REGEX or deny:REGEX",
+            lambda given: all(rule[: rule.find(":") + 1] in {"allow:", "deny:"} for rule in given.rules or ()),
+            "rules",
+        ),
+    )
+
+    rules: Annotated[tuple[FilterRule, ...], Field(min_length=1, max_length=64)] | None = None
+    """Rules as allow:REGEX or deny:REGEX (RE2, searched in the value); the first that matches decides."""
+    rules_from: RulesSource | None = None
+    """Takes the rules from somewhere else, for example because many Resends share them. Exactly one of rules and
+    rulesFrom must be given."""
+    default_action: Literal["Allow", "Deny"] = "Allow"
+    """What happens to events that no rule matches."""
