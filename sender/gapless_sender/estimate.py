@@ -41,6 +41,8 @@ class Outlook:
     job: Job
     expired: int
     not_yet_written: int
+    earlier: int
+    """Events before the first one that is in the time range."""
     later: int
     """Events at and behind the first one that is newer than the time range."""
     ranges: int
@@ -50,7 +52,7 @@ class Outlook:
     @property
     def events(self) -> int:
         """Events that are still to be sent, if Kafka has them all."""
-        return self.job.totals.remaining - self.expired - self.not_yet_written - self.later
+        return self.job.totals.remaining - self.expired - self.not_yet_written - self.earlier - self.later
 
 
 def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle | None, stopping: Stopping) -> int:
@@ -93,21 +95,22 @@ def _look(values: dict[str, Any], selection: Selection, stopping: Stopping) -> l
         wishes = all_wishes(selection, source)
         jobs = planned_jobs(selection, wishes, source, progress, progress.bounds.__setitem__)
         step = max(len(jobs) // _SAMPLED_PARTITIONS, 1)
-        return [
-            _outlook(job, source, selection.last_timestamp_ms, sampled=index % step == 0)
-            for index, job in enumerate(jobs)
-        ]
+        return [_outlook(job, source, selection, sampled=index % step == 0) for index, job in enumerate(jobs)]
     finally:
         source.close()
 
 
-def _outlook(job: Job, source: KafkaSource, last_ms: int | None, *, sampled: bool) -> Outlook:
+def _outlook(job: Job, source: KafkaSource, selection: Selection, *, sampled: bool) -> Outlook:
     wanted, cursor = job.plan.wanted, job.ledger.cursor
     low, high = source.watermarks(job.plan.place)
     rest = wanted if not cursor else wanted.clip(cursor, 2**63 - 1)
     expired = rest.clip(0, low - 1).count if low else 0
     not_yet_written = rest.clip(high, 2**63 - 1).count
-    later = 0
+    first_ms, last_ms = selection.first_timestamp_ms, selection.last_timestamp_ms
+    earlier = later = 0
+    if first_ms is not None:
+        begin = source.first_offset_since(job.plan.place, first_ms, high)
+        earlier = rest.clip(low, begin - 1).count
     if last_ms is not None:
         end = source.first_offset_since(job.plan.place, last_ms + 1, high)
         later = rest.clip(max(end, low), high - 1).count
@@ -116,7 +119,7 @@ def _outlook(job: Job, source: KafkaSource, last_ms: int | None, *, sampled: boo
     if sampled and there < len(rest) and max(rest[there].first, low) < high:
         lengths = source.sample(job.plan.place, max(rest[there].first, low), _SAMPLED_RECORDS)
         mean = sum(lengths) / len(lengths) if lengths else None
-    return Outlook(job, expired, not_yet_written, later, len(rest), mean)
+    return Outlook(job, expired, not_yet_written, earlier, later, len(rest), mean)
 
 
 def _plan(

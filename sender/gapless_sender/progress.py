@@ -46,7 +46,9 @@ class ProgressView:
         self._before: Totals | None = None
 
     def advanced(self, look: Callable[[], tuple[Totals, int]]) -> None:
-        """Something was done; `look` gives the account and the number of datagrams."""
+        """Something was done; `look` gives the account and the number of datagrams. Before `begin` it is not shown."""
+        if self._before is None:
+            return
         now = time.monotonic()
         if self._interval_seconds and now - self._shown_at >= self._interval_seconds:
             self._show(*look(), now)
@@ -61,6 +63,8 @@ class ProgressView:
 
     def end(self, totals: Totals, datagrams: int) -> None:
         """Show the account a last time."""
+        if self._before is None:
+            self.begin(totals)
         if self._interval_seconds:
             self._show(totals, datagrams, time.monotonic())
         if self._statistics is not None:
@@ -70,7 +74,7 @@ class ProgressView:
 
     def _show(self, totals: Totals, datagrams: int, now: float) -> None:
         self._shown_at = now
-        before = self._before or totals
+        before = totals if self._before is None else self._before
         done = totals.planned - totals.remaining
         seconds = max(now - self._began, 1e-6)
         speed = (totals.handled - before.handled) / seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import socket
 import time
 from collections import Counter
 from pathlib import Path
@@ -62,12 +63,42 @@ def test_a_time_range_does_not_lose_records_with_future_timestamps(
 
 
 def test_times_narrow_a_bundle(minutes: str, resend: Resend, listener: Listener) -> None:
-    bundle = resend.bundle({(minutes, 1): [[5, 8], [20]]})
-    ended = resend.run(resendFileName=bundle, from_="2026-01-01T00:07:00Z", to="2026-01-01T00:10:00Z")
+    chosen = {"resendFileName": resend.bundle({(minutes, 1): [[5, 8], [20]]})}
+    chosen |= {"from_": "2026-01-01T00:07:00Z", "to": "2026-01-01T00:10:00Z"}
+    plan = resend.run(**chosen, plan=True).report
+    assert plan is not None
+    assert plan["events"] == 2
+    ended = resend.run(**chosen)
     assert ended.exit_code == 0
     assert ended.ledger["planned"] == 2
     assert ended.ledger["outsideTimeRange"] == 3
     assert set(ids_of(listener.settled())) == numbers(minutes, range(1, 2), range(7, 9))
+
+
+def test_times_narrow_offsets_without_an_end(minutes: str, resend: Resend, listener: Listener) -> None:
+    chosen = {"topic": minutes, "partition": 2, "offsetFrom": 50, "from_": "2026-01-01T00:55:00Z"}
+    plan = resend.run(**chosen, plan=True).report
+    assert plan is not None
+    assert plan["events"] == 5
+    ended = resend.run(**chosen)
+    assert ended.exit_code == 0, ended.stderr
+    assert (ended.ledger["planned"], ended.ledger["outsideTimeRange"]) == (5, 5)
+    assert set(ids_of(listener.settled())) == numbers(minutes, range(2, 3), range(55, 60))
+
+
+def test_kafka_sees_the_client_id_that_was_given(resend: Resend) -> None:
+    """The header of each request to a broker has it (KIP-482 and before): size, API, version, number, client id."""
+    with socket.create_server(("127.0.0.1", 0)) as broker:
+        address = f"127.0.0.1:{broker.getsockname()[1]}"
+        process = resend.start(
+            topic="t", partition=0, offsetFrom=0, bootstrapServers=address, clientID="night.shift", connectTimeout=60
+        )
+        with broker.accept()[0] as connection:
+            request = connection.recv(4096)
+        process.terminate()
+        resend.ended(process)
+    length = int.from_bytes(request[12:14], "big")
+    assert request[14 : 14 + length] == b"night.shift"
 
 
 def test_windows_and_translations_are_the_live_senders(minutes: str, resend: Resend, listener: Listener) -> None:
