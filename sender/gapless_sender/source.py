@@ -21,6 +21,8 @@ from confluent_kafka import (
 )
 
 from gapless_api.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
+from gapless_api.kafka_errors import BAD_SETTINGS, LOGIN, OTHER, UNREACHABLE, fault_of
+from gapless_api.stall_clock import StallClock
 from gapless_sender.plan import Reason
 from gapless_sender.topic_ids import ANSWER_SECONDS, TopicWatch, asking, id_in
 from gapless_sender.walk import Chunk, Walk
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import ClusterMetadata
 
+    from gapless_api.errors import GaplessError
     from gapless_api.kafka_connection import KafkaConnection
     from gapless_sender.plan import PartitionPlan, Place
 
@@ -43,8 +46,6 @@ SEEK_OVER_BYTES = 400_000
 """A hole beyond both is cheaper to jump over (some 3 ms and a new fetch) than to read through."""
 _WAIT_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
-_MOST_SILENCE_AT_ONCE_SECONDS = 1.0
-"""A call that waits for a tenth of a second and took longer was stopped in between, alone or with its machine."""
 
 _READING = {
     "enable.auto.commit": False,
@@ -65,7 +66,6 @@ _READING = {
     "socket.keepalive.enable": True,
     "reconnect.backoff.max.ms": 2000,
 }
-_NO_HOPE = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
 
 
 class _Found(NamedTuple):
@@ -129,9 +129,7 @@ class KafkaSource:
         try:
             self._consumer = Consumer(options, logger=quiet)
         except KafkaException as error:
-            raise ConfigurationError(
-                f"Kafka's client refuses the settings ({_said(error)}); correct the Kafka settings."
-            ) from None
+            raise BAD_SETTINGS.error(self._connection.bootstrap_servers, reason=_said(error)) from None
         deadline = time.monotonic() + self._connect_timeout_seconds
         while True:
             self._pulse()
@@ -140,7 +138,7 @@ class KafkaSource:
                 found = self._consumer.list_topics("", timeout=max(min(left, 1.0), 0.1))
             except KafkaException as error:
                 self._consumer.poll(0)
-                hopeless = [e for e in self._complaints.values() if e.code() in _NO_HOPE]
+                hopeless = any(fault_of(name) is LOGIN for name in self._complaints)
                 if hopeless or left <= 1.0:
                     self._give_up(error)
             else:
@@ -192,7 +190,7 @@ class KafkaSource:
             error = found.error
             if error is None:
                 return len(found.partitions)
-            if not error.retriable() or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            if not fault_of(error.name()).passes:
                 break
             time.sleep(0.25)
         raise self._refusal(topic, error)
@@ -273,17 +271,16 @@ class KafkaSource:
         # Where the partition begins and ends is asked only when we meet it: for most partitions nobody needs to know.
         high: int | None = None
         position: int | None = None
-        # Only our own waiting counts: not how long a batch took to send, nor how long we were stopped.
-        silence = 0.0
+        clock = StallClock(self._stall_timeout_seconds)
         while not walk.done and (high is None or walk.target < high):
             if position is None or not 0 <= walk.target - position <= self._worth_reading():
                 self._go_to(plan.place, walk.target, first=position is None)
                 position = walk.target
-            asked_at = time.monotonic()
+            clock.ask()
             found = self._take_in(
                 plan.place, walk.reach(position, self._worth_reading(), self._at_once()) - position + 1
             )
-            silence += min(time.monotonic() - asked_at, _MOST_SILENCE_AT_ONCE_SECONDS)
+            clock.waited(heard=bool(found.records) or (found.end is not None and walk.target < found.end))
             self._glance(topic)
             if found.out_of_range:
                 self._make_sure(topic)
@@ -291,25 +288,18 @@ class KafkaSource:
                 yield from walk.pass_over(low - 1, Reason.EXPIRED)
                 position = None
             if found.records:
-                silence = 0.0
                 position = found.records[-1].offset() + 1
                 self._measure(found.records)
                 yield from walk.take(found.records)
             if found.end is not None:
                 if not walk.done and (high is None or high < found.end):  # A leader that is new may know less.
                     high = max(self.watermarks(plan.place)[1], found.end)
-                silence = 0.0 if walk.target < found.end else silence
                 yield from walk.pass_over(found.end - 1, Reason.NON_EXISTENT)
                 position = max(position or 0, found.end)
             elif not found.records:
                 self._pulse()
-            if silence > self._stall_timeout_seconds:
-                why = self._why_nothing(plan.place)
-                raise SourceStalledError(
-                    f"Kafka at {self._connection.bootstrap_servers} sent no record of {plan.place} for "
-                    f"{self._stall_timeout_seconds:g} s at offset {walk.target}{why}; see to the brokers and start "
-                    f"again, with the checkpoint if there is one."
-                )
+            if clock.is_stalled:
+                raise self._stalled(plan.place, walk.target)
         if not walk.done:  # A new topic under the old name is shorter, and what is missing there was written once.
             self._make_sure(topic)
         yield from walk.pass_over(None, Reason.NOT_YET_WRITTEN)
@@ -374,7 +364,7 @@ class KafkaSource:
             elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
                 out_of_range = True
                 time.sleep(0.05)
-            elif code in _REFUSED or error.fatal():
+            elif error.fatal() or not fault_of(error.name()).passes:
                 raise self._refusal(place.upstream_topic, error)
             else:  # Lost brokers, moved leaders, a group that we never use: librdkafka goes on by itself.
                 self._note(error)
@@ -388,73 +378,58 @@ class KafkaSource:
             self._watch.hurry()
 
     def _why(self) -> str:
-        """What librdkafka complained of, the most telling first."""
+        """What librdkafka complained of, the most telling first; empty for nothing."""
         general = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}  # noqa: SLF001
         known = sorted(self._complaints.values(), key=lambda error: error.code() in general)
-        return f" ({known[0].str()})" if known else ""
+        return str(known[0].str()) if known else ""
 
-    def _why_nothing(self, place: Place) -> str:
-        """Why no records come, as far as can be found out."""
+    def _stalled(self, place: Place, offset: int) -> SourceStalledError:
+        """The error for records that do not come, with the reason as far as can be found out."""
+        why = self._why()
         with suppress(KafkaException):
             error = self._consumer.list_topics(place.upstream_topic, timeout=2.0).topics[place.upstream_topic].error
-            if error is not None and error.code() in _REFUSED:
-                return f" ({error.str()})"
-        return self._why()
+            if error is not None and not fault_of(error.name()).passes:
+                why = str(error.str())
+        reason = f" ({why})" if why else ""
+        return SourceStalledError(
+            f"Kafka at {self._connection.bootstrap_servers} sent no record of {place} for "
+            f"{self._stall_timeout_seconds:g} s at offset {offset}{reason}; see to the brokers and start again, with "
+            f"the checkpoint if there is one."
+        )
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Ask again while Kafka gives no answer, for as long as a stall may last."""
-        waited = 0.0  # As in `read`: not how long we were stopped.
+        clock = StallClock(self._stall_timeout_seconds)
         while True:
-            asked_at = time.monotonic()
+            clock.ask()
             try:
                 return question()
             except KafkaException as error:
                 said: KafkaError = error.args[0]
-                if said.code() in _REFUSED:
+                if not fault_of(said.name()).passes:
                     raise self._refusal("", said) from None
-                waited += min(time.monotonic() - asked_at, _ANSWER_SECONDS) + _WAIT_SECONDS
-                if waited > self._stall_timeout_seconds:
+                clock.waited(heard=False, longest_seconds=_ANSWER_SECONDS)
+                if clock.is_stalled:
                     self._give_up(error)
                 self._note(said)
             self._pulse()
+            clock.ask()
             time.sleep(_WAIT_SECONDS)
+            clock.waited(heard=False)
 
     def _give_up(self, error: KafkaException) -> None:
-        reason = self._why() or f" ({_said(error)})"
-        raise SourceUnreachableError(
-            f"Kafka at {self._connection.bootstrap_servers} cannot be reached{reason}; see to the address, the "
-            f"network, and the TLS and login settings."
-        ) from None
+        reason = self._why() or _said(error)
+        fault = LOGIN if any(fault_of(name) is LOGIN for name in self._complaints) else UNREACHABLE
+        raise fault.error(self._connection.bootstrap_servers, reason=reason) from None
 
-    def _refusal(self, topic: str, error: KafkaError | None) -> ConfigurationError | SourceUnreachableError:
-        servers = self._connection.bootstrap_servers
-        code = error.code() if error is not None else None
-        if code in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}:  # noqa: SLF001
-            return ConfigurationError(
-                f"The topic {topic} does not exist at {servers}; correct the topic, or give topicTranslations if "
-                f"events carry another name than Kafka's."
-            )
-        if code == KafkaError.TOPIC_EXCEPTION:
-            return ConfigurationError(f"{topic!r} is no name that a Kafka topic can have; correct the topic.")
-        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return SourceUnreachableError(
-                f"Kafka at {servers} denies access to the topic {topic}; give this user the permissions Read and "
-                f"Describe on it."
-            )
-        said = error.str() if error is not None else "no reason given"
-        return SourceUnreachableError(
-            f"Kafka at {servers} refuses to serve {topic or 'us'} ({said}); see to the brokers and to our permissions."
+    def _refusal(self, topic: str, error: KafkaError | None) -> GaplessError:
+        fault = fault_of(error.name()) if error is not None else OTHER
+        return fault.error(
+            self._connection.bootstrap_servers,
+            f"the topic {topic}" if topic else "us",
+            reason=error.str() if error is not None else "no reason given",
+            hint=", or give topicTranslations if events carry another name than Kafka's",
         )
-
-
-_REFUSED = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-    KafkaError.TOPIC_EXCEPTION,
-}
 
 
 def _said(error: KafkaException) -> str:

@@ -5,12 +5,14 @@ Must not know what they mean. It reads the same cut as Spark would, committed re
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-from gapless_api.errors import GaplessError, SourceStalledError, SourceUnreachableError
+from gapless_api.errors import SourceUnreachableError
+from gapless_api.kafka_errors import PASSING, fault_of, reason_in
+from gapless_api.reading_progress import SilentProgress
+from gapless_api.stall_clock import StallClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,35 +20,35 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from gapless_api.kafka_connection import KafkaConnection
+    from gapless_api.reading_progress import Progress
     from gapless_spark.kafka_source import Cut
 
-_STALLED_AFTER_SECONDS = 60.0
 _AT_ONCE = 1000
-_MEANINGS = {
-    "_AUTO_OFFSET_RESET": "has deleted records before they were read; run again, or keep them longer",
-    "TOPIC_AUTHORIZATION_FAILED": "denies access to a topic; have the right to read it granted, or log in as another",
-    "UNKNOWN_TOPIC_OR_PART": "has deleted a topic while it was read; run again",
-    "_UNKNOWN_PARTITION": "has deleted a topic while it was read; run again",
-    "_UNKNOWN_TOPIC": "has deleted a topic while it was read; run again",
-}
+_SILENT = SilentProgress()
 
 
-def few_records(connection: KafkaConnection, cut: Cut) -> Iterator[list[Message]]:
+def few_records(connection: KafkaConnection, cut: Cut, progress: Progress = _SILENT) -> Iterator[list[Message]]:
     """Yield the records of `cut`, those of a partition in their order.
+
+    Args:
+        connection: to Kafka.
+        cut: what to read.
+        progress: is told how many offsets are behind us.
 
     Raises:
         SourceUnreachableError: Kafka denies access, or has deleted what was to be read.
-        SourceStalledError: nothing came for a minute.
+        SourceStalledError: nothing came in a minute of waiting.
+        ConfigurationError: a topic was deleted.
     """
     begins: list[TopicPartition] = []
-    ends: dict[tuple[str, int], int] = {}
+    spans: dict[tuple[str, int], tuple[int, int]] = {}
     for topic in cut.topics:
         for partition, (first, end) in enumerate(zip(topic.first_offsets, topic.end_offsets, strict=True)):
             if first < end:
                 # What expires after the look at Kafka is no loss when nobody has promised to read it.
                 begin = OFFSET_BEGINNING if topic.from_the_beginning else first
                 begins.append(TopicPartition(topic.topic, partition, begin))
-                ends[topic.topic, partition] = end
+                spans[topic.topic, partition] = first, end
     consumer = Consumer(
         {
             **connection.librdkafka_options(),
@@ -65,7 +67,7 @@ def few_records(connection: KafkaConnection, cut: Cut) -> Iterator[list[Message]
     )
     try:
         consumer.assign(begins)
-        yield from _Reading(consumer, connection, ends).pieces()
+        yield from _Reading(consumer, connection, spans, progress).pieces()
     except KafkaException as error:
         raise SourceUnreachableError(f"Kafka's client failed ({error.args[0]}); run again.") from error
     finally:
@@ -75,27 +77,46 @@ def few_records(connection: KafkaConnection, cut: Cut) -> Iterator[list[Message]
 class _Reading:
     """What is left to be read."""
 
-    def __init__(self, consumer: Consumer, connection: KafkaConnection, ends: dict[tuple[str, int], int]) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        connection: KafkaConnection,
+        spans: dict[tuple[str, int], tuple[int, int]],
+        progress: Progress,
+    ) -> None:
         self._consumer = consumer
-        self._connection = connection
-        self._ends = ends
-        self._nearest_end = min(ends.values()) - 1 if ends else None
+        self._servers = connection.bootstrap_servers
+        self._spans = spans
+        self._ends = {place: end for place, (_, end) in spans.items()}
+        self._nearest_end = min(self._ends.values()) - 1 if spans else None
         """The lowest offset that is last in its partition; nothing once a partition has ended."""
+        self._progress = progress
+        self._complaint = ""
+        """What the client said last of what passes."""
 
     def pieces(self) -> Iterator[list[Message]]:
-        heard = time.monotonic()
+        clock = StallClock()
         while self._ends:
+            clock.ask()
             messages = self._consumer.consume(_AT_ONCE, 0.2)
-            if any(message.error() is None for message in messages):
-                heard = time.monotonic()
-            elif time.monotonic() - heard > _STALLED_AFTER_SECONDS:
-                raise SourceStalledError(
-                    f"Kafka at {self._connection.bootstrap_servers} stopped answering while it was read; check the "
-                    f"brokers and run again."
-                )
+            clock.waited(heard=any(message.error() is None for message in messages))
             if not self._are_all_wanted(messages):
                 messages = [message for message in messages if self._is_wanted(message)]
+            if clock.is_stalled:
+                raise PASSING.error(self._servers, self._topics(), reason=self._complaint)
+            self._progress.advanced(self._passed)
             yield messages
+
+    def _topics(self) -> str:
+        return "the topic " + ", ".join(sorted({topic for topic, _ in self._ends})[:3])
+
+    def _passed(self) -> int:
+        """How many offsets are behind us."""
+        passed = sum(end - first for place, (first, end) in self._spans.items() if place not in self._ends)
+        for found in self._consumer.position([TopicPartition(*place) for place in self._ends]):
+            first, end = self._spans[found.topic, found.partition]
+            passed += max(min(found.offset, end) - first, 0)
+        return passed
 
     def _are_all_wanted(self, messages: Sequence[Any]) -> bool:
         """Whether all are records before the nearest end of a partition, which is quick to see and mostly so."""
@@ -114,8 +135,10 @@ class _Reading:
         offset: Any = message.offset()
         error = message.error()
         if error is not None and error.name() != "_PARTITION_EOF":
-            if not error.retriable() and error.name() not in {"_TRANSPORT", "_ALL_BROKERS_DOWN"}:
-                raise self._meaning(error)
+            fault, reason = fault_of(error.name()), reason_in(error.str())
+            if error.fatal() or not (fault.passes or error.retriable()):
+                raise fault.error(self._servers, f"the topic {message.topic() or self._topics()}", reason=reason)
+            self._complaint = reason
             return False
         end = self._ends.get(place)
         if end is None:
@@ -125,7 +148,3 @@ class _Reading:
             self._nearest_end = None
             self._consumer.pause([TopicPartition(*place)])
         return error is None and offset < end
-
-    def _meaning(self, error: Any) -> GaplessError:
-        meaning = _MEANINGS.get(error.name(), f"answers with an error ({error.str()}); look into the brokers' logs")
-        return SourceUnreachableError(f"Kafka at {self._connection.bootstrap_servers} {meaning}.")

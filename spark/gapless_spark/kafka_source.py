@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from gapless_api.errors import ConfigurationError, GaplessError, SourceStalledError, SourceUnreachableError
+from gapless_api.kafka_errors import DENIED, EXPIRED, LOGIN, NO_TOPIC, PASSING, UNREACHABLE, fault_of, reason_in
+from gapless_api.stall_clock import STALLED_AFTER_SECONDS
 from gapless_spark.outcome import TopicMissingError
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from gapless_api.errors import GaplessError
     from gapless_api.kafka_connection import KafkaConnection
+    from gapless_api.kafka_errors import Fault
 
-_STALLED_AFTER_MILLISECONDS = 60_000
 _EARLIEST = -2
 """Spark's number for the first offset there is."""
 
@@ -151,9 +153,9 @@ class _Asking:
                 return future.result(timeout=0.1)
             except FutureTimeoutError:
                 self._admin.poll(0)
-                refusal = next((error for error in self._complaints if error.name() in _REFUSALS), None)
+                refusal = next((error for error in self._complaints if fault_of(error.name()) is LOGIN), None)
                 if refusal is not None:
-                    raise self._refused(refusal) from None
+                    raise LOGIN.error(self._connection.bootstrap_servers, reason=reason_in(refusal.str())) from None
                 if time.monotonic() > self._deadline + 1:
                     raise self.unreachable() from None
             except KafkaException as error:
@@ -161,64 +163,23 @@ class _Asking:
                 raise self._meaning(error.args[0], what) from None
 
     def _meaning(self, error: KafkaError, what: str) -> Exception:
-        name, servers = error.name(), self._connection.bootstrap_servers
-        if name in _NO_ANSWER:
+        fault = fault_of(error.name())
+        if fault is UNREACHABLE:
             return self.unreachable()
-        if name == "UNKNOWN_TOPIC_OR_PART":
-            return TopicMissingError(f"Kafka at {servers} does not have {what}; correct the name or the address.")
-        if name == "TOPIC_EXCEPTION":
-            return ConfigurationError(f"Kafka allows no topic to be called so: {what}; correct the name.")
-        if name.endswith("AUTHORIZATION_FAILED"):
-            return SourceUnreachableError(
-                f"Kafka at {servers} denies access to {what}; have the right to describe and read it granted, or log "
-                f"in as another."
-            )
-        if name in _BUSY:
+        if fault is PASSING:
             return _TryAgainError()
-        return SourceUnreachableError(
-            f"Kafka at {servers} answers with an error for {what} ({_reason(error)}); look into the brokers' logs."
-        )
+        found = fault.error(self._connection.bootstrap_servers, what, reason=reason_in(error.str()))
+        return TopicMissingError(str(found)) if fault is NO_TOPIC else found
 
-    def unreachable(self) -> SourceUnreachableError:
+    def unreachable(self) -> GaplessError:
         telling = [error for error in self._complaints if error.name() != "_ALL_BROKERS_DOWN"]
-        why = f" ({_reason(telling[-1])})" if telling else ""
-        return SourceUnreachableError(
-            f"Kafka at {self._connection.bootstrap_servers} cannot be reached{why}; check the address, the network and "
-            f"whether the brokers run."
-        )
-
-    def _refused(self, refusal: KafkaError) -> SourceUnreachableError:
-        return SourceUnreachableError(
-            f"Kafka at {self._connection.bootstrap_servers} refuses the connection ({_reason(refusal)}); check caFile, "
-            f"certFile, saslMechanism, the name and the password."
-        )
-
-
-_REFUSALS = {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED"}
-_NO_ANSWER = {"_TRANSPORT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_ALL_BROKERS_DOWN", "_RESOLVE", "REQUEST_TIMED_OUT"}
-_BUSY = {
-    "LEADER_NOT_AVAILABLE",
-    "NOT_LEADER_FOR_PARTITION",
-    "NOT_CONTROLLER",
-    "REPLICA_NOT_AVAILABLE",
-    "OFFSET_NOT_AVAILABLE",
-    "FENCED_LEADER_EPOCH",
-    "UNKNOWN_LEADER_EPOCH",
-    "KAFKA_STORAGE_ERROR",
-    "NETWORK_EXCEPTION",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "COORDINATOR_NOT_AVAILABLE",
-}
+        reason = reason_in(telling[-1].str()) if telling else ""
+        return UNREACHABLE.error(self._connection.bootstrap_servers, reason=reason)
 
 
 def _id(uuid: Any) -> str:
     """Kafka's way to write a topic's id; old brokers have none, which is all zeros."""
     return str(uuid) if uuid.get_most_significant_bits() or uuid.get_least_significant_bits() else ""
-
-
-def _reason(error: KafkaError) -> str:
-    """The text of librdkafka without its own prefixes, in one line."""
-    return " ".join(error.str().split()).rpartition("]: ")[2].rstrip(".")
 
 
 def records(
@@ -273,7 +234,7 @@ def java_options(connection: KafkaConnection) -> dict[str, str]:
             f"username={_quoted(connection.sasl_username or '')} password={_quoted(connection.sasl_password())};"
         )
     named = {f"kafka.{name}": value for name, value in options.items()}
-    return {**named, "kafkaConsumer.pollTimeoutMs": str(_STALLED_AFTER_MILLISECONDS)}
+    return {**named, "kafkaConsumer.pollTimeoutMs": str(int(STALLED_AFTER_SECONDS * 1000))}
 
 
 def _pem_text(file: Path) -> str:
@@ -286,25 +247,24 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-_MEANINGS: Mapping[str, str] = {
-    "TopicAuthorizationException": "denies access to a topic; have the right to read it granted, or log in as another",
-    "GroupAuthorizationException": "denies the use of the group; give a groupID that is allowed",
-    "SaslAuthenticationException": "refuses the login; check the name and the password",
-    "SslAuthenticationException": "refuses the TLS connection; check caFile and certFile",
-    "UnknownTopicOrPartitionException": "has deleted a topic while it was read; run again",
-    "KAFKA_DATA_LOSS": "has deleted records before they were read; run again, or keep them longer",
+_JAVA: Mapping[str, Fault] = {
+    "TopicAuthorizationException": DENIED,
+    "GroupAuthorizationException": DENIED,
+    "SaslAuthenticationException": LOGIN,
+    "SslAuthenticationException": LOGIN,
+    "UnknownTopicOrPartitionException": NO_TOPIC,
+    "KAFKA_DATA_LOSS": EXPIRED,
 }
-_STALLED = ("TimeoutException", "KafkaException", "DisconnectException")
+"""What Java's client and Spark call some of them."""
+_JAVA_STALLED = ("TimeoutException", "KafkaException", "DisconnectException")
 
 
-def failure_of_kafka(text: str, connection: KafkaConnection) -> GaplessError | None:
+def failure_of_kafka(text: str, connection: KafkaConnection, topics: Sequence[str]) -> GaplessError | None:
     """What the text of an exception out of Spark says about Kafka; ``None`` when it is about something else."""
-    for word, meaning in _MEANINGS.items():
+    servers, subject = connection.bootstrap_servers, f"the topic {', '.join(topics[:3])}"
+    for word, fault in _JAVA.items():
         if word in text:
-            return SourceUnreachableError(f"Kafka at {connection.bootstrap_servers} {meaning}.")
-    if "org.apache.kafka" in text and any(word in text for word in _STALLED):
-        return SourceStalledError(
-            f"Kafka at {connection.bootstrap_servers} stopped answering while it was read; check the brokers and run "
-            f"again."
-        )
+            return fault.error(servers, "the group groupID" if word.startswith("Group") else subject)
+    if "org.apache.kafka" in text and any(word in text for word in _JAVA_STALLED):
+        return PASSING.error(servers, subject)
     return None

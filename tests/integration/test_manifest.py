@@ -157,7 +157,7 @@ def test_the_same_content_gives_the_same_bytes_and_a_signature_is_checked(
     ("settings", "code", "why"),
     [
         ({}, 2, "No topic is chosen"),
-        ({"topics": "not-there"}, 2, "The topic not-there does not exist"),
+        ({"topics": "not-there"}, 2, "does not have the topic not-there"),
         ({"topics": "t", "targetIP": "127.0.0.1"}, 2, "targetPort is missing"),
         ({"topics": "t", "previous": "/none"}, 2, "previous is given without absent"),
         ({"topics": "t", "signingKey": "/none"}, 2, "/none"),

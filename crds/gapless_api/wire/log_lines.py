@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 from gapless_api.wire.form import Form, WireError, parsed
 from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_api.wire.progress import PROGRESS_LINE
+from gapless_api.wire.reading_progress import READING_LINE
 from gapless_api.wire.resend_plan import SHORT_PLAN
 from gapless_api.wire.resend_report import SHORT_REPORT
 
-FORMS: dict[str, Form[Any]] = {form.event: form for form in (PROGRESS_LINE, SHORT_REPORT, SHORT_PLAN, PREFLIGHT_LINE)}
+FORMS: dict[str, Form[Any]] = {
+    form.event: form for form in (PROGRESS_LINE, READING_LINE, SHORT_REPORT, SHORT_PLAN, PREFLIGHT_LINE)
+}
 """What our programs write as a single line, by the member ``event``."""
 
 

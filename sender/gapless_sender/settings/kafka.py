@@ -5,6 +5,7 @@ from __future__ import annotations
 from gapless_api.allowed_topics import ALLOWED_TOPICS
 from gapless_api.kafka_settings import CONNECT_TIMEOUT, KAFKA_GROUP
 from gapless_api.settings import Setting, boolean, choice
+from gapless_api.stall_clock import STALLED_AFTER_SECONDS
 from gapless_sender.settings.values import positive_seconds
 
 KAFKA: tuple[Setting, ...] = (
@@ -45,8 +46,8 @@ KAFKA: tuple[Setting, ...] = (
         "stallTimeout",
         "Seconds without any record of Kafka after which the resend ends with exit code 3 and its progress saved.",
         parse=positive_seconds,
-        default=60.0,
-        shown_default="60",
+        default=STALLED_AFTER_SECONDS,
+        shown_default=f"{STALLED_AFTER_SECONDS:g}",
         metavar="SECONDS",
         own=True,
         group=KAFKA_GROUP,

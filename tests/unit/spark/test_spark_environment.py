@@ -120,13 +120,13 @@ def test_a_password_with_quotes_and_backslashes_stays_one_value(tmp_path: Path, 
 def test_what_spark_says_about_kafka_is_said_in_one_sentence(
     text: str, kind: type[SourceUnreachableError], words: str
 ) -> None:
-    meant = failure_of_kafka(text, CONNECTION)
+    meant = failure_of_kafka(text, CONNECTION, ["gaps"])
     assert type(meant) is kind
     assert words in str(meant)
 
 
 def test_what_spark_says_about_itself_is_left_alone() -> None:
-    assert failure_of_kafka("java.lang.OutOfMemoryError: Java heap space", CONNECTION) is None
+    assert failure_of_kafka("java.lang.OutOfMemoryError: Java heap space", CONNECTION, ["gaps"]) is None
 
 
 def test_a_full_disk_and_too_little_memory_are_told_apart_from_defects() -> None:

@@ -1,0 +1,35 @@
+"""Owns how a bar on a terminal looks; must not know what it counts."""
+
+from __future__ import annotations
+
+BAR_SECONDS = 0.25
+"""How often a bar is drawn at most."""
+
+
+class TerminalBar:
+    """A bar on standard error."""
+
+    def __init__(self, title: str) -> None:
+        from rich import progress  # noqa: PLC0415 -- slow to load, and only terminals need it
+        from rich.console import Console  # noqa: PLC0415
+
+        self._progress = progress.Progress(
+            progress.TextColumn(f"[bold]{title}"),
+            progress.BarColumn(),
+            progress.TaskProgressColumn(),
+            progress.TextColumn("{task.fields[counts]}"),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True),
+            refresh_per_second=4,
+            auto_refresh=False,
+        )
+        self._task = self._progress.add_task(title, total=None, counts="")
+        self._progress.start()
+
+    def show(self, *, total: int, done: int, counts: str) -> None:
+        """Draw the bar; `counts` stands behind it."""
+        self._progress.update(self._task, total=total, completed=done, counts=counts, refresh=True)
+
+    def close(self) -> None:
+        """Leave the bar as it is, and let others write below it."""
+        self._progress.stop()

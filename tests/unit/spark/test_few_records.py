@@ -1,0 +1,136 @@
+"""How this process reads Kafka: what ends the reading, what it waits for, and how far it says that it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+
+from gapless_api.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
+from gapless_api.kafka_connection import KafkaConnection
+from gapless_api.stall_clock import STALLED_AFTER_SECONDS, StallClock
+from gapless_spark import few_records as reader
+from gapless_spark.few_records import few_records
+from gapless_spark.kafka_source import Cut, TopicCut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+CONNECTION = KafkaConnection(bootstrap_servers="kafka:9092")
+CUT = Cut("cluster", (TopicCut("t", (0, 5), (4, 8), 0, from_the_beginning=False),))
+
+
+class Record(NamedTuple):
+    """A record, or an error, as the client hands it over."""
+
+    of: int
+    at: int
+    code: int | None = None
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return self.of
+
+    def offset(self) -> int:
+        return self.at
+
+    def error(self) -> KafkaError | None:
+        return None if self.code is None else KafkaError(self.code)
+
+
+class Broker:
+    """Answers each call with what is next, and takes its time."""
+
+    def __init__(self, *answers: tuple[float, Sequence[Record]]) -> None:
+        self.answers = list(answers)
+        self.now = 0.0
+        self.positions = {0: -1001, 1: -1001}
+
+    def __call__(self, _options: Any) -> Broker:
+        return self
+
+    def assign(self, _begins: Any) -> None: ...
+
+    def pause(self, _places: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+    def consume(self, _most: int, _seconds: float) -> list[Record]:
+        seconds, records = self.answers.pop(0)
+        self.now += seconds
+        self.positions |= {record.of: record.at + 1 for record in records if record.code is None}
+        return list(records)
+
+    def position(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return [TopicPartition(place.topic, place.partition, self.positions[place.partition]) for place in places]
+
+
+class Told:
+    """Somebody who is told how far the reading is."""
+
+    def __init__(self) -> None:
+        self.passed: list[int] = []
+
+    def begin(self, _offsets: int) -> None: ...
+
+    def advanced(self, look: Callable[[], int]) -> None:
+        self.passed.append(look())
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, int]]]:
+    def run(*answers: tuple[float, Sequence[Record]], told: Told | None = None) -> list[tuple[int, int]]:
+        broker = Broker(*answers)
+        monkeypatch.setattr(reader, "Consumer", broker)
+        monkeypatch.setattr(reader, "StallClock", lambda: StallClock(now=lambda: broker.now))
+        found: Any = few_records(CONNECTION, CUT, told or Told())
+        return [(record.of, record.at) for records in found for record in records]
+
+    return run
+
+
+ALL = (0.1, [Record(0, 0), Record(0, 2), Record(1, 5), Record(0, 3), Record(1, 7)])
+WANTED = [(0, 0), (0, 2), (1, 5), (0, 3), (1, 7)]
+
+
+def test_a_reader_that_was_stopped_for_longer_than_a_stall_goes_on(read: Callable[..., Any]) -> None:
+    assert read((STALLED_AFTER_SECONDS * 10, []), (0.2, []), ALL) == WANTED
+
+
+def test_a_reader_that_waits_in_vain_for_a_minute_has_stalled_and_says_why(read: Callable[..., Any]) -> None:
+    lost = (0.2, [Record(0, -1001, KafkaError._TRANSPORT)])
+    with pytest.raises(SourceStalledError, match=r"stopped answering while the topic t was read \(.+\); check"):
+        read(*[lost] * 302)
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError._TRANSPORT, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.GROUP_AUTHORIZATION_FAILED]
+)
+def test_what_passes_is_waited_for(read: Callable[..., Any], code: int) -> None:
+    assert read((0.1, [Record(0, -1001, code)]), ALL) == WANTED
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, SourceUnreachableError, "denies access to the topic t; grant"),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, ConfigurationError, "does not have the topic t; correct"),
+        (KafkaError._AUTO_OFFSET_RESET, SourceUnreachableError, "has deleted records of the topic t before"),
+        (KafkaError._BAD_MSG, SourceUnreachableError, "answers with an error for the topic t"),
+    ],
+)
+def test_what_does_not_pass_ends_the_reading_at_once(
+    read: Callable[..., Any], code: int, kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        read((0.1, [Record(0, -1001, code)]))
+
+
+def test_it_says_how_many_offsets_are_behind_it(read: Callable[..., Any]) -> None:
+    told = Told()
+    eof = Record(1, 8, KafkaError._PARTITION_EOF)
+    read((0, []), (0, [Record(0, 0)]), (0, [Record(0, 2), Record(1, 5)]), (0, [eof]), (0, [Record(0, 3)]), told=told)
+    assert told.passed == [0, 1, 4, 6, 7]
