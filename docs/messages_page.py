@@ -16,6 +16,7 @@ from gapless_api.wire.audit_state import AUDIT_STATE
 from gapless_api.wire.form import AtMost, Flat
 from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_api.wire.progress import PROGRESS_LINE
+from gapless_api.wire.reading_progress import READING_LINE
 from gapless_api.wire.resend_plan import SHORT_PLAN
 from gapless_api.wire.resend_report import FULL_REPORT_HEAD, SHORT_REPORT, PartitionFigures, RangeKind
 from gapless_api.wire.scan_result import SCAN_REPORT, SCAN_RESULT, VERIFY_REPORT
@@ -41,6 +42,12 @@ class _Message(NamedTuple):
 
 _MESSAGES = (
     _Message(PROGRESS_LINE, "Progress line", "A line on standard error of `gapless resend` where that is no terminal."),
+    _Message(
+        READING_LINE,
+        "Reading progress line",
+        "A line on standard error of `gapless scan`, `create`, `audit`, `verify` and `manifest --absent` where that is "
+        "no terminal, from the third second on.",
+    ),
     _Message(
         FULL_REPORT_HEAD,
         "Resend report, full",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gapless_api.wire.log_lines import LogLine, read_line
 from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_api.wire.progress import PROGRESS_LINE
+from gapless_api.wire.reading_progress import READING_LINE
 from gapless_api.wire.resend_plan import SHORT_PLAN
 from gapless_api.wire.resend_report import SHORT_REPORT
 from gapless_api.wire.result_lines import ResultLinesError, ScanResult, find_result
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from gapless_api.wire.preflight import PreflightLine
     from gapless_api.wire.progress import ProgressLine
+    from gapless_api.wire.reading_progress import ReadingLine
     from gapless_api.wire.resend_plan import ShortPlan
     from gapless_api.wire.resend_report import ShortReport
 
@@ -34,6 +36,8 @@ class PodOutput:
 
     progress: ProgressLine | None = None
     """How far a sender is."""
+    reading: ReadingLine | None = None
+    """How far a scan has read."""
     report: ShortReport | None = None
     """The final report of a resend."""
     plan: ShortPlan | None = None
@@ -78,6 +82,7 @@ def read_output(log: str) -> PodOutput:
     messages = {event: line.message for event, line in found.items()}
     return PodOutput(
         progress=messages.get(PROGRESS_LINE.event),
+        reading=messages.get(READING_LINE.event),
         report=messages.get(SHORT_REPORT.event),
         plan=messages.get(SHORT_PLAN.event),
         preflight=messages.get(PREFLIGHT_LINE.event),

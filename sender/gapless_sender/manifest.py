@@ -5,9 +5,7 @@ Must not know how Kafka is read, nor what a manifest looks like.
 
 from __future__ import annotations
 
-import json
 import sys
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +18,7 @@ from gapless_api.kafka_connection import connection_from
 from gapless_api.manifest_form import Isolation, new_manifest
 from gapless_api.manifest_reader import read_manifest
 from gapless_api.manifest_writer import signed, write_manifest
+from gapless_api.reading_progress import ReadingProgress
 from gapless_api.windows import PartitionWindow
 from gapless_sender.extents import Absences, check_topic_ids, extents_of
 from gapless_sender.lazy_log import begin_log
@@ -122,26 +121,20 @@ def _with_absent(
     absences = Absences(source, known, most_ranges=values["absentLimit"])
     total = absences.to_read(extents.values())
     sys.stderr.write(f"Reading all {total} offsets of {len(extents)} partitions to find the absent ones.\n")
-    progress = _Progress(total, values["progressInterval"])
-    return {place: absences.found(place, extent, progress.advanced) for place, extent in extents.items()}
+    progress, read, is_done = ReadingProgress("manifest", interval_seconds=values["progressInterval"]), 0, False
+    progress.begin(total)
 
+    def advanced(offsets: int) -> None:
+        nonlocal read
+        read += offsets
+        progress.advanced(lambda: read)
 
-class _Progress:
-    """Writes a line of JSON from time to time."""
-
-    def __init__(self, total: int, interval_seconds: float) -> None:
-        self._total, self._interval_seconds = total, interval_seconds
-        self._read = 0
-        self._shown_at = time.monotonic()
-
-    def advanced(self, offsets: int) -> None:
-        self._read += offsets
-        now = time.monotonic()
-        if self._interval_seconds and now - self._shown_at >= self._interval_seconds:
-            self._shown_at = now
-            moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-            line = {"event": "absences-progress", "time": moment, "read": self._read, "offsets": self._total}
-            sys.stderr.write(json.dumps(line) + "\n")
+    try:
+        found = {place: absences.found(place, extent, advanced) for place, extent in extents.items()}
+        is_done = True
+    finally:
+        progress.end(is_done=is_done)
+    return found
 
 
 def _sentence(manifest: Manifest) -> str:

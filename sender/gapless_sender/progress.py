@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from gapless_api.terminal_bar import BAR_SECONDS, TerminalBar
 from gapless_api.wire.progress import PROGRESS_LINE, ProgressLine
 from gapless_sender.lazy_log import log
 from gapless_sender.sharding import WHOLE
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from gapless_api.wire.totals import Totals
     from gapless_sender.sharding import Shard
-
-_BAR_SECONDS = 0.25
 
 
 class ProgressView:
@@ -38,7 +37,7 @@ class ProgressView:
         """`interval_seconds` 0 is for no lines, `statistics_seconds` 0 for no statistics in the peer's form."""
         terminal = sys.stderr.isatty() if on_terminal is None else on_terminal
         self._bar = _Bar() if terminal and interval_seconds else None
-        self._interval_seconds = _BAR_SECONDS if self._bar else interval_seconds
+        self._interval_seconds = BAR_SECONDS if self._bar else interval_seconds
         self._statistics = _Statistics(sender_id, statistics_seconds) if statistics_seconds else None
         self._shard = shard
         self._began = time.monotonic()
@@ -103,21 +102,7 @@ class _Bar:
     """A bar on a terminal."""
 
     def __init__(self) -> None:
-        from rich import progress  # noqa: PLC0415 -- slow to load, and only terminals need it
-        from rich.console import Console  # noqa: PLC0415
-
-        self._progress = progress.Progress(
-            progress.TextColumn("[bold]resend"),
-            progress.BarColumn(),
-            progress.TaskProgressColumn(),
-            progress.TextColumn("{task.fields[counts]}"),
-            progress.TimeRemainingColumn(),
-            console=Console(stderr=True),
-            refresh_per_second=4,
-            auto_refresh=False,
-        )
-        self._task = self._progress.add_task("resend", total=None, counts="")
-        self._progress.start()
+        self._bar = TerminalBar("resend")
 
     def show(self, totals: Totals, done: int) -> None:
         parts = [f"{totals.sent:,} sent"]
@@ -126,10 +111,10 @@ class _Bar:
             for name in ("filtered", "filled", "unavailable")
             if getattr(totals, name)
         ]
-        self._progress.update(self._task, total=totals.planned, completed=done, counts=", ".join(parts), refresh=True)
+        self._bar.show(total=totals.planned, done=done, counts=", ".join(parts))
 
     def close(self) -> None:
-        self._progress.stop()
+        self._bar.close()
 
 
 class _Statistics:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from gapless_api.kafka_connection import KafkaConnection
+    from gapless_api.reading_progress import Progress
     from gapless_api.settings import Resolved
     from gapless_spark.kafka_source import Cut
 
@@ -79,10 +80,10 @@ def job_of(settings: Resolved) -> Job:
         memory.look_at_first_records(connection, cut)
         return conclusion(connection, {} if records is None else received_blocks(records), cut)
 
-    def find_locally(connection: KafkaConnection, cut: Cut) -> Conclusion | None:
+    def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
         memory.look_at_first_records(connection, cut)
         try:
-            new = collected(partial_bitmaps(keys_of_few(connection, cut)), most_bytes=MOST_LOCAL_BYTES)
+            new = collected(partial_bitmaps(keys_of_few(connection, cut, progress)), most_bytes=MOST_LOCAL_BYTES)
         except TooManyBlocksError:
             return None
         return conclusion(connection, new, cut)
@@ -97,10 +98,10 @@ def job_of(settings: Resolved) -> Job:
     return Job("audit", topics, ("key",), find, find_locally, is_few, earlier=memory, read_bounds=read_bounds)
 
 
-def keys_of_few(connection: KafkaConnection, cut: Cut) -> Iterator[pa.RecordBatch]:
+def keys_of_few(connection: KafkaConnection, cut: Cut, progress: Progress) -> Iterator[pa.RecordBatch]:
     """Yield the keys of `cut` as Spark would hand them over. Raises like `few_records`."""
     held: list[bytes | None] = []
-    for messages in few_records(connection, cut):
+    for messages in few_records(connection, cut, progress):
         held += [message.key() for message in messages]
         if len(held) >= _KEYS_IN_A_BATCH:
             yield _batch(held)

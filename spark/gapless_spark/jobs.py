@@ -23,6 +23,7 @@ from gapless_api.files import check_output, write_whole
 from gapless_api.kafka_connection import KafkaConnection, connection_from
 from gapless_api.log import configure_logging
 from gapless_api.marks import moment_text
+from gapless_api.reading_progress import ReadingProgress
 from gapless_api.wire.scan_result import SCAN_REPORT
 from gapless_spark.bundle_place import BundlePlace
 from gapless_spark.comparison import compared, say_comparison
@@ -31,6 +32,7 @@ from gapless_spark.outcome import Conclusion, exit_code_of, outcome_of
 from gapless_spark.report_page.output import check_history, told_by_page, write_page_and_history
 from gapless_spark.result_log import write_result
 from gapless_spark.session import Engine, failure_of_machine, is_local, session
+from gapless_spark.spark_progress import SparkReading, watched
 from gapless_spark.tables import show_results
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     from gapless_api.allowed_topics import AllowedTopics
     from gapless_api.bundle import BundleMark
+    from gapless_api.reading_progress import Progress
     from gapless_api.settings import Resolved
 
 MOST_LOCAL_BYTES = 256 * 1024 * 1024
@@ -85,8 +88,9 @@ class Job:
     """Of Spark's Kafka source."""
     find: Callable[[DataFrame | None, Cut], Conclusion]
     """Gets no DataFrame when there is nothing to read, which spares the start of Spark."""
-    find_locally: Callable[[KafkaConnection, Cut], Conclusion | None]
-    """Reads in this process, without Spark; ``None`` when more would have to be held than `MOST_LOCAL_BYTES`."""
+    find_locally: Callable[[KafkaConnection, Cut, Progress], Conclusion | None]
+    """Reads in this process, without Spark, and says how far it is; ``None`` when more would have to be held than
+    `MOST_LOCAL_BYTES`."""
     is_few: Callable[[Cut], bool]
     """Whether ``engine=auto`` reads so much in this process, as that is over before Spark would have started."""
     earlier: Earlier = field(default_factory=_NothingEarlier)
@@ -181,7 +185,7 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
     """
     wanted = reader_of(values)
     connection = connection_from(values, client_id=f"gapless-{job.command}")
-    with job.earlier as earlier:
+    with job.earlier as earlier, shown(head["command"], values["progressInterval"]) as progress:
         job.read_bounds()
 
         def unread() -> Cut:
@@ -197,7 +201,8 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
             return cut, job.find(None, cut)
         if wanted == "local" or (wanted == "auto" and job.is_few(cut)):
             head["read_by"] = "local"
-            found = job.find_locally(connection, cut)
+            progress.begin(cut.offsets)
+            found = job.find_locally(connection, cut, progress)
             if found is not None:
                 return cut, found
             if wanted == "local":
@@ -206,7 +211,19 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
                     f"({MOST_LOCAL_BYTES >> 20} MiB); set engine=spark or auto (in a GapScan: engine.reader: Spark)."
                 )
         head["read_by"] = "spark"
-        return _find_with_spark(job, connection, cut, unread, values)
+        return _find_with_spark(job, connection, cut, unread, values, progress)
+
+
+@contextlib.contextmanager
+def shown(command: str, interval_seconds: float) -> Iterator[Progress]:
+    """Show how far `command` is while the block lasts."""
+    progress = ReadingProgress(command, interval_seconds=interval_seconds)
+    is_done = False
+    try:
+        yield progress
+        is_done = True
+    finally:
+        progress.end(is_done=is_done)
 
 
 def reader_of(values: Mapping[str, Any]) -> Literal["auto", "spark", "local"]:
@@ -226,8 +243,13 @@ def reader_of(values: Mapping[str, Any]) -> Literal["auto", "spark", "local"]:
     return "spark"
 
 
-def _find_with_spark(
-    job: Job, connection: KafkaConnection, cut: Cut, unread: Callable[[], Cut], values: dict[str, Any]
+def _find_with_spark(  # noqa: PLR0913, PLR0917 -- what a job needs
+    job: Job,
+    connection: KafkaConnection,
+    cut: Cut,
+    unread: Callable[[], Cut],
+    values: dict[str, Any],
+    progress: Progress,
 ) -> tuple[Cut, Conclusion]:
     engine = Engine(
         f"gapless {job.command}",
@@ -240,13 +262,17 @@ def _find_with_spark(
     from py4j.protocol import Py4JError  # noqa: PLC0415 -- empty topics need no Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
-    with session(engine) as spark:
+    progress.begin(cut.offsets)
+    reading = SparkReading(cut, parallelism)
+    with watched(progress, reading), session(engine) as spark:
         cut = unread()  # again, for records expire while Spark starts
+        progress.begin(cut.offsets)
+        reading.begin(spark)
         try:
             return cut, job.find(records(spark, connection, cut, job.columns, parallelism=parallelism), cut)
         except (PySparkException, Py4JError) as error:
             said = str(error)  # while Java still runs: the text is fetched from there
-            meant = failure_of_kafka(said, connection) or failure_of_machine(said, engine)
+            meant = failure_of_kafka(said, connection, job.topics) or failure_of_machine(said, engine)
             if meant is None:
                 raise RuntimeError(f"Spark failed: {said}") from None
             _log().debug("spark", error=said)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from gapless_api.kafka_connection import KafkaConnection
+    from gapless_api.reading_progress import Progress
     from gapless_api.settings import Resolved
     from gapless_spark.gap_windows import WindowFindings
     from gapless_spark.kafka_source import Cut
@@ -54,9 +55,9 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
         found = read_windows((), choices=choices) if records is None else find_windows(records, choices)
         return conclude(found, cut, policy)
 
-    def find_locally(connection: KafkaConnection, cut: Cut) -> Conclusion | None:
+    def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
         policy = policy_now(connection)
-        few = latest_of_few(few_records(connection, cut), MOST_LOCAL_BYTES)
+        few = latest_of_few(few_records(connection, cut, progress), MOST_LOCAL_BYTES)
         if few is None:
             return None
         found = read_windows(few.latest, further_unreadable=few.further_without_key, choices=choices)

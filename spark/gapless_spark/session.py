@@ -161,6 +161,7 @@ def _tuned(conf: Any, engine: Engine) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": _SECRETS,
         "spark.sql.session.timeZone": "UTC",
+        "spark.executor.heartbeatInterval": "2s",  # which tells how far tasks are; its default is 10 s
         "spark.sql.shuffle.partitions": str(max(2, cores if engine.short else 2 * cores)),
         "spark.sql.adaptive.enabled": "false",
         # The older source, Spark's default, turns each record into a row twice and back.

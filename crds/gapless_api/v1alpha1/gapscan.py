@@ -308,6 +308,7 @@ class GapScan(Resource):
         Column("Inferred", "integer", ".status.inferredEvents", "Missing events that nobody reported.", wide=True),
         Column("Oldest gap", "date", ".status.oldestGapSince", "Since when gaps are open.", wide=True),
         Column("Read by", "string", ".status.readBy", "What read Kafka, spark or local.", wide=True),
+        Column("Percent", "integer", ".status.progress.percent", "How far the running scan has read.", wide=True),
         Column("Schedule", "string", ".spec.schedule.cron", "When scans are due.", wide=True),
         Column("Suspended", "boolean", ".spec.suspend", "Whether no scans begin.", wide=True),
         Column("Bundle", "string", ".status.bundle.location", "Where the bundle is.", wide=True),

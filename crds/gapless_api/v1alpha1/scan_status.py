@@ -36,6 +36,25 @@ class LastAttempt(StatusModel):
     """The same in a sentence."""
 
 
+class ReadingProgress(StatusModel):
+    """How far the running scan has read Kafka."""
+
+    attempt: Name
+    """Name of its Job or SparkApplication."""
+    offsets: Count
+    """Offsets to read; there are not more records than that."""
+    read: Count
+    """How many of them are behind it."""
+    percent: Annotated[int, Field(ge=0, le=100, json_schema_extra={"format": "int32"})]
+    """How much that is."""
+    offsets_per_second: Annotated[float, Field(ge=0)] | None = None
+    """Mean pace since reading began."""
+    eta_seconds: Annotated[float, Field(ge=0)] | None = None
+    """How long reading will take at this pace."""
+    updated_at: Moment | None = None
+    """When this was written; at most every 5 seconds."""
+
+
 class PartitionFindings(StatusModel):
     """What is missing in one partition."""
 
@@ -124,6 +143,8 @@ class GapScanStatus(StatusModel):
     """When the last scan that ended well ended."""
     last_attempt: LastAttempt | None = None
     """The scan that began last."""
+    progress: ReadingProgress | None = None
+    """How far the scan that runs has read; absent when none runs, and for scans of less than some seconds."""
     read_by: Literal["spark", "local"] | None = None
     """What read Kafka in the last scan that ended well: spark, or local, which is one process without Spark. Absent
     when there was nothing to read."""

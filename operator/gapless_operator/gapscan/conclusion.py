@@ -72,7 +72,7 @@ def concluded(situation: Situation, last: LastAttempt, ending: Ending, attempt: 
             more_events = (*closing_events(before.conditions, outcome.said, now=situation.now), *warnings)
     finished = (attempt.finished if attempt is not None and attempt.ended else None) or situation.now
     ended = last.model_copy(update={"finished": finished, "outcome": str(ending.reason), "message": ending.message})
-    updates["last_attempt"] = ended
+    updates |= {"last_attempt": ended, "progress": None}
     if attempt is not None:
         updates["last_schedule_time"] = acted_upon(situation, attempt)
     kind = EventType.NORMAL if ending.reason in ANSWERED - PARTIAL else EventType.WARNING

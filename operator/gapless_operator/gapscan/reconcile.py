@@ -22,6 +22,7 @@ from gapless_operator.gapscan.due import Due, acted_upon, due, missed, next_sche
 from gapless_operator.gapscan.history import outdated
 from gapless_operator.gapscan.manifests import bundle_place, command, settings_map, settings_name, work_digest
 from gapless_operator.gapscan.permission import refusal
+from gapless_operator.gapscan.progress import WRITE_EVERY, progress_while_reading
 from gapless_operator.gapscan.situation import Situation, situation_of
 from gapless_operator.gapscan.standing import at_work, judged, not_stalled, stuck
 from gapless_operator.gapscan.verdict import Ending, deadline_of, ending_of
@@ -73,12 +74,14 @@ def _going_on(situation: Situation, last: LastAttempt) -> Plan:
     if ending is not None:
         return concluded(situation, last, ending, attempt)
     # A schedule that fell due meanwhile is left out (Forbid) or has replaced the attempt above.
+    progress = progress_while_reading(situation.scan.status.progress, attempt, situation.now)
+    look_again = situation.now + WRITE_EVERY if attempt.phase is Phase.RUNNING else None
     return answer(
         situation,
-        {"last_schedule_time": acted_upon(situation, attempt)},
+        {"last_schedule_time": acted_upon(situation, attempt), "progress": progress},
         at_work(situation, _how_far(situation, attempt), attempt),
         delete=_leftovers(situation, last.name),
-        until=deadline_of(attempt, engine),
+        until=min(filter(None, (deadline_of(attempt, engine), look_again)), default=None),
         soon=attempt.ended,
     )
 
@@ -168,7 +171,7 @@ def _begun(situation: Situation, wanted: Due) -> Plan:
         before = situation.last
         if before is None or (before.engine, before.generation) != (engine.name, scan.metadata.generation):
             events.append(Event(EventType.NORMAL, Reason.NO_SPARK_OPERATOR, _FELL_BACK))
-    updates: dict[str, Any] = {"last_attempt": last}
+    updates: dict[str, Any] = {"last_attempt": last, "progress": None}
     if wanted.scheduled is not None:
         updates["last_schedule_time"] = wanted.scheduled
     return answer(

@@ -11,13 +11,24 @@ from gapless_api.allowed_topics import ALLOWED_TOPICS
 from gapless_api.kafka_settings import CONNECT_TIMEOUT, KAFKA_SETTINGS
 from gapless_api.log_settings import LOG_SETTINGS
 from gapless_api.peer_settings import foreign_settings
+from gapless_api.reading_progress import PROGRESS_INTERVAL
 from gapless_api.settings import SettingsTable
 from gapless_spark.settings.engine import ENGINE, READER
 from gapless_spark.settings.gap_topic import BEYOND_THE_RECORDS, SPARK_ABOVE, TOPIC
 from gapless_spark.settings.output import BUNDLE, LIMIT, OWN_OUTPUT
 from gapless_spark.settings.received import RECEIVED
 
-_common = (LIMIT, BUNDLE, *OWN_OUTPUT, *KAFKA_SETTINGS, CONNECT_TIMEOUT, ALLOWED_TOPICS, *LOG_SETTINGS, *ENGINE)
+_common = (
+    LIMIT,
+    BUNDLE,
+    *OWN_OUTPUT,
+    PROGRESS_INTERVAL,
+    *KAFKA_SETTINGS,
+    CONNECT_TIMEOUT,
+    ALLOWED_TOPICS,
+    *LOG_SETTINGS,
+    *ENGINE,
+)
 _scan = (TOPIC, *BEYOND_THE_RECORDS, *_common, SPARK_ABOVE)
 _create = (*(setting for setting in _scan if not setting.own), READER)
 _audit = (*RECEIVED, *_common)

@@ -30,14 +30,16 @@ def test_a_scan_without_a_schedule_begins_at_once_and_says_so(cluster: Make) -> 
     assert [event.reason for event in night.events] == ["Scanning", "NoSparkOperator"]
 
 
-def test_an_attempt_that_runs_is_waited_for_until_its_deadline(cluster: Make) -> None:
+def test_an_attempt_that_runs_is_waited_for_and_looked_at_for_its_progress(cluster: Make) -> None:
     night = cluster()
     night.step()
     night.run()
     plan = night.step()
     night.settle()
     assert night.begun == ["night-scan-uid-g1-1"]
-    assert plan.requeue_after_seconds == pytest.approx(3600, abs=1)
+    assert plan.requeue_after_seconds == pytest.approx(5, abs=1)
+    night.later(seconds=3598)
+    assert night.plan().requeue_after_seconds == pytest.approx(2, abs=1), "its deadline"
     assert "is running" in night.message("Reconciling")
 
 
