@@ -133,6 +133,49 @@ def owned(  # noqa: PLR0913 -- the parts of an object's head
     return whole
 
 
+def lasting(  # noqa: PLR0913 -- the parts of an object's head
+    manifest: Mapping[str, Any],
+    *,
+    name: str,
+    namespace: str,
+    kind: str,
+    owner_name: str,
+    role: str,
+    owner: Resource | None,
+    version: str = "",
+) -> Manifest:
+    """Complete the `manifest` of an object that may outlive its owner and belongs to the next one of the same name.
+
+    Args:
+        manifest: apiVersion, kind and everything but metadata.
+        name: of the object, without the uid of anybody.
+        namespace: of the owner.
+        kind: of the owner.
+        owner_name: name of the owner, whether it exists or not.
+        role: what the object is for.
+        owner: with whom the object goes; ``None`` for one that stays.
+        version: the resourceVersion that was read; another one is a conflict. Empty for none.
+    """
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {
+            "app.kubernetes.io/managed-by": "gapless-operator",
+            "app.kubernetes.io/part-of": "gapless",
+            KIND_LABEL: kind,
+            NAME_LABEL: label_value(owner_name),
+            ROLE_LABEL: role,
+        },
+        "annotations": {},
+        **({} if owner is None else {"ownerReferences": [owner.owner_reference()]}),
+    }
+    whole = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata, **manifest}
+    metadata["annotations"][DIGEST_ANNOTATION] = digest(whole)
+    if version:
+        metadata["resourceVersion"] = version
+    return whole
+
+
 def digest_of(manifest: Manifest) -> str:
     """The digest that `owned` gave to a manifest."""
     found: str = manifest["metadata"]["annotations"][DIGEST_ANNOTATION]

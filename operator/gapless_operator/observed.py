@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend
+    from gapless_operator.diode.ledger import LedgerPart
 
 KIND_LABEL = f"{GROUP}/kind"
 """Kind of the owner: Diode, GapScan or Resend."""
@@ -29,6 +30,8 @@ DIODE_LABEL = f"{GROUP}/diode"
 """Name of the Diode whose link a sender pod uses, as `children.label_value` cuts it."""
 ROLE_LABEL = f"{GROUP}/role"
 """What a child is for: send, plan, preflight, scan."""
+LEDGER_ROLE = "ledger"
+"""Role of the ConfigMaps that keep a Diode's ledger; they have no owner and bear the Diode's name as `NAME_LABEL`."""
 DIGEST_ANNOTATION = f"{GROUP}/digest"
 """Digest of the manifest that was applied; tells whether a child is as it should be without comparing defaults."""
 
@@ -277,6 +280,19 @@ class ObservedChild:
         return cls(Meta.of(body))
 
 
+@dataclass(frozen=True, slots=True)
+class ObservedClaim:
+    """A PersistentVolumeClaim."""
+
+    meta: Meta
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> ObservedClaim:
+        """Read it."""
+        return cls(Meta.of(body), dict(body.get("spec") or {}))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiodeObserved:
     """What a Diode's reconciler is shown."""
@@ -289,7 +305,10 @@ class DiodeObserved:
     """Of the Diode itself: preflights."""
     pods: tuple[ObservedPod, ...] = ()
     """Of those Jobs, with their logs."""
-    volume_claims: tuple[ObservedChild, ...] = ()
+    volume_claims: tuple[ObservedClaim, ...] = ()
+    """The one for checkpoints, if there is one of the name."""
+    ledger: tuple[LedgerPart, ...] = ()
+    """Of the Diode's name."""
     sender_pods: tuple[ObservedPod, ...] = ()
     """All pods that bear the Diode's name as `DIODE_LABEL`; their logs are not needed."""
     node: ObservedNode | None = None
@@ -314,6 +333,8 @@ class ResendObserved:
     pods: tuple[ObservedPod, ...] = ()
     """Of those Jobs, with their logs."""
     config_maps: tuple[ObservedChild, ...] = ()
+    ledger: tuple[LedgerPart, ...] = ()
+    """Of the Diode that it names, whether that is there or not."""
     bundle_problem: str = ""
     """Why that entry cannot be read; empty when it can, or is not there."""
     bundle_entry: bytes | None = None

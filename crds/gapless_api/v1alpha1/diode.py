@@ -4,7 +4,7 @@ Must not know how pods are built or how a link is looked at.
 """
 
 import ipaddress
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,12 +23,12 @@ from gapless_api.v1alpha1.common import (
     int32,
 )
 from gapless_api.v1alpha1.conditions import Conditions
-from gapless_api.v1alpha1.model import ApiModel, Message, Moment, Rule, StatusModel
+from gapless_api.v1alpha1.model import ApiModel, Message, Moment, Rule, StatusModel, Time
 from gapless_api.v1alpha1.resend_limits import ResendLimits, TrustedKey
 from gapless_api.v1alpha1.resource import Column, Resource
 
 LONGEST_LEDGER = 100
-"""Entries of a Diode's ledger; the oldest go first."""
+"""Entries that a version before kept in a Diode's status."""
 
 
 class Target(ApiModel):
@@ -192,6 +192,13 @@ class DiodeSpec(ApiModel):
     ARP, so the entry is needed; in a test without a diode it is not."""
     state: State = State()
     """The volume for checkpoints, so that a resend goes on where its pod died."""
+    deletion_policy: Literal["Retain", "Delete"] = "Retain"
+    """What becomes of the ledger and of the volume with the checkpoints when the Diode is deleted: Retain keeps them
+    for the next Diode of the same name, so that nothing is sent a second time; Delete deletes them with the Diode."""
+    not_before: Time | None = None
+    """Resends of work from before this moment need force. Set it when a cluster was restored and the ledger was lost:
+    work is as old as its bundle or as the oldest timestamp of its time range; of offsets nobody can tell, so they need
+    force as well."""
     resources: Resources | None = None
     """Processor time and memory of each sender pod; without it the operator's default."""
     image: Image | None = None
@@ -234,6 +241,8 @@ class ActiveResend(StatusModel):
     """Its attempt."""
     since: Moment | None = None
     """When it got its turn."""
+    identity: Sha256 | None = None
+    """What it sends; a Resend of the same work waits until it has ended."""
 
 
 class LedgerEntry(StatusModel):
@@ -275,7 +284,7 @@ class DiodeStatus(StatusModel):
     queued: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
     """How many Resends wait for their turn."""
     ledger: Annotated[tuple[LedgerEntry, ...], Field(max_length=LONGEST_LEDGER)] = ()
-    """Resends that ended, the last one last; a Resend that is one of them again is not sent again."""
+    """What a version before kept here of the Resends that ended; it is moved to the ConfigMaps of the ledger."""
 
 
 class Diode(Resource):

@@ -92,6 +92,8 @@ class Reason(StrEnum):
     SENT = "Sent"
     NOTHING_TO_SEND = "NothingToSend"
     ALREADY_SENT = "AlreadySent"
+    LEDGER_UNREADABLE = "LedgerUnreadable"
+    TOO_OLD = "TooOld"
     INCOMPLETE = "Incomplete"
     LOG_UNREADABLE = "LogUnreadable"
     REPORT_UNREADABLE = "ReportUnreadable"
@@ -329,6 +331,16 @@ MEANINGS: dict[Reason, Meaning] = {
         "The Diode's ledger says that the same resend was done before; nothing was sent again.",
         "To send it again all the same, set spec.force to a new word.",
     ),
+    Reason.LEDGER_UNREADABLE: Meaning(
+        (RESEND,),
+        "A ConfigMap of the Diode's ledger cannot be read, so nobody can tell whether the same was sent before.",
+        "Restore it, or delete it and set spec.notBefore of the Diode.",
+    ),
+    Reason.TOO_OLD: Meaning(
+        (RESEND,),
+        "The work is from before the Diode's spec.notBefore, so it may have been sent before.",
+        "To send it all the same, set spec.force to a new word.",
+    ),
     Reason.INCOMPLETE: Meaning(
         (RESEND,),
         "Finished, and status.unavailable lists events that could not be sent.",
@@ -346,9 +358,13 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.LINK_FAILED: Meaning((RESEND,), "The link took no datagrams.", "Look at the Diode and at its node."),
     Reason.DEADLINE_EXCEEDED: Meaning(
-        (RESEND,), "It was not finished within activeDeadlineSeconds; progress is in status.", "Create a new Resend."
+        (RESEND,),
+        "It was not finished within activeDeadlineSeconds; progress is in status.",
+        "Give it more, or set retry.",
     ),
     Reason.BACKOFF_LIMIT_EXCEEDED: Meaning(
-        (RESEND,), "It failed more often than backoffLimit allows.", "Remove the cause and create a new Resend."
+        (RESEND,),
+        "It failed more often than backoffLimit allows.",
+        "Remove the cause and set spec.retry to another word.",
     ),
 }

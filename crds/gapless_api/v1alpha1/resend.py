@@ -33,7 +33,21 @@ LONGEST_INLINE_BUNDLE = 262144
 """Characters. kubectl apply keeps a copy of the object in an annotation, which may not be larger than this."""
 LONGEST_UNAVAILABLE = 100
 """Ranges in the status; the report has them all."""
-CHANGEABLE = frozenset({"mode", "suspend", "eps", "priority", "force", "stall_timeout_seconds", "log_level"})
+CHANGEABLE = frozenset(
+    {
+        "mode",
+        "suspend",
+        "eps",
+        "priority",
+        "force",
+        "stall_timeout_seconds",
+        "log_level",
+        "retry",
+        "active_deadline_seconds",
+        "backoff_limit",
+        "ttl_seconds_after_finished",
+    }
+)
 """Fields of the spec that may be changed: none of them changes which events are meant."""
 
 FillReason = Literal["NonExistent", "Expired", "TooLarge"]
@@ -165,7 +179,11 @@ class TimeFilter(ApiModel):
 
 
 class ResendSpec(SenderOptions):
-    """What to send again. Only mode, suspend, eps, priority, force, stallTimeoutSeconds and logLevel may change."""
+    """Which events to send again, and how.
+
+    Only mode (Plan to Send), suspend, eps, priority, force, retry, stallTimeoutSeconds, logLevel,
+    activeDeadlineSeconds, backoffLimit and ttlSecondsAfterFinished may change.
+    """
 
     RULES: ClassVar = (
         KAFKA_BY_REFERENCE,
@@ -247,6 +265,9 @@ class ResendSpec(SenderOptions):
     force: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None
     """Any word. The same events are sent only once, also when this object is deleted and created again; another word
     than last time sends them once more."""
+    retry: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None
+    """Any word. Another word than last time begins another round of attempts at the same work, after it has failed or
+    while it waits for the next attempt; it goes on where it stopped, and nothing is sent a second time."""
 
     @property
     def fillable(self) -> tuple[FillReason, ...]:
@@ -258,7 +279,8 @@ class ResendSpec(SenderOptions):
 
 _NOT_CHANGEABLE = (
     "{} cannot be changed: create a new Resend under another name; only mode (Plan to Send), suspend, eps, priority, "
-    "force, stallTimeoutSeconds and logLevel may change"
+    "force, retry, stallTimeoutSeconds, logLevel, activeDeadlineSeconds, backoffLimit and ttlSecondsAfterFinished may "
+    "change"
 )
 
 
@@ -370,6 +392,12 @@ class ResendStatus(StatusModel):
     """What this Resend is in the Diode's ledger."""
     force: Annotated[str, Field(max_length=64)] | None = None
     """The spec's force when this work was begun."""
+    retry: Annotated[str, Field(max_length=64)] | None = None
+    """The spec's retry when this round of attempts was begun."""
+    attempts_before: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
+    """How many attempts were made before this round began; backoffLimit counts those of a round."""
+    checkpoint: Annotated[str, Field(max_length=128)] | None = None
+    """Folder on the Diode's volume with the progress; the next Resend of the same work goes on there."""
     bundle_id: Annotated[str, Field(max_length=128)] | None = None
     """Id of the bundle, when it has one."""
     bundle_sha256: Sha256 | None = None

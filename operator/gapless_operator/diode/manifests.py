@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.children import child_name, label_value, labels_of, lasting_name, owned
+from gapless_operator.children import child_name, label_value, labels_of, lasting, lasting_name, owned
 from gapless_operator.observed import DIODE_LABEL
 from gapless_operator.sender_pods import container, pod_spec
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode
+    from gapless_operator.observed import ObservedClaim
     from gapless_operator.plan import Manifest
     from gapless_operator.settings import Program
 
@@ -32,17 +33,31 @@ def preflight_name(diode: Diode) -> str:
     return child_name(diode, f"{PREFLIGHT}-{diode.metadata.generation}")
 
 
-def state_claim(diode: Diode) -> Manifest:
-    """The volume claim; one node uses it, so ReadWriteOnce is enough for all pods on the Diode."""
+def state_claim(diode: Diode, there: ObservedClaim | None) -> Manifest | None:
+    """The volume claim, or ``None`` when it is as it should be.
+
+    One node uses it, so ReadWriteOnce is enough for all pods on the Diode. What it asks for cannot be changed any more
+    when it is there; whether it goes when the Diode goes can.
+    """
+    owner = diode if diode.spec.deletion_policy == "Delete" else None
     state = diode.spec.state
     spec: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": state.size}}}
     if state.storage_class_name is not None:
         spec["storageClassName"] = state.storage_class_name
-    return owned(
-        diode,
+    if there is not None:
+        if there.meta.owner_uid == (owner.metadata.uid if owner is not None else "") or there.meta.deleting:
+            return None
+        spec = {
+            name: there.spec[name] for name in ("accessModes", "resources", "storageClassName") if name in there.spec
+        }
+    return lasting(
         {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec},
         name=state_claim_name(diode.metadata.name),
+        namespace=diode.metadata.namespace,
+        kind=diode.KIND,
+        owner_name=diode.metadata.name,
         role=STATE,
+        owner=owner,
     )
 
 

@@ -68,10 +68,22 @@ def turns(diode: Diode, observed: DiodeObserved, *, ready: bool, now: datetime) 
     kept += [entry for uid, entry in given.items() if uid in living and uid not in known]
     taken = {entry.resend_uid for entry in kept}
     waiting = [resend for resend in mine if asks_for_turn(resend) and resend.metadata.uid not in taken]
-    room = _room(diode, observed, waiting, len(kept)) if ready else 0
-    admitted = [_entry(resend, given, now) for resend in waiting[:room]]
+    can_go = _each_work_once(waiting, {entry.identity for entry in kept})
+    room = _room(diode, observed, can_go, len(kept)) if ready else 0
+    admitted = [_entry(resend, given, now) for resend in can_go[:room]]
     active = sorted([*kept, *admitted], key=lambda entry: (entry.name, entry.resend_uid))[:MOST_ACTIVE]
     return Turns(tuple(active), len(waiting) - len(admitted))
+
+
+def _each_work_once(waiting: list[Resend], running: set[str | None]) -> list[Resend]:
+    """Who waits, without those whose work runs already or goes before: two would share one checkpoint."""
+    seen, found = set(running), []
+    for resend in waiting:
+        identity = resend.status.identity
+        if identity is None or identity not in seen:
+            found.append(resend)
+        seen.add(identity)
+    return found
 
 
 def lane_mates(diode: Diode, others: Iterable[Diode]) -> list[Diode]:
@@ -114,4 +126,5 @@ def _entry(resend: Resend, given: dict[str, ActiveResend], now: datetime) -> Act
         resend_uid=resend.metadata.uid,
         attempt=resend.status.attempt,
         since=before.since if before is not None else now,
+        identity=resend.status.identity or (before.identity if before is not None else None),
     )

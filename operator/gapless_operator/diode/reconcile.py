@@ -13,7 +13,7 @@ from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.preflight import PREFLIGHT_LINE
-from gapless_operator.diode.ledger import recorded
+from gapless_operator.diode.ledger import has_moved, kept_with
 from gapless_operator.diode.manifests import preflight_job, preflight_name, state_claim, state_claim_name
 from gapless_operator.diode.preflight import found_by, judged
 from gapless_operator.diode.queue import turns
@@ -87,14 +87,16 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
             "preflight": look.found,
             "active": turn.active,
             "queued": turn.queued,
-            "ledger": recorded(diode.status.ledger, observed.resends, diode_name=diode.metadata.name),
+            "ledger": () if has_moved(diode, observed.ledger) else diode.status.ledger,
         }
     )
-    claim = state_claim_name(diode.metadata.name)
-    has_claim = any(child.meta.name == claim for child in observed.volume_claims)
+    name = state_claim_name(diode.metadata.name)
+    claim = state_claim(diode, next((there for there in observed.volume_claims if there.meta.name == name), None))
+    ledger = kept_with(diode, observed.ledger)
     return Plan(
         stop=stop if is_suspended else (),
-        apply=(*(() if has_claim else (state_claim(diode),)), *look.apply),
+        create=ledger.create,
+        apply=(*ledger.apply, *(() if claim is None else (claim,)), *look.apply),
         delete=look.delete,
         status=status.to_status() if status != diode.status else None,
         events=transition(diode.status.conditions, conditions, of=ConditionType.READY, warnings=_WARNINGS),

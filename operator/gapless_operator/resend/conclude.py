@@ -62,12 +62,16 @@ def conclude(resend: Resend, status: ResendStatus, observed: ResendObserved, now
         return waiting
     finished = job.ended_at.replace(microsecond=0)
     ending = ending_of(
-        job, pods, shards=resend.spec.parallelism, attempt=job.meta.attempt, backoff_limit=resend.spec.backoff_limit
+        job,
+        pods,
+        shards=resend.spec.parallelism,
+        attempt=attempt_in_round(status, job),
+        backoff_limit=resend.spec.backoff_limit,
     )
     progress = progress_while_sending(status.progress, pods, now=now, at_once=True)
     update: dict[str, Any] = {**of_job(job), "retry_at": None, "progress": progress}
     if ending.end is End.RETRY:
-        return try_again(job, ending, update, finished)
+        return try_again(status, job, ending, update, finished)
     if ending.end is End.GIVEN_UP:
         update |= {"finished_at": finished, "unavailable": unavailable_ranges(pods)}
         return Step(said=standing.failed(ending.reason, ending.message), update=update)
@@ -135,9 +139,16 @@ def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetim
     return Step(said=said, update=of_job(job), again_after=_SOON)
 
 
-def try_again(job: ObservedJob, ending: Ending, update: dict[str, Any], finished: datetime) -> Step:
+def attempt_in_round(status: ResendStatus, job: ObservedJob) -> int:
+    """Which attempt of its round a Job is; the first is 1."""
+    return max(job.meta.attempt - status.attempts_before, 1)
+
+
+def try_again(
+    status: ResendStatus, job: ObservedJob, ending: Ending, update: dict[str, Any], finished: datetime
+) -> Step:
     """Have the next attempt begin after a pause."""
-    at = finished + pause_before(job.meta.attempt + 1)
+    at = finished + pause_before(attempt_in_round(status, job) + 1)
     return Step(
         said=standing.working(ending.reason, and_again(ending.message, at)),
         update={**update, "retry_at": at},

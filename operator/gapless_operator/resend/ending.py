@@ -38,6 +38,11 @@ _BY_CODE = {
 }
 
 
+GO_ON = "Remove the cause, then set spec.retry to another word: it goes on where it stopped."
+"""What to do about a failure that editing the Resend does not mend."""
+SPEC_DEADLINE = "Give spec.activeDeadlineSeconds more, or set spec.retry to another word: it goes on where it stopped."
+
+
 class End(Enum):
     """What follows."""
 
@@ -82,14 +87,14 @@ def ending_of(  # noqa: PLR0911 -- one for each way to end
         return Ending(
             End.GIVEN_UP,
             Reason.DEADLINE_EXCEEDED,
-            "It was not finished within spec.activeDeadlineSeconds; what was sent is in status.progress: create a new "
-            "Resend with more time for the rest.",
+            "It was not finished within spec.activeDeadlineSeconds; what was sent is in status.progress. "
+            f"{SPEC_DEADLINE}",
         )
     last = latest_by_index(found)
     codes = {index: last[index].exit_code if index in last else None for index in range(shards)}
     for index, code in codes.items():
         if code == ExitCode.BAD_CONFIGURATION:
-            return Ending(End.GIVEN_UP, _reason(last[index]), _message(last[index]))
+            return Ending(End.GIVEN_UP, _reason(last[index]), f"{_message(last[index])} {GO_ON}")
     failed = {index: code for index, code in codes.items() if code not in {ExitCode.DONE, ExitCode.INCOMPLETE}}
     if not failed:
         return _finished(found, incomplete=True)
@@ -102,7 +107,7 @@ def ending_of(  # noqa: PLR0911 -- one for each way to end
             return Ending(
                 End.GIVEN_UP,
                 reason,
-                f"Every one of {backoff_limit + 1} tries failed; the last one said: {_message(last[index])}",
+                f"Every one of {backoff_limit + 1} tries failed; the last one said: {_message(last[index])} {GO_ON}",
             )
     index = next(index for index, code in failed.items() if code is not None)
     return Ending(End.RETRY, _reason(last[index]), _message(last[index]))
@@ -114,7 +119,7 @@ def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Ending:
         return Ending(
             End.GIVEN_UP,
             Reason.REPORT_UNREADABLE,
-            f"{problem} The senders ended well, and what they sent is in their logs and checkpoints only.",
+            f"{problem} The senders ended well, and what they sent is in their logs and checkpoints only. {GO_ON}",
         )
     counts = counts_by_index(pods)
     total = sum(counts.values(), Totals())
@@ -142,7 +147,7 @@ def _unexplained(job: ObservedJob, attempt: int, backoff_limit: int) -> Ending:
     message = f"The Job {job.meta.name} failed ({job.failure_reason or 'no reason given'}{said}) and its pods are gone."
     if attempt <= backoff_limit:
         return Ending(End.RETRY, Reason.RETRYING, message)
-    return Ending(End.GIVEN_UP, Reason.BACKOFF_LIMIT_EXCEEDED, message)
+    return Ending(End.GIVEN_UP, Reason.BACKOFF_LIMIT_EXCEEDED, f"{message} {GO_ON}")
 
 
 def _reason(pod: ObservedPod) -> Reason:

@@ -21,6 +21,7 @@ from gapless_operator.pod_trouble import lost_message, trouble_of
 from gapless_operator.resend import standing
 from gapless_operator.resend.conclude import (
     and_again,
+    attempt_in_round,
     is_concluded,
     latest_job,
     of_job,
@@ -29,7 +30,7 @@ from gapless_operator.resend.conclude import (
     try_again,
     wait_for_logs,
 )
-from gapless_operator.resend.ending import End, Ending, ending_of, pause_before
+from gapless_operator.resend.ending import SPEC_DEADLINE, End, Ending, ending_of, pause_before
 from gapless_operator.resend.manifests import (
     PLAN,
     SEND,
@@ -50,6 +51,7 @@ from gapless_operator.resend.progress import (
     unread,
     unreadable,
 )
+from gapless_operator.resend.properties import checkpoint_folder
 from gapless_operator.resend.step import Situation, Step
 from gapless_operator.stopping import job_ref
 
@@ -127,7 +129,7 @@ def _begun(situation: Situation, role: str) -> Step:
     ):
         message = (
             f"It was not finished within {limit} seconds (spec.activeDeadlineSeconds); what was sent is in "
-            f"status.progress: create a new Resend with more time for the rest."
+            f"status.progress. {SPEC_DEADLINE}"
         )
         return Step(
             said=standing.failed(Reason.DEADLINE_EXCEEDED, message), update={"finished_at": now, "retry_at": None}
@@ -152,6 +154,7 @@ def _begun(situation: Situation, role: str) -> Step:
         said = standing.working(Reason.PLANNING, "A pod on the Diode's node counts what would be sent.")
     else:
         begun["started_at"] = status.started_at or now
+        begun["checkpoint"] = checkpoint_folder(resend)
         said = standing.working(Reason.STARTING, f"Sender pods are being started (attempt {number}).")
     return Step(
         said=said,
@@ -199,7 +202,7 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
     elif trouble is not None:
         patience = SLOW_START_DEADLINE if trouble.reason is Reason.POD_SLOW else START_DEADLINE
         if now - job.meta.created >= patience and not any(pod.has_begun for pod in pods):
-            at = now + pause_before(job.meta.attempt + 1)
+            at = now + pause_before(attempt_in_round(status, job) + 1)
             return Step(
                 said=standing.working(trouble.reason, and_again(trouble.message, at)),
                 update={**update, "retry_at": at},
@@ -218,6 +221,7 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
         said = standing.working(Reason.STARTING, f"Sender pods are being started (attempt {job.meta.attempt}).")
     if role == SEND:
         update["started_at"] = status.started_at or job.started or job.meta.created
+        update["checkpoint"] = checkpoint_folder(resend)
         update["progress"] = progress_while_sending(status.progress, pods, now=now)
     # Under the names that the Job uses: one of the version before has others than it would be given now.
     *parts, _ = attempt_of(
@@ -242,17 +246,23 @@ def plan_ended(situation: Situation, job: ObservedJob, pods: Sequence[ObservedPo
     if waiting is not None:
         return waiting
     resend = situation.resend
-    ending = ending_of(job, pods, shards=1, attempt=job.meta.attempt, backoff_limit=resend.spec.backoff_limit)
+    ending = ending_of(
+        job,
+        pods,
+        shards=1,
+        attempt=attempt_in_round(situation.status, job),
+        backoff_limit=resend.spec.backoff_limit,
+    )
     update = {**of_job(job), "retry_at": None}
     if ending.end is End.RETRY:
-        return try_again(job, ending, update, finished)
+        return try_again(situation.status, job, ending, update, finished)
     if ending.end is End.GIVEN_UP:
         update |= {"finished_at": finished, "unavailable": unavailable_ranges(pods)}
         return Step(said=standing.failed(ending.reason, ending.message), update=update)
     found = plan_of(pods)
     if found is None:
         ending = Ending(End.RETRY, Reason.RETRYING, f"The log of Job {job.meta.name}, which has the plan, is gone.")
-        return try_again(job, ending, of_job(job), finished)
+        return try_again(situation.status, job, ending, of_job(job), finished)
     lasting = "" if found.estimated_seconds is None else f" in about {found.estimated_seconds:,.0f} s"
     lost = f"; {found.unavailable:,} are no longer in Kafka" if found.unavailable else ""
     message = f"Would send {found.events:,} events{lasting}{lost}; nothing was sent. Set spec.mode: Send to send them."

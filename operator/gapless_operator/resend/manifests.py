@@ -82,7 +82,12 @@ def settings_digest(resend: Resend, diode: Diode, sources: ResendSources, *, rol
     Raises:
         ConfigurationError: the settings cannot be written down.
     """
-    return digest([_settings(resend, diode, sources, role=role), *_arguments(resend, diode, sources)])
+    settings = _settings(resend, diode, sources, role=role)
+    if role == PLAN:
+        # Which checkpoint there is can follow from what a plan finds, which is no reason to plan again.
+        lines = settings[PROPERTIES_NAME].splitlines()
+        settings[PROPERTIES_NAME] = "\n".join(line for line in lines if not line.startswith("checkpoint="))
+    return digest([settings, *_arguments(resend, diode, sources)])
 
 
 def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on

@@ -31,6 +31,7 @@ RECEIVER, SESSION_KEY = "receiver.crt", "session-key"
 BUNDLE_FOLDER, FETCHED_NAME = "/bundle", "fetched"
 """Where the volume with the bundle is, and what an init container calls what it has fetched."""
 STATE_FOLDER = "/var/lib/gapless"
+_IDENTITY_CHARACTERS = 32
 _PROGRESS_SECONDS = 2
 """Often enough for a status that is written every five seconds."""
 
@@ -38,6 +39,20 @@ _PROGRESS_SECONDS = 2
 def run_of(resend: Resend) -> str:
     """What tells the work of one `force` from that of another one, for names and checkpoints; empty without `force`."""
     return digest(resend.spec.force)[:8] if resend.spec.force is not None else ""
+
+
+def checkpoint_folder(resend: Resend) -> str | None:
+    """The folder on the Diode's volume for the progress of the work; ``None`` while nobody knows which work it is.
+
+    It is named after the work, so that another object for the same work goes on where the last one stopped. What a
+    version before began under the object's uid goes on there.
+    """
+    status = resend.status
+    if status.checkpoint is not None:
+        return status.checkpoint
+    began_before = status.started_at is not None and status.job is not None
+    work = resend.metadata.uid if began_before else (status.identity or "")[:_IDENTITY_CHARACTERS]
+    return "-".join(filter(None, (work, run_of(resend)))) if work else None
 
 
 def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan: bool) -> str:
@@ -66,7 +81,7 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
         "id": f"{resend.metadata.namespace}/{resend.metadata.name}",
         "reportLine": True,
         "progressInterval": _PROGRESS_SECONDS,
-        "checkpoint": f"{STATE_FOLDER}/{'-'.join(filter(None, (resend.metadata.uid, run_of(resend))))}/",
+        "checkpoint": f"{STATE_FOLDER}/{folder}/" if (folder := checkpoint_folder(resend)) else None,
     }
     budget = diode.budget
     if plan:

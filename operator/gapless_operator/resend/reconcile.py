@@ -11,24 +11,26 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.errors import verdict as verdict_of_error
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
-from gapless_operator.diode.ledger import has_recorded, same_work
+from gapless_operator.diode.ledger import LedgerWrites, entries_of, entry_of, same_work, writes_for
 from gapless_operator.plan import Plan, Ref
 from gapless_operator.resend import standing
+from gapless_operator.resend.age import too_old
 from gapless_operator.resend.conclude import conclude, latest_job
 from gapless_operator.resend.filter_rules import FILTER, with_rules
 from gapless_operator.resend.halt import halted
 from gapless_operator.resend.jobs import proceed, superseded
 from gapless_operator.resend.manifests import BUNDLE, PLAN, SEND
+from gapless_operator.resend.properties import checkpoint_folder
 from gapless_operator.resend.stage import verdict
 from gapless_operator.resend.step import Situation, Step
-from gapless_operator.resend.validate import validate
+from gapless_operator.resend.validate import LOOK_AGAIN, validate
 from gapless_operator.standing import conditions_with, transition
 from gapless_operator.stopping import all_that_runs
 
@@ -109,7 +111,7 @@ def _begun_anew(resend: Resend, now: datetime) -> ResendStatus:
     nothing_yet = status.attempt == 0 and status.finished_at is None
     if status.force != resend.spec.force:
         if nothing_yet:
-            return status.model_copy(update={"force": resend.spec.force})
+            return status.model_copy(update={"force": resend.spec.force, "retry": resend.spec.retry})
         return status.model_copy(
             update={
                 "force": resend.spec.force,
@@ -123,12 +125,25 @@ def _begun_anew(resend: Resend, now: datetime) -> ResendStatus:
                 "finished_at": None,
                 "retry_at": now if status.attempt else None,
                 "session_key_secret": None,
+                "checkpoint": None,
+                **_new_round(resend),
             }
         )
     failed = status.finished_at is not None and verdict(status) is None
     if failed and status.observed_generation != resend.metadata.generation:
-        return status.model_copy(update={"started_at": None, "finished_at": None, "retry_at": now})
+        # What was begun goes on in its folder, also where that is named after the object (see `checkpoint_folder`).
+        folder = checkpoint_folder(resend)
+        update = {"started_at": None, "finished_at": None, "retry_at": now, "checkpoint": folder}
+        return status.model_copy(update={**update, **_new_round(resend)})
+    if status.retry != resend.spec.retry and status.finished_at is None:
+        again = {"retry_at": now} if status.retry_at is not None else {}
+        return status.model_copy(update={**again, **_new_round(resend)})
     return status
+
+
+def _new_round(resend: Resend) -> dict[str, Any]:
+    """The fields of the status with which the count of attempts begins again."""
+    return {"retry": resend.spec.retry, "attempts_before": resend.status.attempt}
 
 
 def _next(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime, program: Program) -> Step:
@@ -195,10 +210,14 @@ def _carried_on(situation: Situation, *, is_known: bool) -> Step:
         and latest_job(resend, situation.observed, SEND) is None
         and status.identity is not None
     ):
-        entry = same_work(diode.status.ledger, identity=status.identity, force=resend.spec.force)
+        parts = situation.observed.ledger
+        problem = next((part.problem for part in parts if part.problem), "")
+        if problem:
+            return Step(said=standing.waiting_for(Reason.LEDGER_UNREADABLE, problem), again_after=LOOK_AGAIN)
+        entry = same_work(entries_of(parts, diode), identity=status.identity, force=resend.spec.force)
         if entry is not None:
             message = (
-                f"The same was sent by Resend {entry.resend} until {entry.finished_at:%Y-%m-%d %H:%M:%S} UTC "
+                f"The same was sent by Resend {entry.resend} until {entry.finished_at} "
                 f"({entry.sent:,} events, {entry.unavailable:,} unavailable); to send it again, set spec.force to a "
                 f"new word."
             )
@@ -206,6 +225,9 @@ def _carried_on(situation: Situation, *, is_known: bool) -> Step:
                 said=standing.over(Reason.ALREADY_SENT, message, whole=not entry.unavailable),
                 update={"finished_at": situation.now, "retry_at": None},
             )
+        message = too_old(resend, status, diode.spec.not_before)
+        if message:
+            return Step(said=standing.refused(Reason.TOO_OLD, message), again_after=LOOK_AGAIN)
     return proceed(situation, SEND)
 
 
@@ -240,17 +262,17 @@ def _over(resend: Resend, status: ResendStatus, observed: ResendObserved, now: d
     said = condition(status.conditions, ConditionType.SUCCEEDED)
     if reason is None or said is None or finished is None:
         raise ValueError("this Resend is not over")
-    diode = observed.diode
-    is_recorded = (
-        reason == Reason.ALREADY_SENT
-        or said.status != "Unknown"
-        or diode is None
-        or diode.metadata.deleting
-        or status.identity is None
-        or has_recorded(diode.status.ledger, uid=resend.metadata.uid, force=status.force, finished_at=finished)
-    )
-    if not is_recorded:
-        return Step(said=standing.entering_ledger(reason, said.message), again_after=timedelta(seconds=5))
+    # The ledger is written before the status, so that what is over can never be forgotten.
+    entry = entry_of(resend.model_copy(update={"status": status})) if said.status == "Unknown" else None
+    writes = LedgerWrites()
+    if entry is not None:
+        writes = writes_for(
+            [] if entry.key in {known.key for known in entries_of(observed.ledger, observed.diode)} else [entry],
+            observed.ledger,
+            namespace=resend.metadata.namespace,
+            diode_name=resend.spec.diode_ref.name,
+            diode=observed.diode,
+        )
     whole = said.status == "True" if said.status != "Unknown" else reason != Reason.INCOMPLETE
     refs, due = [], []
     if now - finished >= JOBS_KEPT:
@@ -270,6 +292,8 @@ def _over(resend: Resend, status: ResendStatus, observed: ResendObserved, now: d
         due.append(max(left, timedelta(seconds=1)))
     return Step(
         said=standing.over(reason, said.message, whole=whole),
+        create=writes.create,
+        apply=writes.apply,
         delete=tuple(refs),
         again_after=min(due, default=None),
     )

@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gapless_operator.observed import UID_LABEL
+from gapless_operator.observed import LEDGER_ROLE, NAME_LABEL, ROLE_LABEL, UID_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -132,12 +132,25 @@ class Cache:
                     del self._by_owner[owner]
 
 
+def ledger_of(namespace: str, label: str) -> str:
+    """What stands for the uid of an owner where a ledger belongs to every Diode of a name.
+
+    Args:
+        namespace: of the Diode.
+        label: the Diode's name as `children.label_value` cuts it.
+    """
+    return f"ledger/{namespace}/{label}"
+
+
 def _owners(body: Mapping[str, Any]) -> Iterable[str]:
     metadata = body["metadata"]
     owners = {owner.get("uid", "") for owner in metadata.get("ownerReferences") or ()}
     # Pods belong to Jobs and drivers to SparkApplications; the label says which resource is behind them.
-    owners.add((metadata.get("labels") or {}).get(UID_LABEL, ""))
+    labels = metadata.get("labels") or {}
+    owners.add(labels.get(UID_LABEL, ""))
     owners.discard("")
+    if labels.get(ROLE_LABEL) == LEDGER_ROLE:
+        owners.add(ledger_of(metadata.get("namespace", ""), labels.get(NAME_LABEL, "")))
     return owners
 
 

@@ -147,7 +147,7 @@ class Controller:
     def _carry_out(self, body: Body, plan: Plan, now: datetime) -> None:
         self._delete(body, plan.stop)
         for manifest in plan.create:
-            self._wrote(manifest, "create", self._api.create(manifest))
+            self._create(manifest)
         for manifest in plan.apply:
             self._write(manifest)
         self._delete(body, plan.delete)
@@ -177,6 +177,23 @@ class Controller:
                 self._log(body, "deleted", kind=ref.kind, child=ref.name)
         if problem is not None:
             raise problem
+
+    def _create(self, manifest: Manifest) -> None:
+        """Create an object.
+
+        Raises:
+            RefusedError: an object of somebody else bears the name.
+            ConflictError: it is there; look again.
+        """
+        metadata, kind = manifest["metadata"], kind_of(manifest["apiVersion"], manifest["kind"])
+        try:
+            self._wrote(manifest, "create", self._api.create(manifest))
+        except ConflictError:
+            there = None if kind is SECRET else self._api.get(kind, metadata["namespace"], metadata["name"])
+            if there is not None:
+                check_ours(there, manifest)
+                self._keep(there)
+            raise
 
     def _write(self, manifest: Manifest) -> None:
         """Write a child, unless it is as the manifest says: written before a crash, for example.

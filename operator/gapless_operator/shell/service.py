@@ -280,7 +280,7 @@ class Service:
         metadata, status = diode["metadata"], diode.get("status") or {}
         ready = [(c["type"], c["status"]) for c in status.get("conditions") or ()]
         deleted = metadata.get("deletionTimestamp")
-        view = (metadata.get("generation"), deleted, status.get("active"), ready, len(status.get("ledger") or ()))
+        view = (metadata.get("generation"), deleted, status.get("active"), ready)
         known = self._seen_diodes.get(metadata["uid"])
         self._seen_diodes[metadata["uid"]] = view
         return view != known

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gapless_api.errors import ConfigurationError
 from gapless_api.v1alpha1 import Diode, GapScan, KafkaConnection, Resend, StorageLocation
-from gapless_operator.children import bears
+from gapless_operator.children import bears, label_value
+from gapless_operator.diode.ledger import LedgerPart
+from gapless_operator.diode.manifests import state_claim_name
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.gapscan.situation import GapScanObserved
 from gapless_operator.observed import (
     DIODE_LABEL,
     DiodeObserved,
     ObservedChild,
+    ObservedClaim,
     ObservedJob,
     ObservedPod,
     ResendObserved,
@@ -28,6 +31,7 @@ from gapless_operator.references import Named, names_of
 from gapless_operator.resend.bundle import entry_needed
 from gapless_operator.resend.filter_rules import copied_entry, rules_needed
 from gapless_operator.shell.api import RefusedError
+from gapless_operator.shell.cache import ledger_of
 from gapless_operator.shell.kinds import (
     CONFIG_MAP,
     DIODE,
@@ -87,6 +91,7 @@ class World:
         """
         self._cache, self._api, self._logs, self._node, self._random = cache, api, logs, node, random
         self._models: dict[str, tuple[str, Resource]] = {}
+        self._ledger_parts: dict[str, LedgerPart] = {}
         self.spark_operator = False
         """Whether the cluster knows SparkApplications; kept up to date by whoever looks."""
 
@@ -108,6 +113,7 @@ class World:
     def forget(self, uid: str) -> None:
         """Drop what is kept about an object that is gone."""
         self._models.pop(uid, None)
+        self._ledger_parts.pop(uid, None)
 
     def around_gap_scan(self, scan: GapScan) -> GapScanObserved:
         """What belongs to a GapScan; only the logs of attempts are read that its status is not done with."""
@@ -138,6 +144,7 @@ class World:
             jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
             config_maps=self._children(CONFIG_MAP, uid),
+            ledger=self._ledger(namespace, named),
             named=self._named(resend),
             bundle_entry=bundle_entry,
             bundle_problem=bundle_problem,
@@ -155,7 +162,8 @@ class World:
             resends=self._all(Resend, RESEND, namespace),
             jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
-            volume_claims=self._children(VOLUME_CLAIM, uid),
+            volume_claims=self._state_claim(namespace, name),
+            ledger=self._ledger(namespace, name),
             node=self._node(diode.status.preflight.node) if diode.status.preflight is not None else None,
             sender_pods=tuple(self._pod(body, with_log=False) for body in self._over_diode(POD, namespace, name)),
             sender_jobs=tuple(map(ObservedJob.of, self._over_diode(JOB, namespace, name))),
@@ -219,6 +227,22 @@ class World:
 
     def _children(self, kind: Kind, uid: str) -> tuple[ObservedChild, ...]:
         return tuple(map(ObservedChild.of, self._cache.owned(kind, uid)))
+
+    def _state_claim(self, namespace: str, diode_name: str) -> tuple[ObservedClaim, ...]:
+        """The claim that a Diode of the name uses, whether this one or one before it has made it."""
+        body = self._cache.get(VOLUME_CLAIM, namespace, state_claim_name(diode_name))
+        return () if body is None else (ObservedClaim.of(body),)
+
+    def _ledger(self, namespace: str, diode_name: str) -> tuple[LedgerPart, ...]:
+        """The ledger of all Diodes of the name; each version of a part is read once, because it can hold thousands."""
+        found = []
+        for body in self._cache.owned(CONFIG_MAP, ledger_of(namespace, label_value(diode_name))):
+            uid, version = body["metadata"]["uid"], body["metadata"]["resourceVersion"]
+            part = self._ledger_parts.get(uid)
+            if part is None or part.version != version:
+                part = self._ledger_parts[uid] = LedgerPart.of(body)
+            found.append(part)
+        return tuple(found)
 
     def _filter_entry(self, resend: Resend) -> tuple[bytes | None, str]:
         """Read the filter rules of a Resend, its copy first: the ConfigMap may have changed since the Resend began."""

@@ -143,7 +143,8 @@ def test_rules_of_a_config_map_have_no_identity_before_somebody_has_read_them() 
 
 
 def test_nothing_that_may_be_changed_later_is_part_of_the_identity() -> None:
-    changes = {"mode": "Plan", "suspend": True, "eps": 1.0, "priority": 1, "force": "x"}
-    changes |= {"stallTimeoutSeconds": 5, "logLevel": "Debug"}
+    changes = {"mode": "Plan", "suspend": True, "eps": 1.0, "priority": 1, "force": "x", "retry": "x"}
+    changes |= {"stallTimeoutSeconds": 5, "logLevel": "Debug", "backoffLimit": 9}
+    changes |= {"activeDeadlineSeconds": 9, "ttlSecondsAfterFinished": 9}
     assert {to_snake(name) for name in changes} == CHANGEABLE
     assert all(identity(**{name: value}) == PLAIN for name, value in changes.items())

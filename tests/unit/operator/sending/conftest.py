@@ -20,7 +20,17 @@ from gapless_api.v1alpha1.conditions import condition
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.wire.totals import Totals
-from gapless_operator.observed import DIODE_LABEL, UID_LABEL, ObservedJob, ObservedNode
+from gapless_operator.children import bears
+from gapless_operator.diode.ledger import LedgerPart, entries_of
+from gapless_operator.observed import (
+    DIODE_LABEL,
+    LEDGER_ROLE,
+    NAME_LABEL,
+    ROLE_LABEL,
+    UID_LABEL,
+    ObservedJob,
+    ObservedNode,
+)
 from gapless_operator.settings import Program
 from gapless_operator.shell.api import RefusedError
 from gapless_operator.shell.cache import Cache, Key
@@ -33,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gapless_api.v1alpha1.conditions import Condition, ConditionType
+    from gapless_api.wire.ledger import LedgerEntry
     from gapless_operator.plan import Event, Plan, Ref
     from gapless_operator.shell.kinds import Kind
 
@@ -55,7 +66,7 @@ KAFKA_SPEC: dict[str, Any] = {"bootstrapServers": "kafka-up:9092", "allowedTopic
 STORAGE_SPEC: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "bundles"}}
 
 
-class Crashed(Exception):  # noqa: N818 -- what the test plays, not what went wrong in it
+class Crashed(RuntimeError):  # noqa: N818 -- what the test plays, not what went wrong in it
     """The operator died after a write."""
 
 
@@ -244,6 +255,20 @@ class World:
         """Every object of ours."""
         return sorted(key for key in self.bodies if key[0] in {"Diode", "Resend"})
 
+    def ledger_parts(self, diode: str = "hall") -> tuple[LedgerPart, ...]:
+        """The ledger of a Diode, as the operator reads it."""
+        labelled = [(b["metadata"]["name"], b["metadata"].get("labels", {})) for b in self._of_kind("ConfigMap")]
+        names = [
+            name
+            for name, labels in labelled
+            if labels.get(ROLE_LABEL) == LEDGER_ROLE and bears(labels, NAME_LABEL, diode)
+        ]
+        return tuple(LedgerPart.of(self._shown("ConfigMap", name)) for name in names)
+
+    def ledger(self, diode: str = "hall") -> tuple[LedgerEntry, ...]:
+        """Its entries."""
+        return entries_of(self.ledger_parts(diode), None)
+
     def get(self, kind: Kind, _namespace: str, name: str) -> dict[str, Any] | None:
         """Read an object, as the API server would give it."""
         if self.refuses_to_read:
@@ -295,11 +320,18 @@ class World:
             self._wrote()
         self.events += [(name, event) for event in plan.events]
 
+    def store(self, manifest: Mapping[str, Any]) -> None:
+        """Write an object as somebody else than the operator."""
+        self._store(manifest)
+
     def _store(self, manifest: Mapping[str, Any]) -> None:
         key = manifest["kind"], manifest["metadata"]["name"]
         before = self.bodies.get(key)
         body = json.loads(json.dumps(manifest))
+        version = body["metadata"].pop("resourceVersion", None)
+        assert version is None or self._shown(*key)["metadata"]["resourceVersion"] == version, "a conflict"
         if before is not None:
+            before = {**before, "metadata": {k: v for k, v in before["metadata"].items() if k != "ownerReferences"}}
             assert before["kind"] != "Job" or before["spec"] == body["spec"], "a Job's template cannot be changed"
             body["metadata"] = {**before["metadata"], **body["metadata"]}
             body["status"] = before.get("status", {})
@@ -320,7 +352,7 @@ class World:
         self.writes += 1
         if self.crash_at is not None and self.writes == self.crash_at:
             self.crash_at = None
-            raise Crashed
+            raise Crashed("the operator died")
 
     # --------------------------------------------------------------------------- what else is in a cluster
     def start_pods(self) -> None:

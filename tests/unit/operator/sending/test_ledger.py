@@ -1,133 +1,181 @@
-"""A Diode's ledger remembers what was sent, within its bound: what is gone is forgotten before what exists."""
+"""The ledger remembers all that was sent, in ConfigMaps that outlive the Diode; no writer loses what another wrote."""
 
 from __future__ import annotations
 
-import random
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.v1alpha1.diode import LONGEST_LEDGER, LedgerEntry
+from gapless_api.v1alpha1.conditions import ConditionType as Type
+from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
-from gapless_operator.diode.ledger import has_recorded, recorded, same_work
+from gapless_api.wire.form import WireError
+from gapless_api.wire.ledger import Ledger, LedgerEntry, ledger_text, read_ledger
+from gapless_operator.diode import ledger as ledger_module
+from gapless_operator.diode.ledger import LedgerPart, entries_of, entry_of, part_name, same_work, writes_for
+from kit.messages import read_bundle
 
-START = datetime(2026, 11, 20, tzinfo=UTC)
+if TYPE_CHECKING:
+    from conftest import World
+
+OLD = {
+    "identity": "0" * 63 + "7",
+    "resend": "long-ago",
+    "resendUid": "uid-7",
+    "finishedAt": "2026-10-31T23:59:59Z",
+    "sent": 7,
+}
 
 
-def at(minute: int) -> datetime:
-    return START + timedelta(minutes=minute)
-
-
-def a_resend(number: int, *, ended: int | None = None, diode: str = "hall") -> Resend:
-    """A Resend that exists; it was carried through in the minute `ended`."""
-    status: dict[str, Any] = {}
-    if ended is not None:
-        said: dict[str, Any] = {"type": "Succeeded", "status": "True", "reason": "Sent", "observedGeneration": 1}
-        said["lastTransitionTime"] = f"{at(ended):%FT%TZ}"
-        status = {"identity": f"{number:064x}", "finishedAt": f"{at(ended):%FT%TZ}", "conditions": [said]}
-    metadata = {"name": f"r{number}", "namespace": "s", "uid": f"uid-{number}", "generation": 1}
-    spec = {
-        "diodeRef": {"name": diode},
-        "kafkaRef": {"name": "kafka"},
-        "offsets": {"topic": "t", "partition": 0, "from": number, "to": 999},
+def an_entry(number: int, *, at: str = "2026-11-20T10:00:00Z", **more: Any) -> LedgerEntry:
+    values: dict[str, Any] = {
+        "identity": f"{number:064x}",
+        "resend": f"r{number}",
+        "resend_uid": f"uid-{number}",
+        "bundle_id": None,
+        "force": None,
+        "finished_at": at,
+        "sent": 0,
+        "filtered": 0,
+        "filled": 0,
+        "unavailable": 0,
     }
-    return Resend.from_resource({"kind": "Resend", "metadata": metadata, "spec": spec, "status": status})
+    return LedgerEntry(**{**values, **more})
 
 
-def an_entry(number: int, *, ended: int) -> LedgerEntry:
-    return LedgerEntry(
-        identity=f"{number:064x}", resend=f"r{number}", resend_uid=f"uid-{number}", finished_at=at(ended)
-    )
+class Namespace:
+    """ConfigMaps as the API server keeps them: a write with another version than the newest is a conflict."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, dict[str, Any]] = {}
+        self.versions = 0
+
+    def parts(self) -> list[LedgerPart]:
+        return [LedgerPart.of(body) for _, body in sorted(self.bodies.items())]
+
+    def record(self, *entries: LedgerEntry, parts: list[LedgerPart] | None = None) -> list[str]:
+        """Record entries, by what was read before if that is given; the names of what was written."""
+        read = self.parts() if parts is None else parts
+        writes = writes_for(entries, read, namespace="s", diode_name="hall", diode=None)
+        for manifest in writes.create:
+            if manifest["metadata"]["name"] in self.bodies:
+                raise ConnectionError("it exists")
+            self._write(manifest)
+        for manifest in writes.apply:
+            name, version = manifest["metadata"]["name"], manifest["metadata"]["resourceVersion"]
+            if self.bodies[name]["metadata"]["resourceVersion"] != version:
+                raise ConnectionError("it was changed")
+            self._write(manifest)
+        return [manifest["metadata"]["name"] for manifest in (*writes.create, *writes.apply)]
+
+    def _write(self, manifest: Any) -> None:
+        self.versions += 1
+        metadata = {**manifest["metadata"], "resourceVersion": str(self.versions)}
+        self.bodies[metadata["name"]] = {**manifest, "metadata": metadata}
+
+    def entries(self) -> list[str]:
+        return [entry.resend for entry in entries_of(self.parts(), None)]
 
 
-def numbers(ledger: tuple[LedgerEntry, ...]) -> list[int]:
-    return [int(entry.resend_uid.removeprefix("uid-")) for entry in ledger]
+def test_each_month_has_a_config_map_and_nothing_is_forgotten() -> None:
+    there = Namespace()
+    for number in range(300):
+        there.record(an_entry(number, at=f"2026-{1 + number % 12:02}-20T10:00:00Z"))
+    assert sorted(there.bodies) == [f"gapless-ledger-hall-2026-{month:02}" for month in range(1, 13)]
+    assert set(there.entries()) == {f"r{number}" for number in range(300)}
+    assert there.record(an_entry(17, at="2026-06-20T10:00:00Z")) == [], "what is there is not written again"
 
 
-FULL = range(LONGEST_LEDGER)
+def test_a_month_is_split_when_a_config_map_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "LARGEST_PART_BYTES", 3000)
+    there = Namespace()
+    for number in range(30):
+        there.record(an_entry(number))
+    there.record(*(an_entry(number) for number in range(30, 60)))
+    assert list(there.bodies)[:3] == [f"gapless-ledger-hall-2026-11{part}" for part in ("", "-2", "-3")]
+    assert all(len(body["data"]["ledger.json"]) <= 3000 for body in there.bodies.values())
+    assert set(there.entries()) == {f"r{number}" for number in range(60)}
 
 
-@pytest.mark.parametrize(
-    ("existing", "ending", "forgotten"),
-    [
-        ((), 1, {0}),
-        ((), 3, {0, 1, 2}),
-        ((0,), 1, {1}),
-        ((0, 1, 3), 2, {2, 4}),
-        (range(99), 1, {99}),
-        (range(1, 100), 1, {0}),
-        (range(98), 3, {98, 99, 0}),
-        (FULL, 1, {0}),
-        (FULL, 2, {0, 1}),
-    ],
-)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_what_is_gone_is_forgotten_first_and_of_those_the_oldest(
-    existing: tuple[int, ...], ending: int, forgotten: set[int], seed: int
-) -> None:
-    ledger = tuple(an_entry(number, ended=number) for number in FULL)
-    new = [a_resend(number, ended=number) for number in range(100, 100 + ending)]
-    resends = [*(a_resend(number, ended=number) for number in existing), *new]
-    random.Random(seed).shuffle(resends)
-    after = recorded(ledger, resends, diode_name="hall")
-    assert numbers(after) == [number for number in range(100 + ending) if number not in forgotten]
-    assert recorded(after, resends, diode_name="hall") == after, "nothing goes to and fro"
+def test_a_full_config_map_is_what_the_api_server_takes() -> None:
+    there = Namespace()
+    longest = {"resend": "r" * 253, "force": "\N{SNOWMAN}" * 64, "bundle_id": "b" * 128}
+    there.record(*(an_entry(number, **longest) for number in range(3000)))
+    sizes = [len(body["data"]["ledger.json"].encode()) for body in there.bodies.values()]
+    assert len(sizes) > 1
+    assert max(sizes) < 1024 * 1024
 
 
-def test_whatever_ends_and_is_deleted_nothing_that_exists_leaves_while_something_gone_is_left() -> None:
-    chance = random.Random(7)
-    ledger: tuple[LedgerEntry, ...] = ()
-    existing: dict[int, Resend] = {}
-    for number in range(600):
-        existing[number] = a_resend(number, ended=number)
-        before = set(numbers(ledger)) | {number}
-        ledger = recorded(ledger, existing.values(), diode_name="hall")
-        left = before - set(numbers(ledger))
-        assert len(ledger) <= LONGEST_LEDGER
-        if left & existing.keys():
-            assert set(numbers(ledger)) <= existing.keys()
-        assert has_recorded(ledger, uid=f"uid-{number}", force=None, finished_at=at(number))
-        for gone in [n for n in existing if chance.random() < (0.002 if number < 300 else 0.02)]:
-            del existing[gone]
-    assert len(existing) < LONGEST_LEDGER == len(ledger)
-    assert existing.keys() <= set(numbers(ledger))
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_writers_that_read_the_same_the_second_is_a_conflict_and_loses_nothing(first: int) -> None:
+    there = Namespace()
+    there.record(*(an_entry(number) for number in range(first)))
+    read = there.parts()
+    there.record(an_entry(8), parts=read)
+    with pytest.raises(ConnectionError):
+        there.record(an_entry(9), parts=read)
+    there.record(an_entry(9))
+    assert {"r8", "r9"} <= set(there.entries())
 
 
-def test_what_has_not_ended_or_goes_over_another_diode_is_not_recorded() -> None:
-    resends = [a_resend(1), a_resend(2, ended=2, diode="vault"), a_resend(3, ended=3)]
-    assert numbers(recorded((), resends, diode_name="hall")) == [3]
+def test_a_part_that_cannot_be_read_is_never_overwritten_and_nothing_is_sent_meanwhile() -> None:
+    there = Namespace()
+    there.record(an_entry(1))
+    (name,) = there.bodies
+    there.bodies[name]["data"] = {"ledger.json": '{"gaplessLedger":9}'}
+    (part,) = there.parts()
+    assert "version 9, and this program reads version 1" in part.problem
+    assert there.record(an_entry(2)) == [f"{name}-2"]
+    assert there.bodies[name]["data"] == {"ledger.json": '{"gaplessLedger":9}'}
+
+
+def test_what_is_written_is_read_again_and_nothing_else_is_a_ledger() -> None:
+    ledger = Ledger(diode="hall", month="2026-11", part=2, entries=(an_entry(1), an_entry(2, force="again")))
+    assert read_ledger(ledger_text(ledger)) == ledger
+    assert len(ledger_text(ledger).splitlines()) == 4
+    wrong = replace(ledger, entries=(an_entry(1, at="yesterday"),))
+    for text in (ledger_text(wrong), "", "[]", ledger_text(ledger)[:-4]):
+        with pytest.raises(WireError):
+            read_ledger(text)
+
+
+@pytest.mark.parametrize("name", ["hall", "x" * 253, "hall.north"])
+def test_names_of_config_maps_fit_and_differ_for_every_diode_and_part(name: str) -> None:
+    names = {part_name(name, month, part) for month in ("2026-10", "2026-11") for part in (1, 2)}
+    assert len(names) == 4
+    assert all(len(found) <= 253 for found in names)
+    assert part_name(f"{name[:200]}y", "2026-11", 1) not in names
+
+
+def test_the_same_work_is_the_latest_with_that_identity_and_force() -> None:
+    early, late = an_entry(1), an_entry(1, at="2026-11-20T10:09:00Z", resend_uid="x")
+    forced, other = replace(late, force="again"), an_entry(2, at="2026-12-01T00:00:00Z")
+    ledger = (early, late, forced, other)
+    for order in (ledger, tuple(reversed(ledger))):
+        assert same_work(order, identity=f"{1:064x}", force=None) == late
+        assert same_work(order, identity=f"{1:064x}", force="again") == forced
+    assert same_work(ledger, identity=f"{2:064x}", force="again") is None
+
+
+# ------------------------------------------------------------------------------------------------- what is recorded
 
 
 def ended(reason: str = "Sent", **status: Any) -> Resend:
-    """A Resend that ended with `reason` and has more in its status."""
-    resend = a_resend(1, ended=5).model_dump(by_alias=True, mode="json")
-    resend["status"]["conditions"][0]["reason"] = reason
-    resend["status"] |= status
-    return Resend.from_resource({"kind": "Resend", **resend})
+    said: dict[str, Any] = {"type": "Succeeded", "status": "True", "reason": reason, "observedGeneration": 1}
+    said |= {"lastTransitionTime": "2026-11-20T10:00:00Z"}
+    metadata = {"name": "r1", "namespace": "s", "uid": "uid-1", "generation": 1}
+    spec = {"diodeRef": {"name": "hall"}, "kafkaRef": {"name": "kafka"}}
+    spec |= {"offsets": {"topic": "t", "partition": 0, "from": 1, "to": 999}}
+    usual = {"identity": f"{1:064x}", "finishedAt": "2026-11-20T10:00:00Z", "conditions": [said]}
+    return Resend.from_resource({"kind": "Resend", "metadata": metadata, "spec": spec, "status": {**usual, **status}})
 
 
 def test_an_entry_says_what_became_of_which_events() -> None:
     progress = {"planned": 10, "sent": 1, "filtered": 2, "filled": 3, "unavailable": 4}
-    resend = ended("Incomplete", progress=progress, bundleId="b-1", force="again")
-    assert recorded((), [resend], diode_name="hall") == (
-        LedgerEntry(
-            identity=f"{1:064x}",
-            resend="r1",
-            resend_uid="uid-1",
-            bundle_id="b-1",
-            force="again",
-            finished_at=at(5),
-            sent=1,
-            filtered=2,
-            filled=3,
-            unavailable=4,
-        ),
-    )
-
-
-def test_what_ended_without_any_figures_is_recorded_with_none() -> None:
-    assert recorded((), [ended()], diode_name="hall") == (an_entry(1, ended=5),)
+    found = entry_of(ended("Incomplete", progress=progress, bundleId="b-1", force="again"))
+    assert found == an_entry(1, bundle_id="b-1", force="again", sent=1, filtered=2, filled=3, unavailable=4)
+    assert entry_of(ended()) == an_entry(1)
 
 
 @pytest.mark.parametrize(
@@ -136,51 +184,175 @@ def test_what_ended_without_any_figures_is_recorded_with_none() -> None:
     ids=["sent before", "failed", "of no known work", "not ended"],
 )
 def test_only_work_that_was_carried_through_is_recorded(resend: Resend) -> None:
-    assert recorded((), [resend], diode_name="hall") == ()
+    assert entry_of(resend) is None
 
 
-def test_an_entry_is_not_changed_by_what_its_resend_says_later() -> None:
-    before = an_entry(1, ended=3)
-    assert recorded((before,), [ended()], diode_name="hall") == (before,)
+# ---------------------------------------------------------------------------------------- with and without a Diode
 
 
-@pytest.mark.parametrize("more", [{"force": "again"}, {"identity": "f" * 64}])
-def test_other_work_of_the_same_resend_is_an_entry_of_its_own(more: dict[str, str]) -> None:
-    before = an_entry(1, ended=3)
-    assert len(recorded((before,), [ended(**more)], diode_name="hall")) == 2
+def finish_again(world: World) -> str:
+    """Create the Resend again, as Git does, and say what becomes of it."""
+    world.delete("Resend", "repeat")
+    world.resend()
+    world.settle()
+    return world.standing()[0]
 
 
-def test_entries_of_one_moment_are_in_the_order_of_their_names_and_uids() -> None:
-    entries = [
-        an_entry(number, ended=1).model_copy(update={"resend": name}) for number, name in ((3, "a"), (2, "b"), (1, "b"))
+def test_a_diode_that_is_deleted_and_created_again_knows_what_was_sent(ready: World) -> None:
+    ready.finished()
+    ready.delete("Diode", "hall")
+    assert ready.names("PersistentVolumeClaim") == ["hall-state"], "and the checkpoints are kept"
+    ready.diode()
+    ready.settle()
+    assert finish_again(ready) == "AlreadySent"
+
+
+def test_with_the_policy_delete_the_ledger_and_the_volume_go_with_the_diode(ready: World) -> None:
+    ready.diode(deletionPolicy="Delete")
+    ready.settle()
+    ready.finished()
+    ready.delete("Diode", "hall")
+    assert ready.ledger() == ()
+    assert ready.names("PersistentVolumeClaim") == []
+
+
+def test_the_policy_can_be_changed_to_and_fro(ready: World) -> None:
+    ready.finished()
+    for policy in ("Delete", "Retain"):
+        ready.diode(deletionPolicy=policy)
+        ready.settle()
+    ready.delete("Diode", "hall")
+    assert [entry.resend for entry in ready.ledger()] == ["repeat"]
+    assert ready.names("PersistentVolumeClaim") == ["hall-state"]
+
+
+def test_a_volume_claim_of_the_version_before_is_freed_of_the_diode_whatever_it_asked_for(ready: World) -> None:
+    body = ready.bodies["PersistentVolumeClaim", "hall-state"]
+    owner = {"kind": "Diode", "name": "hall", "uid": ready.a_diode().metadata.uid, "controller": True}
+    spec = {
+        **body["spec"],
+        "resources": {"requests": {"storage": "7Gi"}},
+        "storageClassName": "fast",
+        "volumeName": "v",
+    }
+    body = {**body, "metadata": {**body["metadata"], "ownerReferences": [owner]}, "spec": spec}
+    ready.bodies["PersistentVolumeClaim", "hall-state"] = body
+    ready.settle()
+    after = ready.bodies["PersistentVolumeClaim", "hall-state"]
+    assert "ownerReferences" not in after["metadata"]
+    asked = {"requests": {"storage": "7Gi"}}
+    assert (after["spec"]["resources"], after["spec"]["storageClassName"]) == (asked, "fast")
+
+
+@pytest.mark.parametrize("crash_at", [None, 1, 2, 3])
+def test_what_a_version_before_kept_in_the_status_is_moved(ready: World, crash_at: int | None) -> None:
+    ready.finished()
+    recorded = Diode.from_resource(ready.bodies["Diode", "hall"])
+    status = {**recorded.status.to_status(), "ledger": [OLD, {**OLD, "resendUid": "uid-8", "force": "again"}]}
+    ready.bodies["Diode", "hall"] = {**ready.bodies["Diode", "hall"], "status": status}
+    ready.crash_at = None if crash_at is None else ready.writes + crash_at
+    ready.settle_in_spite_of_crashes()
+    assert [(entry.resend, entry.sent) for entry in ready.ledger()] == [
+        ("long-ago", 7),
+        ("long-ago", 7),
+        ("repeat", 1000),
     ]
-    assert numbers(recorded(reversed(entries), [], diode_name="hall")) == [3, 1, 2]
+    assert ready.a_diode().status.ledger == ()
 
 
-def test_the_same_work_is_the_latest_with_that_identity_and_force() -> None:
-    early, late = an_entry(1, ended=1), an_entry(1, ended=9)
-    forced, other = late.model_copy(update={"force": "again", "finished_at": at(20)}), an_entry(2, ended=30)
-    ledger = (early, late, forced, other)
-    for order in (ledger, tuple(reversed(ledger))):
-        assert same_work(order, identity=f"{1:064x}", force=None) == late
-        assert same_work(order, identity=f"{1:064x}", force="again") == forced
-    assert same_work(ledger, identity=f"{2:064x}", force="again") is None
+def test_what_is_still_in_the_status_counts(ready: World) -> None:
+    ready.resend()
+    ready.reconcile("Resend", "repeat")
+    mine = {**OLD, "identity": ready.a_resend().status.identity}
+    body = ready.bodies["Diode", "hall"]
+    ready.bodies["Diode", "hall"] = {**body, "status": {**body["status"], "ledger": [mine]}}
+    ready.reconcile("Resend", "repeat")
+    assert ready.standing()[0] == "AlreadySent"
+
+
+def test_nothing_is_sent_while_the_ledger_cannot_be_read(ready: World) -> None:
+    ready.finished("before", offsets={"topic": "t", "partition": 0, "from": 0, "to": 5})
+    name = "gapless-ledger-hall-2026-11"
+    whole = ready.bodies["ConfigMap", name]
+    ready.bodies["ConfigMap", name] = {**whole, "data": {"ledger.json": "?"}}
+    ready.resend()
+    ready.settle()
+    assert ready.standing()[:2] == ("LedgerUnreadable", "False")
+    assert name in ready.said(Type.READY).message
+    ready.bodies["ConfigMap", name] = whole
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+
+
+def test_two_resends_of_the_same_work_never_run_at_once(ready: World) -> None:
+    ready.diode(maxConcurrentResends=3)
+    ready.resend()
+    ready.resend("twin")
+    ready.settle()
+    ready.start_pods()
+    assert [job for job in ready.running_jobs() if "send" in job] == ["repeat-00000001-send-1"]
+    ready.delete("Resend", "repeat")
+    ready.settle()
+    assert [job for job in ready.running_jobs() if "send" in job] == ["twin-00000001-send-1"]
+    ready.start_pods()
+    ready.end("twin-00000001-send-1-0-0", 0, ready.report(1000))
+    ready.settle()
+    assert ready.standing("twin")[0] == "Sent"
+
+
+# -------------------------------------------------------------------------------------------------------- notBefore
 
 
 @pytest.mark.parametrize(
-    ("entries", "uid", "force", "finished", "known"),
+    ("spec", "why"),
     [
-        (1, "uid-0", None, 0, True),
-        (1, "uid-0", "again", 0, False),
-        (1, "uid-1", None, 0, False),
-        (LONGEST_LEDGER, "uid-x", None, 0, True),
-        (LONGEST_LEDGER, "uid-x", None, -1, True),
-        (LONGEST_LEDGER, "uid-x", None, 1, False),
-        (LONGEST_LEDGER - 1, "uid-x", None, 0, False),
+        ({}, "offsets do not tell from when the work is"),
+        (
+            {"timeRange": {"topic": "transfer", "from": "2026-11-19T23:59:59Z"}},
+            "its time range begins at 2026-11-19T23:59:59Z",
+        ),
+        ({"timeRange": {"topic": "transfer", "from": "2026-11-20T00:00:00Z"}}, ""),
+        ({"force": "yes"}, ""),
     ],
 )
-def test_a_full_ledger_of_later_ends_has_forgotten_what_it_does_not_list(
-    *, entries: int, uid: str, force: str | None, finished: int, known: bool
-) -> None:
-    ledger = [an_entry(number, ended=number) for number in range(entries)]
-    assert has_recorded(ledger, uid=uid, force=force, finished_at=at(finished)) is known
+def test_work_from_before_not_before_needs_force(ready: World, spec: dict[str, Any], why: str) -> None:
+    ready.diode(notBefore="2026-11-20T00:00:00Z")
+    ready.settle()
+    ready.resend(without=("offsets",) if "timeRange" in spec else (), **spec)
+    ready.settle()
+    if not why:
+        assert ready.standing()[0] == "Starting"
+        return
+    assert ready.standing()[:2] == ("TooOld", "False")
+    assert why in ready.said(Type.READY).message
+    assert "2026-11-20T00:00:00Z only with force" in ready.said(Type.READY).message
+    ready.resend(without=("offsets",) if "timeRange" in spec else (), force="yes", **spec)
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+
+
+@pytest.mark.parametrize(
+    ("bundle_id", "reason"),
+    [
+        ("20261120-000000-aaaaaaaa", "Starting"),
+        ("20261119-235959-aaaaaaaa", "TooOld"),
+        ("b-1", "TooOld"),
+        (None, "TooOld"),
+    ],
+)
+def test_a_bundle_is_as_old_as_its_id_says(ready: World, bundle_id: str | None, reason: str) -> None:
+    ready.diode(notBefore="2026-11-20T00:00:00Z")
+    ready.settle()
+    job = ready.begin(without=("offsets",), bundle={"storageRef": {"name": "bundles"}, "path": "a.json"})
+    ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle("a" * 64, bundle_id)))
+    ready.settle()
+    assert ready.standing()[0] == reason
+
+
+def test_what_was_half_sent_goes_on_although_it_is_from_before(ready: World) -> None:
+    job = ready.begin()
+    ready.run(f"{job}-0-0", ready.progress(400))
+    ready.settle()
+    ready.diode(notBefore="2026-11-20T12:00:00Z")
+    ready.settle()
+    assert ready.standing()[0] == "Sending"

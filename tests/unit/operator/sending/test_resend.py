@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 
 World = Any
@@ -26,7 +28,7 @@ def test_goes_from_its_application_to_its_end(ready: World) -> None:
     status = ready.a_resend().status
     assert (status.progress.sent, status.progress.percent, status.phase) == (1000, 100, "Sent")
     assert json.loads(ready.bodies["ConfigMap", status.report]["data"]["report.json"])["ledger"]["sent"] == 1000
-    assert [(entry.resend, entry.sent, entry.identity) for entry in ready.a_diode().status.ledger] == [
+    assert [(entry.resend, entry.sent, entry.identity) for entry in ready.ledger()] == [
         ("repeat", 1000, status.identity)
     ]
     assert [event.reason for name, event in ready.events if name == "repeat"] == [
@@ -41,14 +43,19 @@ def test_succeeds_only_after_the_ledger_knows_it(ready: World) -> None:
     job = ready.begin()
     ready.end(f"{job}-0-0", 0, ready.report(1000))
     ready.reconcile("Resend", "repeat")
-    ready.reconcile("Resend", "repeat")
     assert ready.said(Type.SUCCEEDED).status == "Unknown"
-    ready.reconcile("Diode", "hall")
+    assert ready.ledger() == ()
+    ready.crash_at = ready.writes + 1
+    with pytest.raises(RuntimeError, match="the operator died"):
+        ready.reconcile("Resend", "repeat")
+    assert [entry.resend for entry in ready.ledger()] == ["repeat"]
+    assert ready.said(Type.SUCCEEDED).status == "Unknown", "the operator died between the two writes"
     ready.reconcile("Resend", "repeat")
     assert ready.said(Type.SUCCEEDED).status == "True"
+    assert len(ready.ledger()) == 1
 
 
-def test_succeeds_without_a_ledger_when_the_diode_is_gone(ready: World) -> None:
+def test_succeeds_when_the_diode_is_gone(ready: World) -> None:
     job = ready.begin()
     ready.end(f"{job}-0-0", 0, ready.report(1000))
     ready.reconcile("Resend", "repeat")
@@ -65,7 +72,7 @@ def test_says_that_it_is_incomplete_and_lists_what_is_missing(ready: World) -> N
     assert "10 could not be sent (10 Expired)" in ready.said(Type.SUCCEEDED).message
     (only,) = ready.a_resend().status.unavailable
     assert (only.topic, only.partition, only.first, only.last, only.reason) == ("transfer", 0, 0, 9, "Expired")
-    assert ready.a_diode().status.ledger[0].unavailable == 10
+    assert ready.ledger()[0].unavailable == 10
 
 
 def test_says_that_there_was_nothing_to_send(ready: World) -> None:
@@ -125,11 +132,11 @@ def test_cleans_up_and_deletes_itself_in_time(ready: World) -> None:
     ready.later(minutes=61)
     ready.settle()
     assert [name for name in ready.names("Job") if "send" in name] == []
-    assert ready.names("ConfigMap") == ["repeat-00000001-report"]
+    assert ready.names("ConfigMap") == ["gapless-ledger-hall-2026-11", "repeat-00000001-report"]
     ready.later(hours=1)
     ready.settle()
     assert ready.names("Resend") == []
-    assert [entry.resend for entry in ready.a_diode().status.ledger] == ["repeat"]
+    assert [entry.resend for entry in ready.ledger()] == ["repeat"]
 
 
 def test_keeps_what_failed_for_somebody_to_look_at(ready: World) -> None:

@@ -37,8 +37,9 @@ def test_stops_at_once_when_the_configuration_is_wrong(ready: World) -> None:
     ready.end(f"{job}-0-0", 2, "gapless: The file /etc/gapless/secrets/kafka-ca.crt is no certificate; replace it.")
     ready.settle()
     assert ready.standing() == ("BadConfiguration", "False", "False", "True", "False")
-    assert (
-        ready.said(Type.STALLED).message == "The file /etc/gapless/secrets/kafka-ca.crt is no certificate; replace it."
+    assert ready.said(Type.STALLED).message == (
+        "The file /etc/gapless/secrets/kafka-ca.crt is no certificate; replace it. Remove the cause, then set "
+        "spec.retry to another word: it goes on where it stopped."
     )
     ready.later(hours=1)
     ready.settle()

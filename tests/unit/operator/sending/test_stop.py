@@ -92,9 +92,7 @@ def test_what_has_ended_reaches_the_ledger_whatever_is_wrong_by_then(
     if wrong is None:
         ready.diode()
         ready.settle()
-    assert [(entry.resend, entry.sent, entry.identity) for entry in ready.a_diode().status.ledger] == [
-        ("repeat", 1000, identity)
-    ]
+    assert [(entry.resend, entry.sent, entry.identity) for entry in ready.ledger()] == [("repeat", 1000, identity)]
 
 
 def test_what_failed_is_tried_again_only_when_nothing_stops_it_any_more(ready: World) -> None:

@@ -22,7 +22,7 @@ def test_a_report_of_another_version_is_no_success(ready: World, version: Any, p
     message = ready.said(Type.SUCCEEDED).message
     found = "no version (gaplessReport)" if version is None else f"version {version!r}".replace("'", '"')
     assert f"the resend report has {found}, and this program reads version 2" in message
-    assert ready.a_diode().status.ledger == ()
+    assert ready.ledger() == ()
     assert ready.a_resend().status.report is None
 
 
@@ -34,7 +34,7 @@ def test_a_report_that_lists_what_is_missing_and_cannot_be_read_is_no_end_either
     ready.settle()
     assert ready.standing() == ("ReportUnreadable", "False", "False", "True", "False")
     assert "ledger.planned is missing" in ready.said(Type.SUCCEEDED).message
-    assert ready.a_diode().status.ledger == ()
+    assert ready.ledger() == ()
 
 
 def test_one_unreadable_report_among_several_is_enough(ready: World) -> None:
@@ -44,7 +44,7 @@ def test_one_unreadable_report_among_several_is_enough(ready: World) -> None:
     ready.settle()
     assert ready.standing()[0] == "ReportUnreadable"
     assert f"pod {job}-1-0" in ready.said(Type.READY).message
-    assert ready.a_diode().status.ledger == ()
+    assert ready.ledger() == ()
 
 
 def test_what_ended_unreadably_is_tried_again_when_the_spec_changes(ready: World) -> None:
@@ -57,7 +57,7 @@ def test_what_ended_unreadably_is_tried_again_when_the_spec_changes(ready: World
     ready.end("repeat-00000001-send-2-0-0", 0, ready.report(1000))
     ready.settle()
     assert ready.standing()[0] == "Sent"
-    assert [entry.sent for entry in ready.a_diode().status.ledger] == [1000]
+    assert [entry.sent for entry in ready.ledger()] == [1000]
 
 
 def test_progress_of_another_version_leaves_the_progress_as_it_was_and_is_said(ready: World) -> None:
