@@ -152,5 +152,61 @@ def test_the_shards_of_an_encrypted_resend_share_one_key(
     assert all(share["ledger"]["sent"] for share in shares)
 
 
+def test_the_pods_of_a_resend_replace_their_key_together(
+    cluster: Cluster, make_site: SiteFactory, tmp_path: Path
+) -> None:
+    keys = make_receiver_keys(tmp_path)
+    vault = make_site(private_keys=keys.private_key_glob)
+    vault.fill(4000)
+    secret = f"{vault.name}-certificate"
+    with contextlib.ExitStack() as after:
+        after.callback(cluster.delete, "secret", secret, SENDER_NAMESPACE)
+        certificate = f"--from-file=tls.crt={keys.certificate}"
+        cluster.kubectl("create", "secret", "generic", secret, f"--namespace={SENDER_NAMESPACE}", certificate)
+        encryption = {"certificateSecret": {"name": secret}, "generateNewSymmetricKeyEverySeconds": 3600}
+        cluster.apply(vault.diode(encryption=encryption))
+        cluster.wait_for("diode", vault.name, "Ready", namespace=SENDER_NAMESPACE)
+        name = f"{vault.name}-rotated"
+        cluster.apply(vault.everything(name, parallelism=2, eps=800, generateNewSymmetricKeyEverySeconds=2))
+        ended = wait(cluster, name)
+        pods = [pod["metadata"]["name"] for pod in cluster.list("pod", SENDER_NAMESPACE, f"gapless.dev/name={name}")]
+        reports = [json.loads(line) for pod in pods for line in report_lines(cluster, pod)]
+    assert ended["progress"]["sent"] == 4000
+    assert vault.compare().complete
+    assert len(reports) == 2
+    stats = vault.receiver.stats()
+    assert not stats["unreadable"], stats
+    announced = sum(report["keysAnnounced"] for report in reports)
+    assert 2 <= announced <= stats["keys_installed"], "each key by one of them, and the other one followed"
+
+
+def test_an_open_end_a_time_filter_and_rules_of_a_config_map_decide_what_is_sent(cluster: Cluster, ready: Site) -> None:
+    name, rules = f"{ready.name}-filtered", f"{ready.name}-rules"
+    wanted = ready.resend(
+        name,
+        offsets={"topic": ready.topic, "partition": 0, "from": 3},
+        timeFilter={"from": "1970-01-01T00:00:00Z"},
+        inputFilter={"rulesFrom": {"configMap": {"name": rules}}},
+        isolationLevel="ReadCommitted",
+        clientId="e2e",
+        groupId="e2e",
+        stallTimeoutSeconds=30,
+        logLevel="Debug",
+    )
+    cluster.apply(wanted)
+    cluster.wait_for(
+        "resend", name, lambda it: reason(it["status"]) == "FilterRulesNotFound", namespace=SENDER_NAMESPACE
+    )
+    assert ready.datagrams() == 0
+    with contextlib.ExitStack() as after:
+        after.callback(cluster.delete, "configmap", rules, SENDER_NAMESPACE)
+        literal = "--from-literal=filter.rules=# nothing passes\ndeny:(?s).*\n"
+        cluster.kubectl("create", "configmap", rules, f"--namespace={SENDER_NAMESPACE}", literal)
+        ended = wait(cluster, name)
+    progress = ended["progress"]
+    assert progress["planned"] == progress["filtered"] == ready.counts[0] - 3
+    assert progress["sent"] == 0
+
+
 def report_lines(cluster: Cluster, pod: str) -> list[str]:
     return [line for line in cluster.logs(pod, SENDER_NAMESPACE).splitlines() if line.startswith('{"event":"report"')]

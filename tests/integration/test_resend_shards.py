@@ -83,7 +83,13 @@ def test_shards_send_everything_once_and_say_so_in_their_logs(filled: str, resen
     packed.write_bytes(gzip.compress(bundle.read_bytes()))
     ended = [
         resend.ended(pod)
-        for pod in pods(resend, resendFileName=packed, checkpoint=f"{resend.folder}/state/", progressInterval=0.05)
+        for pod in pods(
+            resend,
+            resendFileName=packed,
+            checkpoint=f"{resend.folder}/state/",
+            progressInterval=0.05,
+            logLevel="FATAL",  # progress and report are no log lines
+        )
     ]
     assert [one.exit_code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
     sent = Counter(ids_of(listener.settled()))
