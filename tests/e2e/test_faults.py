@@ -490,9 +490,12 @@ def test_the_charts_roles_give_what_was_needed_and_nothing_more(
     operator.until(lambda: plant.cluster.get("resend", "rights", SENDERS) is None, what="deleted")
     operator.stop()
     own = [
-        each for each in release if each["kind"] == "Role" and not each["metadata"]["name"].endswith("-spark-driver")
+        each
+        for each in release
+        if (each["kind"] == "Role" and not each["metadata"]["name"].endswith("-spark-driver"))
+        or (each["metadata"]["name"] == f"{NAME}-nodes" and each["kind"] == "ClusterRole")
     ]
-    assert len(own) == 2
+    assert len(own) == 3
     given, used = rights_of(own), operator.rights_used()
     assert not [each for each in operator.refusals() if "sparkoperator" not in each]
     assert used <= given

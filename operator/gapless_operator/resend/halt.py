@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.pod_trouble import lost_message
 from gapless_operator.resend import standing
 from gapless_operator.resend.conclude import is_current, wanted_role
 from gapless_operator.resend.step import Step
@@ -40,10 +41,23 @@ def halted(resend: Resend, status: ResendStatus, observed: ResendObserved) -> St
     if diode.spec.suspend:
         message = f"Diode {name} is suspended (its spec.suspend is true); progress is saved."
         return Step(said=standing.suspended(Reason.DIODE_SUSPENDED, message), stop=everything)
+    return _left_over(resend, status, observed)
+
+
+def _left_over(resend: Resend, status: ResendStatus, observed: ResendObserved) -> Step | None:
+    """What runs and is not what is wanted now: of another mode or `force`, or a pod without its Job."""
     role = wanted_role(resend, status)
     stray = [job for job in observed.jobs if not job.ended and not is_current(resend, job, role)]
     if stray:
         message = "What runs is not what the spec says any more; it is being stopped, and progress is saved."
         said = standing.working(Reason.STOPPED, message)
         return Step(said=said, stop=all_that_runs(stray, ()), again_after=_SOON)
+    jobs = {job.meta.name for job in observed.jobs}
+    left = [pod for pod in observed.pods if not pod.ended and pod.job not in jobs]
+    if left:
+        # Another Job would send beside it, from the same checkpoint.
+        lost = next((lost_message(pod) for pod in left if pod.is_lost), "")
+        message = f"Pod {left[0].meta.name}, whose Job was deleted, is being stopped; progress is saved. {lost}"
+        said = standing.working(Reason.NODE_LOST if lost else Reason.STOPPED, message.rstrip())
+        return Step(said=said, stop=all_that_runs((), left), again_after=_SOON)
     return None

@@ -198,6 +198,19 @@ def test_a_suspended_diode_stops_a_pod_without_its_job(ready: World) -> None:
     assert senders(ready) == []
 
 
+def test_no_job_begins_beside_a_pod_whose_job_was_deleted(ready: World) -> None:
+    job = sending(ready)
+    del ready.bodies["Job", job]
+    ready.begin_deletion("Pod", f"{job}-0-0")
+    ready.settle()
+    assert ready.running_jobs() == []
+    assert ready.standing()[0] == "Stopped"
+    assert [entry.name for entry in ready.a_diode().status.active] == ["repeat"]
+    ready.delete("Pod", f"{job}-0-0")
+    ready.settle()
+    assert ready.running_jobs() == [job]
+
+
 def test_a_suspended_diode_does_not_look_at_its_node_and_looks_before_it_goes_on(ready: World) -> None:
     ready.diode(suspend=True)
     ready.settle()

@@ -1,0 +1,192 @@
+"""Whatever becomes wrong while events are sent: `suspend` ends the pods within 15 seconds, and nothing begins again."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kit.cluster.product import API_VERSION, SENDER_NAMESPACE, said
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import SiteFactory
+    from kit.cluster.access import Cluster
+    from kit.cluster.product import Site
+
+pytestmark = pytest.mark.timeout(900)
+
+WITHIN_SECONDS = 15.0
+PLACE = f"--namespace={SENDER_NAMESPACE}"
+OWN_KAFKA = "kafka-that-goes"
+
+
+class Sending:
+    """A Resend that sends over a Diode of its own, slowly."""
+
+    def __init__(self, cluster: Cluster, site: Site, name: str) -> None:
+        self.cluster, self.site, self.name = cluster, site, name
+
+    def begin(self) -> None:
+        """Have events go over the link."""
+        connection = self.site.connections()[1]
+        connection["metadata"]["name"] = OWN_KAFKA
+        diode = self.site.diode()
+        diode["metadata"]["name"] = self.name
+        resend = self.site.everything(self.name, eps=20)
+        resend["spec"] |= {"diodeRef": {"name": self.name}, "kafkaRef": {"name": OWN_KAFKA}}
+        self.cluster.apply(connection, diode, resend)
+        self.cluster.wait_for(
+            "resend",
+            self.name,
+            lambda it: it.get("status", {}).get("progress", {}).get("sent", 0) > 0,
+            namespace=SENDER_NAMESPACE,
+            timeout_seconds=120,
+        )
+        assert self.senders()
+
+    def senders(self) -> list[str]:
+        """Names of the pods that are not over, also of those that nobody owns any more."""
+        found = self.cluster.list("pod", SENDER_NAMESPACE, f"gapless.dev/diode={self.name},gapless.dev/role=send")
+        return [pod["metadata"]["name"] for pod in found if pod["status"]["phase"] not in {"Succeeded", "Failed"}]
+
+    def patch(self, kind: str, **spec: Any) -> None:
+        """Change the spec of the Diode, the Resend or the KafkaConnection."""
+        name = OWN_KAFKA if kind == "kafkaconnection" else self.name
+        self.cluster.kubectl("patch", kind, name, PLACE, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+    def suspend(self) -> None:
+        """Suspend what is there."""
+        for kind in ("diode", "resend"):
+            if self.cluster.get(kind, self.name, SENDER_NAMESPACE) is not None:
+                self.patch(kind, suspend=True)
+
+    def clear(self) -> None:
+        """Take all of it away."""
+        patch = ("--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        if self.cluster.get("diode", self.name, SENDER_NAMESPACE) is not None:
+            self.cluster.kubectl("patch", "diode", self.name, PLACE, *patch)
+        for kind in ("resend", "diode"):
+            self.cluster.delete(kind, self.name, SENDER_NAMESPACE, wait=False)
+        self.cluster.kubectl("delete", "jobs,pods", PLACE, "--wait=false", f"--selector=gapless.dev/diode={self.name}")
+
+
+def diode_is_deleted(sending: Sending) -> None:
+    sending.cluster.delete("diode", sending.name, SENDER_NAMESPACE, wait=False)
+
+
+def diode_is_kept_by_a_finalizer(sending: Sending) -> None:
+    finalizers = json.dumps({"metadata": {"finalizers": ["example.com/kept"]}})
+    sending.cluster.kubectl("patch", "diode", sending.name, PLACE, "--type=merge", "-p", finalizers)
+    sending.cluster.delete("diode", sending.name, SENDER_NAMESPACE, wait=False)
+
+
+def window_is_corrected(sending: Sending) -> None:
+    sending.patch("diode", partitionWindow={"start": 900, "count": 4})
+
+
+def receiver_is_shared_with_the_live_stream(sending: Sending) -> None:
+    shared = {"certificateSecret": {"name": "nowhere"}, "sharedWithLiveStream": True}
+    sending.patch("diode", encryption=shared, maxConcurrentResends=1)
+
+
+def connection_is_deleted(sending: Sending) -> None:
+    sending.cluster.delete("kafkaconnection", OWN_KAFKA, SENDER_NAMESPACE)
+
+
+def topic_is_no_longer_allowed(sending: Sending) -> None:
+    sending.patch("kafkaconnection", allowedTopics=["another"])
+
+
+def resend_is_deleted_without_its_job(sending: Sending) -> None:
+    sending.cluster.kubectl("delete", "resend", sending.name, PLACE, "--cascade=orphan", "--wait=false")
+
+
+def job_is_deleted_without_its_pods(sending: Sending) -> None:
+    jobs = f"--selector=gapless.dev/diode={sending.name},gapless.dev/role=send"
+    sending.cluster.kubectl("delete", "jobs", PLACE, jobs, "--cascade=orphan", "--wait=false")
+
+
+WAYS: list[Callable[[Sending], None]] = [
+    diode_is_deleted,
+    diode_is_kept_by_a_finalizer,
+    window_is_corrected,
+    receiver_is_shared_with_the_live_stream,
+    connection_is_deleted,
+    topic_is_no_longer_allowed,
+    resend_is_deleted_without_its_job,
+    job_is_deleted_without_its_pods,
+]
+
+
+def test_suspend_ends_the_pods_whatever_became_wrong_while_they_sent(cluster: Cluster, make_site: SiteFactory) -> None:
+    site = make_site()
+    site.fill(4000)
+    for number, make_wrong in enumerate(WAYS):
+        sending = Sending(cluster, site, f"{site.name}-{number}")
+        try:
+            sending.begin()
+            make_wrong(sending)
+            sending.suspend()
+            deadline = time.monotonic() + WITHIN_SECONDS
+            while left := sending.senders():
+                story = cluster.story(cluster.get("resend", sending.name, SENDER_NAMESPACE), SENDER_NAMESPACE)
+                assert time.monotonic() < deadline, f"{make_wrong.__name__}: {left} still there\n{story}"
+                time.sleep(0.5)
+            quiet = site.datagrams()
+            time.sleep(2)
+            assert (sending.senders(), site.datagrams()) == ([], quiet), f"{make_wrong.__name__}: it began again"
+            resend = cluster.get("resend", sending.name, SENDER_NAMESPACE)
+            if resend is not None:
+                assert said(resend["status"], "Ready") == ("False", "Suspended"), make_wrong.__name__
+        finally:
+            sending.clear()
+
+
+def test_a_suspended_diode_stops_all_and_every_resend_goes_on_where_it_was(cluster: Cluster, site: Site) -> None:
+    site.fill(2000)
+    cluster.apply(site.diode(maxConcurrentResends=2))
+    cluster.wait_for("diode", site.name, "Ready", namespace=SENDER_NAMESPACE)
+    names = [f"{site.name}-{partition}" for partition in (0, 1)]
+    for partition, name in enumerate(names):
+        chosen = {"topic": site.topic, "partition": partition, "from": 0, "to": site.counts[partition] - 1}
+        cluster.apply(site.resend(name, offsets=chosen, eps=50))
+    for name in names:
+        cluster.wait_for(
+            "resend",
+            name,
+            lambda it: it.get("status", {}).get("progress", {}).get("sent", 0) > 20,
+            namespace=SENDER_NAMESPACE,
+            timeout_seconds=120,
+        )
+    suspend(cluster, site, wanted=True)
+    labels = f"gapless.dev/diode={site.name},gapless.dev/role=send"
+    deadline = time.monotonic() + WITHIN_SECONDS
+    while cluster.list("pod", SENDER_NAMESPACE, labels):
+        assert time.monotonic() < deadline, cluster.story(None, SENDER_NAMESPACE)
+        time.sleep(0.5)
+    diode = cluster.get("diode", site.name, SENDER_NAMESPACE)
+    assert diode is not None
+    assert diode["apiVersion"] == API_VERSION
+    assert said(diode["status"], "Ready") == ("False", "Suspended")
+    for name in names:
+        cluster.wait_for(
+            "resend",
+            name,
+            lambda it: said(it["status"], "Ready") == ("False", "DiodeSuspended"),
+            namespace=SENDER_NAMESPACE,
+        )
+        cluster.kubectl("patch", "resend", name, PLACE, "--type=merge", "-p", '{"spec":{"eps":0}}')
+    suspend(cluster, site, wanted=False)
+    for partition, name in enumerate(names):
+        ended = cluster.wait_for("resend", name, "Succeeded", namespace=SENDER_NAMESPACE, timeout_seconds=180)
+        assert ended["status"]["progress"]["sent"] == site.counts[partition]
+    assert site.compare().duplicates == 0, "what was stopped noted in its checkpoint what it had sent"
+
+
+def suspend(cluster: Cluster, site: Site, *, wanted: bool) -> None:
+    change = json.dumps({"spec": {"suspend": wanted}})
+    cluster.kubectl("patch", "diode", site.name, PLACE, "--type=merge", "-p", change)
