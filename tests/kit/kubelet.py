@@ -72,6 +72,8 @@ class Kubelet:
         self._stop = threading.Event()
         self.behave: Callable[[dict[str, Any]], Behaviour | None] = lambda _pod: Runs()
         """What a pod does, asked once when it is taken; ``None`` to leave it unscheduled for now."""
+        self.silent: set[str] = set()
+        """Namespaces of whose pods it never answers for a log, as when its node is cut off."""
         self.begun: list[dict[str, Any]] = []
         """All pods that ever ran, in order."""
         self.errors: list[BaseException] = []
@@ -104,6 +106,11 @@ class Kubelet:
             }
         }
         self._patch(f"/api/v1/nodes/{NODE}/status", status)
+
+    def is_ready(self, *, ready: bool) -> None:
+        """Let the cluster see the node as ready, or as lost."""
+        said = {"type": "Ready", "status": "True" if ready else "Unknown", "reason": "Test", "message": ""}
+        self._patch(f"/api/v1/nodes/{NODE}/status", {"status": {"conditions": [said]}})
 
     def _work(self) -> None:
         while not self._stop.wait(_TURN_SECONDS):
@@ -162,7 +169,7 @@ class Kubelet:
     # --------------------------------------------------------------------------------------------------- its logs
 
     def _serve(self) -> None:
-        book = self._book
+        book, silent = self._book, self.silent
 
         class Logs(http.server.BaseHTTPRequestHandler):
             """GET /containerLogs/NAMESPACE/POD/CONTAINER, as a kubelet answers it."""
@@ -170,6 +177,8 @@ class Kubelet:
             def do_GET(self) -> None:
                 address = urlsplit(self.path)
                 parts = address.path.strip("/").split("/")
+                while parts[1] in silent:
+                    time.sleep(0.2)
                 text = book.logs.get((parts[1], parts[2])) if parts[0] == "containerLogs" else None
                 tail = parse_qs(address.query).get("tailLines")
                 if text is not None and tail:

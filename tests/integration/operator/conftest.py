@@ -249,6 +249,7 @@ class Operator:
             "KUBECONFIG": str(options.pop("kubeconfig", api.kubeconfig)),
             "POD_NAMESPACE": namespace or "",
         }
+        environment |= options.pop("environment", {})
         if fault is not None:
             environment["GAPLESS_FAULT_AFTER_WRITE"] = str(fault)
         given = {"resync-seconds": 1, "relist-seconds": 5, "metrics-port": self.metrics_port}
