@@ -219,3 +219,17 @@ def test_the_last_words_of_a_pod_are_the_message() -> None:
         "Kafka is away; wait.",
         None,
     )
+
+
+def test_a_log_that_cannot_be_read_is_waited_for_longer() -> None:
+    def ended(problem: str) -> Attempt:
+        pod = a_pod("Succeeded", exit_code=0, is_unread=True, log_problem=problem)
+        return an_attempt(Phase.SUCCEEDED, pod=pod, finished=at(0))
+
+    assert reason_at(ended(""), 29) is None, "it is being read"
+    assert reason_at(ended(""), 31) is Reason.RESULT_UNREADABLE
+    assert reason_at(ended("i/o timeout"), 599) is None
+    late = ending_of(ended("i/o timeout"), ENGINE, at(601))
+    assert late is not None
+    assert late.reason is Reason.RESULT_UNREADABLE
+    assert "i/o timeout" in late.message
