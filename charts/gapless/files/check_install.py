@@ -15,7 +15,7 @@ ACCOUNT = Path(os.environ.get("GAPLESS_ACCOUNT", "/var/run/secrets/kubernetes.io
 API = os.environ.get("GAPLESS_API", "https://kubernetes.default.svc")
 HEALTH = os.environ["GAPLESS_HEALTH"]
 DEADLINE_SECONDS = float(os.environ.get("GAPLESS_DEADLINE_SECONDS", "60"))
-KINDS = {"Diode", "GapScan", "Resend"}
+KINDS = {"Diode", "GapScan", "KafkaConnection", "Resend", "StorageLocation"}
 
 
 def served_kinds() -> set[str]:

@@ -100,12 +100,15 @@ class PartitionWindow(ApiModel):
         return windows.PartitionWindow(self.start, self.count)
 
 
+FORMER_STORAGE = "has(oldSelf.value().persistentVolumeClaim) || has(oldSelf.value().s3)"
+"""In CEL: storage as the version before had it."""
 KAFKA_BY_REFERENCE = Rule(
     "has(self.kafkaRef) && !has(self.kafka)",
     "brokers and their Secrets are named by a KafkaConnection of the platform team: write kafkaRef: {name: NAME}, and "
     "no kafka block",
     lambda spec: spec.kafka_ref is not None and spec.kafka is None,
     "kafkaRef",
+    stored="has(oldSelf.value().kafka)",
 )
 """For a spec that reads Kafka."""
 

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
+    FORMER_STORAGE,
     KAFKA_BY_REFERENCE,
     Cpu,
     FolderPath,
@@ -158,6 +159,7 @@ class Output(ApiModel):
             lambda output: (
                 output.persistent_volume_claim is None and output.s3 is None and output.type in {None, "ConfigMap"}
             ),
+            stored=f"has(oldSelf.value().type) || {FORMER_STORAGE}",
         ),
         Rule(
             "has(self.storageRef) || !has(self.folder) || self.folder == ''",
@@ -217,6 +219,7 @@ class ResendTemplate(SenderOptions):
             "brokers are named by a KafkaConnection of the sending side: write kafkaRef: {name: NAME} in place of "
             "kafka",
             lambda template: template.kafka is None,
+            stored="has(oldSelf.value().kafka)",
         ),
         Rule(
             "self.unavailable == 'Fill' || !has(self.fill) || size(self.fill) == 0",

@@ -48,6 +48,14 @@ class Rule:
     """The same for the model."""
     field: str = ""
     """The field to point at, in camelCase; empty for the object."""
+    stored: str = ""
+    """In CEL, with ``oldSelf.value()`` for the object as it is stored: what may stay as it is. The API server tries the
+    rules of a spec also when only the status is written, which could not say then what is wrong."""
+
+    @property
+    def expression(self) -> str:
+        """All of it for the API server."""
+        return f"({self.cel}) || (oldSelf.hasValue() && ({self.stored}))" if self.stored else self.cel
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +95,7 @@ class ApiModel(BaseModel):
         """Add the rules to the model's schema, as Kubernetes spells them."""
         schema = handler.resolve_ref_schema(handler(core_schema))
         every: list[Rule | TransitionRule] = [*cls.RULES, *cls.TRANSITIONS]
-        rules = [
-            {"rule": rule.cel, "message": rule.message} | ({"fieldPath": f".{rule.field}"} if rule.field else {})
-            for rule in every
-        ]
+        rules = [_rule_schema(rule) for rule in every]
         if rules:
             schema["x-kubernetes-validations"] = rules
         return schema
@@ -98,6 +103,16 @@ class ApiModel(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """The object as Kubernetes has it: camelCase, no nulls."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _rule_schema(rule: Rule | TransitionRule) -> dict[str, Any]:
+    """A rule as Kubernetes spells it."""
+    said: dict[str, Any] = {"rule": rule.expression if isinstance(rule, Rule) else rule.cel, "message": rule.message}
+    if rule.field:
+        said["fieldPath"] = f".{rule.field}"
+    if isinstance(rule, Rule) and rule.stored:
+        said["optionalOldSelf"] = True
+    return said
 
 
 class StatusModel(ApiModel):

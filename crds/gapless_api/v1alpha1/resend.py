@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
+    FORMER_STORAGE,
     KAFKA_BY_REFERENCE,
     Count,
     Former,
@@ -72,6 +73,7 @@ class BundleSource(ApiModel):
             "volumes and stores are named by a StorageLocation of the platform team: write storageRef: {name: NAME} "
             "and path in place of persistentVolumeClaim and s3",
             lambda bundle: bundle.persistent_volume_claim is None and bundle.s3 is None,
+            stored=FORMER_STORAGE,
         ),
         Rule(
             "[has(self.inline), has(self.configMap), has(self.storageRef)].filter(given, given).size() == 1 || "

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gapless_api.v1alpha1.common import (
+    FORMER_STORAGE,
     FolderPath,
     Former,
     KafkaTopic,
@@ -64,6 +65,7 @@ class AuditState(ApiModel):
             "volumes and stores are named by a StorageLocation of the platform team: write storageRef: {name: NAME} "
             "and folder in place of persistentVolumeClaim and s3",
             lambda state: state.persistent_volume_claim is None and state.s3 is None,
+            stored=FORMER_STORAGE,
         ),
         Rule(
             "(has(self.storageRef) && has(self.folder)) || has(self.persistentVolumeClaim) || has(self.s3)",

@@ -129,7 +129,7 @@ def _without_the_needless(schema: dict[str, Any]) -> dict[str, Any]:
         needless.add("default")
     if "x-kubernetes-validations" in found:
         found["x-kubernetes-validations"] = [
-            {key: rule[key] for key in ("rule", "message", "fieldPath") if key in rule}
+            {key: rule[key] for key in ("rule", "message", "fieldPath", "optionalOldSelf") if key in rule}
             for rule in found["x-kubernetes-validations"]
         ]
     return {key: value for key, value in found.items() if key not in needless}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 PROGRAM = Path(__file__).parents[3] / "charts" / "gapless" / "files" / "check_install.py"
-ALL = ("Diode", "GapScan", "Resend")
+ALL = ("Diode", "GapScan", "KafkaConnection", "Resend", "StorageLocation")
 
 
 @dataclass
@@ -92,7 +92,7 @@ def test_an_operator_that_needs_a_moment_gets_it(answers: Answers, tmp_path: Pat
     ("kinds", "healthy", "sentence"),
     [
         (None, True, "does not serve gapless.dev/v1alpha1"),
-        (("Diode", "Resend"), True, "does not serve GapScan; install the CRDs"),
+        (("Diode", "Resend"), True, "does not serve GapScan, KafkaConnection, StorageLocation; install the CRDs"),
         (ALL, False, "The operator is not healthy"),
     ],
 )

@@ -169,14 +169,15 @@ class Site:
     # What the platform team writes
 
     def connections(self) -> list[dict[str, Any]]:
-        """The KafkaConnections of both sides, for every topic."""
+        """The KafkaConnections of both sides, for the topics of every site."""
+        received = ["transfer*", "gaps*", "internal*"]
         sides = [
-            (KAFKA, SCAN_NAMESPACE, self.kafka.downstream.bootstrap),
-            (KAFKA_UP, SENDER_NAMESPACE, self.kafka.upstream.bootstrap),
+            (KAFKA, SCAN_NAMESPACE, self.kafka.downstream.bootstrap, received),
+            (KAFKA_UP, SENDER_NAMESPACE, self.kafka.upstream.bootstrap, ["transfer*"]),
         ]
         return [
-            _body("KafkaConnection", name, namespace, {"bootstrapServers": bootstrap, "allowedTopics": ["*"]})
-            for name, namespace, bootstrap in sides
+            _body("KafkaConnection", name, namespace, {"bootstrapServers": bootstrap, "allowedTopics": topics})
+            for name, namespace, bootstrap, topics in sides
         ]
 
     # What a person writes

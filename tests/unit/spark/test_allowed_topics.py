@@ -1,0 +1,48 @@
+"""Scans and audits read only topics that their arguments allow, whatever a file says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(sys.executable).parent / "gapless"
+NOWHERE = "bootstrapServers=127.0.0.1:1\nconnectTimeout=0.1\nengine=local\n"
+"""No Kafka: a topic must be refused before it is asked."""
+
+
+def run(folder: Path, command: str, lines: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    file = folder / "scan.properties"
+    file.write_text(NOWHERE + lines)
+    return subprocess.run(
+        [PROGRAM, command, str(file), "--allowed-topics=gaps,received-*"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.environ["PATH"], **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [
+        ("scan", "topic=secrets\n"),
+        ("scan", "topic=secrets\nallowedTopics=*\n"),
+        ("audit", "topics=received-1,secrets\n"),
+        ("audit", "topics=received-1\nexpectManifestTopic=secrets\n"),
+    ],
+)
+def test_another_topic_is_refused_before_kafka_is_asked(tmp_path: Path, command: str, lines: str) -> None:
+    opened = {"AIRGAP_CREATE_ALLOWED_TOPICS": "*", "GAPLESS_AUDIT_ALLOWED_TOPICS": "*"}
+    done = run(tmp_path, command, f"{lines}resultLines=true\n", **opened)
+    assert done.returncode == 2
+    assert f"The {command} asks for the topic secrets, and only gaps, received-* may be read" in done.stderr
+    assert '"outcome":"bad-configuration"' in done.stdout.replace(" ", ""), "the operator reads why"
+
+
+@pytest.mark.parametrize(("command", "lines"), [("scan", "topic=gaps\n"), ("audit", "topics=received-1\n")])
+def test_what_is_allowed_goes_on_to_kafka(tmp_path: Path, command: str, lines: str) -> None:
+    assert run(tmp_path, command, lines).returncode == 3
