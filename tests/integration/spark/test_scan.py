@@ -14,8 +14,12 @@ import pytest
 from confluent_kafka.admin import AclOperation
 from pyroaring import BitMap
 
+from gapless_api.bundle import read_bundle_text
+from gapless_api.bundle_signature import check_trusted
 from gapless_api.ids import MAX_OFFSET
+from gapless_api.trusted_keys import encoded
 from kit.kafka import USERS
+from kit.signing import key_pair
 from kit.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
@@ -79,6 +83,22 @@ def test_the_vector_topic_gives_the_peers_bundle_in_a_fixed_order(
     assert (ended.report["outcome"], ended.report["missing"]) == ("gaps-found", 916)
     assert (ended.report["tombstones"], ended.report["unreadable"], ended.report["windows"]) == (1, 0, 6)
     assert "916 events are missing, in 7 ranges of 3 partitions; 1 of 4 partitions is complete." in ended.out
+
+
+def test_a_scan_signs_its_bundle_as_a_diode_asks_for(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, tmp_path: Path
+) -> None:
+    name, keys = topic(), key_pair(tmp_path)
+    write(kafka, name, vector_records())
+    ended = scan(gapless, kafka, name, f"--signing-key={keys.private}")
+    carried = read_bundle_text(json.dumps(ended.bundle).encode(), name="carried")
+    check_trusted(carried.mark, {"receiving-side": encoded(keys.public.read_text())}, bundle="carried")
+    unsigned = scan(gapless, kafka, name)
+    assert unsigned.bundle is not None
+    assert "signature" not in unsigned.bundle["gapless"]
+    refused = scan(gapless, kafka, name, f"--signing-key={keys.public}")
+    assert refused.code == 2
+    assert "holds no PEM private key" in refused.err
 
 
 def test_more_windows_than_one_process_shall_hold_are_left_to_spark(

@@ -31,6 +31,7 @@ from kit.messages import scan_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from gapless_operator.plan import Event, Plan
 
@@ -78,7 +79,7 @@ class _Captured(io.TextIOWrapper):
     """Standard output as the bundle writer uses it."""
 
 
-def bundle_of(gaps: Gaps, *, at: datetime = START) -> tuple[bytes, dict[str, Any]]:
+def bundle_of(gaps: Gaps, *, at: datetime = START, signing_key: Path | None = None) -> tuple[bytes, dict[str, Any]]:
     """A real bundle, and what a report says about it."""
     results = [
         PartitionGaps(topic, partition, 0, 9999, OffsetRanges([OffsetRange(*pair) for pair in pairs]))
@@ -86,15 +87,15 @@ def bundle_of(gaps: Gaps, *, at: datetime = START) -> tuple[bytes, dict[str, Any
     ]
     held = io.BytesIO()
     with redirect_stdout(_Captured(held, write_through=True)) as stream:
-        mark = write_bundle(None, BundleKind.ALL, results, created=at, source={})
+        mark = write_bundle(None, BundleKind.ALL, results, created=at, source={}, signing_key=signing_key)
         content = held.getvalue()
         stream.detach()
     return content, {"file": None, "id": mark.id, "sha256": mark.sha256}
 
 
-def log_of(gaps: Gaps, **more: Any) -> str:
+def log_of(gaps: Gaps, *, signing_key: Path | None = None, **more: Any) -> str:
     """What the pod of a scan prints that found `gaps`."""
-    content, named = bundle_of(gaps)
+    content, named = bundle_of(gaps, signing_key=signing_key)
     report = short_report(scan_report(gaps, named, **more), omits_bundle=False)
     return "\n".join(["starting", *result_lines(report, gzip.compress(content, mtime=0)), ""])
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from gapless_api.bundle import read_bundle_text
 from gapless_api.v1alpha1.resend import Resend
+from gapless_api.v1alpha1.resend_limits import TrustedKey
+from gapless_api.windows import PartitionWindow
 from gapless_api.wire.result_lines import result_lines
+from gapless_operator.resend.bundle import look_into
+from kit.signing import key_pair
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
@@ -46,6 +53,24 @@ def test_the_rendered_resend_is_valid_and_carries_the_bundle(cluster: Make, gaps
     assert inline.missing == 7
     assert resend.spec.bundle.sha256 == night.status["bundle"]["sha256"]
     assert night.status["bundle"]["id"] in resend.metadata.name
+
+
+def test_a_signature_comes_through_the_log_into_the_resend(cluster: Make, gaps: Gaps, tmp_path: Path) -> None:
+    keys = key_pair(tmp_path)
+    night = cluster(resend={"diodeRef": {"name": "north"}}, signingKeySecret={"name": "signing"})
+    night.step()
+    night.run()
+    night.end(night.log_of(gaps, signing_key=keys.private))
+    night.settle()
+    inline = yaml.safe_load(night.status["resendManifest"])["spec"]["bundle"]["inline"]
+    look = look_into(
+        inline.encode(),
+        name="inline",
+        window=PartitionWindow(),
+        expected_sha256=night.status["bundle"]["sha256"],
+        trusted=(TrustedKey(name="receiving-side", public_key=keys.public.read_text()),),
+    )
+    assert look.id == night.status["bundle"]["id"]
 
 
 def test_without_the_other_sides_brokers_the_file_must_be_filled_in(cluster: Make, gaps: Gaps) -> None:
