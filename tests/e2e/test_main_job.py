@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, Installation, as_yaml, has_answered, said
+from kit.cluster.product import (
+    SCAN_NAMESPACE,
+    SENDER_NAMESPACE,
+    SIGNING_SECRET,
+    Installation,
+    as_yaml,
+    has_answered,
+    said,
+)
+from kit.signing import key_pair
 from kit.walkthrough import Walkthrough
 
 if TYPE_CHECKING:
@@ -41,7 +50,12 @@ field they are two clusters, and the file `carried.yaml` is what a person carrie
 INSTALL = """\
 helm install gapless charts/gapless --namespace gapless --create-namespace \\
     --set roles.downstream.enabled=true --set roles.upstream.enabled=true \\
-    --set 'scan.namespaces={gapless-receiving}' --set scan.createNamespaces=true"""
+    --set 'scan.namespaces={gapless-receiving}' --set scan.createNamespaces=true \\
+    --set 'scan.signingKeySecrets={bundle-signing}'"""
+KEYS = f"""\
+openssl genpkey -algorithm ed25519 -out signing.pem
+$ openssl pkey -in signing.pem -pubout -out public.pem
+$ kubectl create secret generic {SIGNING_SECRET} -n {SCAN_NAMESPACE} --from-file=signing.pem"""
 
 
 @pytest.mark.parametrize("reader", ["Spark", "Local"])
@@ -73,13 +87,22 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
         cluster.delete("kafkaconnection", connection["metadata"]["name"], connection["metadata"]["namespace"])
     person.file("kafka.yaml", "---\n".join(map(as_yaml, hall.connections())))
     person.kubectl("apply", "-f", "kafka.yaml")
+    person.stage(
+        "The receiving side makes a key for its bundles",
+        "Its scans sign with it. The public half goes to the sending side once; only bundles that fit it are sent.",
+    )
+    keys = key_pair(tmp_path)
+    cluster.delete("secret", SIGNING_SECRET, SCAN_NAMESPACE)
+    secret = ("create", "secret", "generic", SIGNING_SECRET, f"-n={SCAN_NAMESPACE}")
+    person.type(KEYS, cluster.kubectl(*secret, f"--from-file=signing.pem={keys.private}"))
 
     person.stage(
         "The sending side describes its diode",
         "The platform team does this once. The operator looks at the node from a pod: is the interface there, is it "
         "up, is there a permanent neighbour entry for the receiver?",
     )
-    person.file("diode.yaml", as_yaml(hall.diode()))
+    signer = {"name": "receiving-side", "publicKey": keys.public.read_text()}
+    person.file("diode.yaml", as_yaml(hall.diode(trustedKeys=[signer])))
     person.kubectl("apply", "-f", "diode.yaml")
     person.kubectl("wait", "--for=condition=Ready", f"diode/{name}", f"-n={SENDER_NAMESPACE}", "--timeout=90s")
     assert "LinkReady" in person.kubectl(*LOOK)
@@ -197,7 +220,7 @@ def scan(
     copies: int = 2,
 ) -> dict[str, Any]:
     """Apply a GapScan, or change it, and wait for its answer; return its status."""
-    wanted = site.gap_scan(name, source=source, engine=engine)
+    wanted = site.gap_scan(name, source=source, engine=engine, signingKeySecret={"name": SIGNING_SECRET})
     wanted["spec"]["resend"]["copies"] = copies
     person.file(f"{name}.yaml", as_yaml(wanted))
     person.kubectl("apply", "-f", f"{name}.yaml")

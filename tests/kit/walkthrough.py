@@ -26,6 +26,7 @@ _CHANGING = (
     (re.compile(r"(?<=port: )[0-9]{4,5}\b"), "1234"),
     (re.compile(r"(?<=Port:  )[0-9]{4,5}\b"), "1234"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "0a1b2c3d…"),
+    (re.compile(r"MCowBQYDK2VwAyEA[A-Za-z0-9+/]{43}="), "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="),
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "0a1b2c3d-…"),
 )
 

@@ -37,6 +37,8 @@ DEFINITIONS = (
     "resends.gapless.dev",
     "storagelocations.gapless.dev",
 )
+SIGNING_SECRET = "bundle-signing"  # noqa: S105 -- the name of a Secret
+"""Which GapScans may name to sign their bundles."""
 KAFKA, KAFKA_UP = "kafka", "kafka-up"
 """Names of the KafkaConnections: of the receiving and of the sending side."""
 NODE_LABEL = {"gapless.dev/diode": "hall"}
@@ -105,6 +107,7 @@ def installation(cluster: Cluster, image_version: str) -> Installation:
         "image.pullPolicy": "Never",
         "scan.namespaces": [SCAN_NAMESPACE],
         "scan.createNamespaces": True,
+        "scan.signingKeySecrets": [SIGNING_SECRET],
         "sender.namespace.name": SENDER_NAMESPACE,
         "operator.logLevel": "debug",
     }
@@ -269,9 +272,19 @@ def said(status: dict[str, Any], kind: str) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
+class _Written(yaml.SafeDumper):
+    """Writes texts of several lines, such as keys, line by line."""
+
+
+_Written.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
 def as_yaml(document: Mapping[str, Any]) -> str:
     """Write an object as a person would."""
-    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
+    return yaml.dump(dict(document), Dumper=_Written, sort_keys=False, allow_unicode=True)
 
 
 def _body(kind: str, name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:
