@@ -130,6 +130,10 @@ bench-pace: java .venv/.ready kafka ## how exactly resends keep 1 to 50,000 even
 bench-scan: java .venv/.ready spark-jars kafka ## two million gap records to a bundle, a small topic, bundles of ten million ranges (build/bench/scan.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_scan.py
 
+.PHONY: bench-operator
+bench-operator: .venv/.ready ## the operator with 1,000 Resends of 100 KB on 100 Diodes: memory, writes, reaction (build/bench/operator.json)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_operator.py
+
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 0
 build/fuzz/site/.ready: tests/fuzz/requirements.txt | .venv/.ready

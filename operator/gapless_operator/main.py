@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import logging
 import os
 import sys
@@ -17,6 +19,9 @@ from gapless_operator.settings import read_settings
 
 _LEVELS = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
 _LONGEST_SAID = 500
+_MALLOC = {-1: 128 * 1024, -3: 64 * 1024, -8: 2}
+"""mallopt(3): M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX. Lists with bundles of 100 KB are read by many threads;
+glibc would keep what they free, in an arena for each thread."""
 
 
 class _ToStructlog(logging.Handler):
@@ -32,6 +37,10 @@ class _ToStructlog(logging.Handler):
 def main() -> None:
     """Run the operator until a signal and end the process."""
     settings = read_settings(sys.argv[1:], os.environ)
+    with contextlib.suppress(AttributeError, OSError):  # another C library than glibc
+        libc = ctypes.CDLL(None)
+        for parameter, value in _MALLOC.items():
+            libc.mallopt(parameter, value)
     try:
         configure_logging(_LEVELS[settings.log_level], None, json=True)
         # Kopf tells much of what is no news; its warnings are.

@@ -30,14 +30,15 @@ class BundleLook(NamedTuple):
     """With something missing in this cluster's partitions, as the wire names them."""
 
 
-def entry_needed(resend: Resend) -> ConfigMapEntry | None:
-    """The ConfigMap entry that has to be read before the Resend can be judged; ``None`` for none.
+def is_looked_into(resend: Resend) -> bool:
+    """Whether the status says which bundle it is; with another `force` that is forgotten."""
+    return resend.status.bundle_sha256 is not None and resend.status.force == resend.spec.force
 
-    With another `force` the bundle that was read before is forgotten.
-    """
-    bundle, status = resend.spec.bundle, resend.status
-    is_known = status.bundle_sha256 is not None and status.force == resend.spec.force
-    return None if bundle is None or is_known else bundle.config_map
+
+def entry_needed(resend: Resend) -> ConfigMapEntry | None:
+    """The ConfigMap entry that has to be read before the Resend can be judged; ``None`` for none."""
+    bundle = resend.spec.bundle
+    return None if bundle is None or is_looked_into(resend) else bundle.config_map
 
 
 def look_into(

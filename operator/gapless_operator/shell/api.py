@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 import urllib3
@@ -22,7 +22,7 @@ from gapless_operator.shell.kinds import EVENT, Kind, kind_of
 from gapless_operator.shell.server_clock import ServerClock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from gapless_operator.plan import Manifest, Ref
 
@@ -30,7 +30,10 @@ FIELD_MANAGER = "gapless-operator"
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
 _LOG_SECONDS = 10.0
 """A kubelet that says nothing for this long is not reachable; the API server itself would wait for half a minute."""
-_LARGEST_LIST_CHUNK = 500
+_OBJECTS_OF_A_PAGE = 25
+"""A Resend may hold its bundle twice, in its spec and in kubectl's annotation: this many may be 12 MB."""
+_HEADS = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+_LIST_EXPIRED = 410
 
 
 class ApiError(Exception):
@@ -51,6 +54,21 @@ class RefusedError(ApiError):
 
 class NotFoundError(ApiError):
     """There is no such object, namespace or kind."""
+
+
+class ExpiredError(ApiError):
+    """The rest of a list cannot be had any more, because it took too long; list it anew."""
+
+
+class Page(NamedTuple):
+    """A part of a list."""
+
+    present: frozenset[str]
+    """Uids of all objects on it."""
+    bodies: list[dict[str, Any]]
+    """The whole objects; none when all of them are known."""
+    version: str
+    """Of the list."""
 
 
 def connected() -> ApiClient:
@@ -87,11 +105,22 @@ class ClusterApi:
         *,
         instance: str = "gapless-operator",
         clock: ServerClock | None = None,
+        asked: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """Prepare it; nothing is sent.
+
+        Args:
+            client: with connections and credentials.
+            fault: counts the writes of plans.
+            instance: name of this process in events.
+            clock: is told what time it is for the API server.
+            asked: called with the method of every request.
+        """
         self._client = client
         self._fault = fault or FaultPoint()
         self._instance = instance
         self._clock = clock or ServerClock()
+        self._asked = asked
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -102,23 +131,51 @@ class ClusterApi:
         except NotFoundError:
             return None
 
-    def list(self, kind: Kind, namespace: str | None) -> tuple[list[dict[str, Any]], str]:
-        """Read all objects of a kind that matter, of one namespace or of all; and the version of the list."""
-        found: list[dict[str, Any]] = []
-        going_on = ""
+    def pages(
+        self, kind: Kind, namespace: str | None, *, is_known: Callable[[Mapping[str, Any]], bool] | None = None
+    ) -> Iterator[Page]:
+        """List all objects of a kind that matter, of one namespace or of all, a page at a time.
+
+        Of most objects nothing is new. So each page is asked for its metadata first, and for the whole objects only if
+        one of them is not known.
+
+        Args:
+            kind: to list.
+            namespace: ``None`` for all.
+            is_known: says of an object's metadata that nothing is new; without it whole objects are asked for at once.
+
+        Raises:
+            ExpiredError: the list took too long; what was yielded is not all of it.
+        """
+        query = {"limit": str(_OBJECTS_OF_A_PAGE)}
+        if kind.selector:
+            query["labelSelector"] = kind.selector
         while True:
-            query = {"limit": str(_LARGEST_LIST_CHUNK)}
-            if kind.selector:
-                query["labelSelector"] = kind.selector
-            if going_on:
-                query["continue"] = going_on
-            page = self._json("GET", kind.path(namespace), query)
-            head = {"apiVersion": kind.api_version, "kind": kind.name}  # items of a list come without the two
-            found.extend({**head, **item} for item in page.get("items") or ())
+            page, bodies = {}, list[dict[str, Any]]()
+            if is_known is not None:
+                page = self._json("GET", kind.path(namespace), query, headers={"Accept": _HEADS})
+                bodies = _items(page, kind)
+            if is_known is None or not all(map(is_known, bodies)):
+                # The same page: a list goes on from a key at one version, whatever form of objects is asked for.
+                page = self._json("GET", kind.path(namespace), query)
+                bodies = whole = _items(page, kind)
+            else:
+                whole = []
             metadata = page.get("metadata") or {}
-            going_on = metadata.get("continue") or ""
-            if not going_on:
-                return found, str(metadata.get("resourceVersion", ""))
+            present = frozenset(str(body["metadata"].get("uid", "")) for body in bodies)
+            yield Page(present, whole, str(metadata.get("resourceVersion", "")))
+            if not metadata.get("continue"):
+                return
+            query["continue"] = metadata["continue"]
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether the cluster knows a kind, which every account may ask."""
+        path = "/" + "/".join(("apis" if kind.group else "api", kind.api_version))
+        try:
+            found = self._json("GET", path)
+        except NotFoundError:
+            return False
+        return any(resource.get("name") == kind.plural for resource in found.get("resources") or ())
 
     def log(self, namespace: str, pod: str, container: str, *, tail_lines: int, most_bytes: int) -> str | None:
         """Read the end of a container's log; ``None`` when it has none (yet, or any more).
@@ -172,6 +229,32 @@ class ClusterApi:
         path = kind_of(manifest["apiVersion"], manifest["kind"]).path(metadata["namespace"], metadata["name"])
         return self._apply(path, manifest)
 
+    def create_unseen(self, manifest: Manifest) -> dict[str, Any] | None:
+        """Create an object that is not part of any plan; ``None`` when one of that name exists."""
+        path = kind_of(manifest["apiVersion"], manifest["kind"]).path(manifest["metadata"]["namespace"])
+        try:
+            return self._json("POST", path, {"fieldManager": FIELD_MANAGER}, manifest)
+        except ConflictError:
+            return None
+
+    def replace_unseen(self, manifest: Manifest) -> dict[str, Any]:
+        """Replace an object that is not part of any plan, if it still is the version that the manifest names.
+
+        Raises:
+            ConflictError: it is another one.
+        """
+        metadata = manifest["metadata"]
+        path = kind_of(manifest["apiVersion"], manifest["kind"]).path(metadata["namespace"], metadata["name"])
+        return self._json("PUT", path, {"fieldManager": FIELD_MANAGER}, manifest)
+
+    def review(self, kind: Kind, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the API server about an account; return the status of its answer. Nothing is stored."""
+        answer = self._json(
+            "POST", kind.path(None), body={"apiVersion": kind.api_version, "kind": kind.name, "spec": spec}
+        )
+        status = answer.get("status")
+        return status if isinstance(status, dict) else {}
+
     def apply_status(self, body: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
         """Make `status` the status of the object `body`, if that is still what it was.
 
@@ -220,7 +303,7 @@ class ClusterApi:
 
     def _apply(self, path: str, manifest: Manifest) -> dict[str, Any]:
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        return self._json("PATCH", path, query, manifest, content_type="application/apply-patch+yaml")
+        return self._json("PATCH", path, query, manifest, {"Content-Type": "application/apply-patch+yaml"})
 
     def _json(
         self,
@@ -228,9 +311,9 @@ class ClusterApi:
         path: str,
         query: Mapping[str, str] | None = None,
         body: Manifest | None = None,
-        content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        response = self._request(method, path, query, body, content_type)
+        response = self._request(method, path, query, body, headers)
         found = json.loads(response.data)
         return found if isinstance(found, dict) else {}
 
@@ -240,15 +323,16 @@ class ClusterApi:
         path: str,
         query: Mapping[str, str] | None = None,
         body: Manifest | None = None,
-        content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
         *,
         read_seconds: float = _READ_SECONDS,
     ) -> urllib3.BaseHTTPResponse:
-        headers = {"Accept": "application/json, */*"}
-        if body is not None:
-            headers["Content-Type"] = content_type
+        self._asked(method)
+        usual = {"Accept": "application/json, */*"} | ({"Content-Type": "application/json"} if body is not None else {})
         address = f"{path}?{urlencode(query)}" if query else path
-        request = self._client.param_serialize(method, address, header_params=headers, auth_settings=["BearerToken"])
+        request = self._client.param_serialize(
+            method, address, header_params=usual | dict(headers or {}), auth_settings=["BearerToken"]
+        )
         timeout = (_CONNECT_SECONDS, read_seconds)
         try:
             response = self._client.call_api(*request[:3], body, _request_timeout=timeout).response
@@ -277,9 +361,17 @@ def _error(method: str, path: str, status: int, said: bytes) -> ApiError:
         return NotFoundError(sentence)
     if status == 409:
         return ConflictError(sentence)
-    if status == 429 or status >= 500:
+    if status == _LIST_EXPIRED:
+        return ExpiredError(sentence)
+    if status in {408, 429} or status >= 500:
         return UnavailableError(sentence)
     return RefusedError(sentence)
+
+
+def _items(page: Mapping[str, Any], kind: Kind) -> list[dict[str, Any]]:
+    """The objects of a page, whole or only their metadata; items of a list come without kind and version."""
+    head = {"apiVersion": kind.api_version, "kind": kind.name}
+    return [{**item, **head} for item in page.get("items") or ()]
 
 
 def _read_end(response: urllib3.BaseHTTPResponse, most_bytes: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Owns what the operator knows of the cluster: the latest body of every object that matters.
+"""Owns what the operator knows of the cluster: the latest version of every object that matters, trimmed.
 
 Must not know where bodies come from or what follows from them. They come from watches, lists and our own writes, in any
 order and more than once; the newest version of each object stays. A write's answer goes in at once, so that what we
@@ -12,9 +12,10 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_operator.observed import LEDGER_ROLE, NAME_LABEL, ROLE_LABEL, UID_LABEL
+from gapless_operator.shell.trimming import trimmed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from gapless_operator.shell.kinds import Kind
 
@@ -40,13 +41,14 @@ class Cache:
     """All objects that matter, safe to use from several threads. Bodies in it must not be changed."""
 
     def __init__(self) -> None:
-        self._bodies: dict[Key, Body] = {}
+        self._bodies: dict[str, dict[Key, Body]] = {}
+        """By kind."""
         self._by_owner: dict[str, set[Key]] = {}
         self._deleted: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def store(self, body: Body) -> bool:
-        """Take in a body, unless we know a newer one; return whether anything is new.
+        """Take in a whole body, unless we know a newer one; return whether anything is new.
 
         A body of an object that is known to be deleted comes too late and is passed over.
         """
@@ -54,13 +56,14 @@ class Cache:
         with self._lock:
             if uid in self._deleted:
                 return False
-            known = self._bodies.get(key)
+            of_kind = self._bodies.setdefault(key.kind, {})
+            known = of_kind.get(key)
             if known is not None and not _newer(body, known):
                 return False
             if known is not None:
                 self._forget(key, known)
-            self._bodies[key] = body
-            for owner in _owners(body):
+            of_kind[key] = kept = trimmed(body)
+            for owner in _owners(kept):
                 self._by_owner.setdefault(owner, set()).add(key)
             return True
 
@@ -71,57 +74,56 @@ class Cache:
             self._deleted[uid] = None
             if len(self._deleted) > _REMEMBERED_DELETIONS:
                 self._deleted.popitem(last=False)
-            known = self._bodies.get(key)
+            known = self._bodies.get(key.kind, {}).get(key)
             if known is None or known["metadata"].get("uid", "") != uid:
                 return False
             self._forget(key, known)
-            del self._bodies[key]
+            del self._bodies[key.kind][key]
             return True
 
-    def replace(self, kind: Kind, namespace: str | None, bodies: Iterable[Body], version: str) -> list[Body]:
-        """Take in a whole list of a kind; return the bodies that were new, changed or are gone.
+    def knows(self, head: Mapping[str, Any]) -> bool:
+        """Whether nothing would be new about an object of which only the metadata is at hand."""
+        with self._lock:
+            known = self._bodies.get(head["kind"], {}).get(key_of(head))
+            return head["metadata"].get("uid", "") in self._deleted or (known is not None and not _newer(head, known))
+
+    def prune(self, kind: Kind, namespace: str | None, present: Collection[str], version: str) -> list[Body]:
+        """Remove what is not on a whole list of a kind; return it.
 
         A watch that was interrupted does not tell what was deleted meanwhile; a list does.
 
         Args:
             kind: of the list.
             namespace: of the list; ``None`` for all.
-            bodies: what is on the list.
+            present: uids of what is on the list.
             version: of the list; what we know to be newer than that stays.
         """
-        listed = list(bodies)
-        present = {body["metadata"].get("uid", "") for body in listed}
-        changed = [body for body in listed if self.store(body)]
         with self._lock:
             gone = [
                 body
-                for key, body in self._bodies.items()
-                if key.kind == kind.name
-                and namespace in {None, key.namespace}
+                for key, body in self._bodies.get(kind.name, {}).items()
+                if namespace in {None, key.namespace}
                 and body["metadata"].get("uid", "") not in present
                 and _version(body) <= _number(version)
             ]
-        return changed + [body for body in gone if self.remove(body)]
+        return [body for body in gone if self.remove(body)]
 
     def get(self, kind: Kind, namespace: str, name: str) -> Body | None:
         """The object of that name, if it is known."""
-        return self._bodies.get(Key(kind.name, namespace, name))
+        return self._bodies.get(kind.name, {}).get(Key(kind.name, namespace, name))
 
     def all(self, kind: Kind, namespace: str | None = None) -> list[Body]:
         """All objects of a kind, of one namespace or of all, by name."""
         with self._lock:
-            found = [
-                (key, body)
-                for key, body in self._bodies.items()
-                if key.kind == kind.name and namespace in {None, key.namespace}
-            ]
+            of_kind = self._bodies.get(kind.name, {})
+            found = [(key, body) for key, body in of_kind.items() if namespace in {None, key.namespace}]
         return [body for _, body in sorted(found, key=lambda pair: pair[0])]
 
     def owned(self, kind: Kind, owner_uid: str) -> list[Body]:
         """All objects of a kind with that owner, by name."""
         with self._lock:
             keys = sorted(key for key in self._by_owner.get(owner_uid, ()) if key.kind == kind.name)
-            return [self._bodies[key] for key in keys]
+            return [self._bodies[key.kind][key] for key in keys]
 
     def _forget(self, key: Key, body: Mapping[str, Any]) -> None:
         for owner in _owners(body):

@@ -62,7 +62,8 @@ def plan_for(body: Body, world: World, now: datetime, *, sender: Program, spark:
     if isinstance(resource, GapScan):
         return reconcile_gapscan(resource, world.around_gap_scan(resource), now, program=spark)
     if isinstance(resource, Resend):
-        return reconcile_resend(resource, world.around_resend(resource), now, sender)
+        observed = world.around_resend(resource)
+        return reconcile_resend(resource if observed.diode is None else world.whole(resource), observed, now, sender)
     if isinstance(resource, Diode):
         return reconcile_diode(resource, world.around_diode(resource), now, sender)
     raise TypeError(body["kind"])
@@ -149,7 +150,7 @@ class Controller:
         for manifest in plan.create:
             self._create(manifest)
         for manifest in plan.apply:
-            self._write(manifest)
+            self._write(self._world.with_bundle(body, manifest))
         self._delete(body, plan.delete)
         if plan.status is not None:
             written = self._api.apply_status(body, plan.status)

@@ -53,6 +53,9 @@ NODE = Kind("v1", "Node", "nodes")
 """Read by name, where that is allowed; belongs to no namespace."""
 SECRET = Kind("v1", "Secret", "secrets")
 """Created, never read: not among `CHILDREN`."""
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+TOKEN_REVIEW = Kind("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
+SUBJECT_ACCESS_REVIEW = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
 EVENT = Kind("events.k8s.io/v1", "Event", "events")
 SPARK_APPLICATION = Kind("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplications", KIND_LABEL)
 """There only where the Spark operator is."""
@@ -66,7 +69,13 @@ NAMED = (KAFKA_CONNECTION, STORAGE_LOCATION)
 """What they name and nothing is done for."""
 CHILDREN = (JOB, POD, CONFIG_MAP, VOLUME_CLAIM, SPARK_APPLICATION)
 """What they own and look at."""
-KINDS = {(kind.api_version, kind.name): kind for kind in (*OWNERS, *NAMED, *CHILDREN, SECRET, EVENT)}
+LOOKED_AT = {
+    DIODE: (RESEND, JOB, POD, CONFIG_MAP, VOLUME_CLAIM),
+    GAP_SCAN: (*NAMED, JOB, POD, CONFIG_MAP, SPARK_APPLICATION),
+    RESEND: (*NAMED, DIODE, JOB, POD, CONFIG_MAP),
+}
+"""What the reconciler of each kind is shown; without knowing all of one of them it would create it twice."""
+KINDS = {(kind.api_version, kind.name): kind for kind in (*OWNERS, *NAMED, *CHILDREN, SECRET, EVENT, LEASE)}
 
 
 def kind_of(api_version: str, name: str) -> Kind:

@@ -17,7 +17,6 @@ from prometheus_client import (
     Histogram,
     PlatformCollector,
     ProcessCollector,
-    start_http_server,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -57,6 +56,12 @@ class Metrics:
             ["reason"],
             registry=self.registry,
         )
+        self.requests = Counter(
+            "gapless_api_requests_total",
+            "All requests to the API server but watches; others than GET are writes.",
+            ["method"],
+            registry=self.registry,
+        )
         queue = Gauge("gapless_queue_length", "Resources that wait to be reconciled.", registry=self.registry)
         queue.set_function(queue_length)
         self._heard: dict[str, float] = {}
@@ -72,10 +77,6 @@ class Metrics:
         """How long ago that was; ``None`` for never."""
         heard = self._heard.get(kind)
         return None if heard is None else time.monotonic() - heard
-
-    def serve(self, port: int) -> None:
-        """Answer Prometheus on a port, in a thread of its own."""
-        start_http_server(port, registry=self.registry)
 
 
 class _Resources(Collector):

@@ -13,19 +13,20 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import kopf
 import structlog
 
+from gapless_api.errors import ConfigurationError
 from gapless_operator.observed import KIND_LABEL
 from gapless_operator.references import names_of
-from gapless_operator.shell.api import ApiError, ClusterApi, NotFoundError, RefusedError, UnavailableError, connected
+from gapless_operator.shell.api import ApiError, ClusterApi, RefusedError, connected
 from gapless_operator.shell.cache import Body, Cache, Key, key_of
 from gapless_operator.shell.controller import Controller
+from gapless_operator.shell.endpoints import Endpoints
 from gapless_operator.shell.faults import FaultPoint
 from gapless_operator.shell.kinds import (
-    CHILDREN,
     CONFIG_MAP,
     DIODE,
     GAP_SCAN,
@@ -36,12 +37,16 @@ from gapless_operator.shell.kinds import (
     SPARK_APPLICATION,
     Kind,
 )
+from gapless_operator.shell.leases import TRY_SECONDS, Leases
+from gapless_operator.shell.lists import Lists
 from gapless_operator.shell.metrics import Metrics
+from gapless_operator.shell.metrics_access import MetricsAccess
 from gapless_operator.shell.nodes import Nodes
 from gapless_operator.shell.pod_logs import PodLogs
 from gapless_operator.shell.queue import WorkQueue
 from gapless_operator.shell.relations import diode_of, owner_of
 from gapless_operator.shell.server_clock import ServerClock
+from gapless_operator.shell.serving_certificate import ServingCertificate
 from gapless_operator.shell.watches import Watches
 from gapless_operator.shell.world import World
 
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from gapless_operator.settings import OperatorSettings
+    from gapless_operator.shell.endpoints import Verdict
 
 _LOG = structlog.get_logger("gapless.service")
 _WORKERS = 6
@@ -59,6 +65,10 @@ _NODE_SECONDS = 10.0
 """How often the nodes of our pods are looked at; Kubernetes itself takes 40 seconds to call one lost."""
 _CANARY = "gapless-operator-canary"
 _NAMED_KINDS = {kind.name for kind in NAMED}
+_PAUSE_SECONDS = 0.05
+"""Between the few resources that are looked at together without a reason."""
+_CERTIFICATE_SECONDS = 600.0
+"""How often the certificate of the metrics port is read anew."""
 _OWNER_KINDS = {kind.name: kind for kind in OWNERS}
 
 
@@ -72,10 +82,16 @@ class Service:
             ConfigurationError: no cluster is known.
         """
         self._settings = settings
-        self._clock = ServerClock()
-        fault = FaultPoint(settings.fault_after_write)
-        self._api = api or ClusterApi(connected(), fault, instance=settings.instance, clock=self._clock)
         self._cache = Cache()
+        self._metrics = Metrics(self._cache, queue_length=lambda: self._queue.depth)
+        self._clock = ServerClock()
+        self._api = api or ClusterApi(
+            connected(),
+            FaultPoint(settings.fault_after_write),
+            instance=settings.instance,
+            clock=self._clock,
+            asked=lambda method: self._metrics.requests.labels(method).inc(),
+        )
         self._nodes = Nodes(self._api)
         self._readers = ThreadPoolExecutor(max_workers=_LOG_READERS, thread_name_prefix="logs")
         self._logs = PodLogs(
@@ -86,17 +102,26 @@ class Service:
             now=self._clock.now,
         )
         self._world = World(self._cache, self._api, self._logs, self._nodes.state)
-        self._metrics = Metrics(self._cache, queue_length=lambda: self._queue.depth)
         self._controller = Controller(
             settings, self._api, self._cache, self._world, self._metrics, self._clock.now, told=self._changed_here
+        )
+        self._lists = Lists(
+            self._api, self._cache, settings.namespaces, changed=self._changed_here, listed=self._heard_by_list
+        )
+        self._leases = Leases(
+            self._api, settings.namespaces or (settings.own_namespace or "default",), settings.instance
+        )
+        self._endpoints = Endpoints()
+        self._certificate = (
+            ServingCertificate(settings.metrics_certificate)
+            if settings.metrics_port and settings.metrics_authentication
+            else None
         )
         # With a fault point nothing runs beside, so that no other write is on its way when the process ends.
         workers = _WORKERS if settings.fault_after_write is None else 1
         self._queue = WorkQueue[Key](self._work, workers=workers, failed=self._failed)
-        self._served: set[tuple[Kind, str | None]] = set()
-        """Kinds that the cluster has and that we may see, with their namespace (``None``: all)."""
         self._watched: set[tuple[Kind, str | None]] = set()
-        self._seen_diodes: dict[str, object] = {}
+        self._seen_diodes: dict[Key, object] = {}
         self._seen_specs: dict[Key, tuple[str, int]] = {}
         """Uid and generation of each resource when it was woken last."""
         self._ready = False
@@ -112,8 +137,7 @@ class Service:
         self._loop.set_default_executor(ThreadPoolExecutor(max_workers=_WORKERS + 2, thread_name_prefix="worker"))
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._stopped.set)
-        if self._settings.metrics_port:
-            self._metrics.serve(self._settings.metrics_port)
+        await self._serve()
         _LOG.info("starting", namespaces=list(self._settings.namespaces) or "all", instance=self._settings.instance)
         clocks = [asyncio.create_task(self._run_all())]
         await self._stopped.wait()
@@ -123,22 +147,39 @@ class Service:
         await asyncio.gather(*clocks, return_exceptions=True)
         await self._queue.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._leases.release)
         await asyncio.gather(*(asyncio.to_thread(watches.stop) for watches in self._watches))
+        await self._endpoints.close()
         return 0 if self._problem is None else 1
 
+    async def _serve(self) -> None:
+        """Answer probes and Prometheus, from the start on."""
+        settings = self._settings
+        if settings.health_port:
+            await self._endpoints.serve_probes(settings.health_port, healthy=self._healthy, ready=self._serves_all)
+        if settings.metrics_port:
+            access = MetricsAccess(self._api) if settings.metrics_authentication else None
+            security = self._certificate.context if self._certificate is not None else None
+            await self._endpoints.serve_metrics(
+                settings.metrics_port, self._metrics.registry, access=access, security=security
+            )
+
     async def _run_all(self) -> None:
-        """List, watch, then tick for ever."""
+        """Take the Leases, list, watch, then tick for ever."""
         try:
+            await self._hold()
             await self._first_list()
             self._start_watches()
             self._ready = True
             self._wake_all()
-            _LOG.info("serving", kinds=sorted({kind.name for kind, _ in self._served}))
+            _LOG.info("serving", kinds=sorted({kind.name for kind, _ in self._lists.served}))
             await asyncio.gather(
-                self._every(self._settings.resync_seconds, self._resync),
+                self._every(self._settings.resync_seconds / 2, self._resync),
                 self._every(self._settings.relist_seconds, self._relist),
                 self._every(self._settings.canary_seconds, self._sing, at_once=True),
                 self._every(_NODE_SECONDS, self._look_at_nodes, at_once=True),
+                self._every(TRY_SECONDS, self._hold),
+                self._every(_CERTIFICATE_SECONDS, self._renew_certificate),
             )
         except Exception as error:  # noqa: BLE001 -- a defect here must end the process, so that it is started anew
             _LOG.exception("failed")
@@ -154,45 +195,33 @@ class Service:
         """List everything, however long the API server or the definitions of our kinds take to be there."""
         while True:
             try:
-                await asyncio.to_thread(self._list_all)
-            except UnavailableError as error:
+                await self._list()
+            except ApiError as error:
                 _LOG.warning("waiting for the API server", error=str(error))
             else:
-                if any(kind in OWNERS for kind, _ in self._served):
+                if any(self._lists.serves(kind) for kind in OWNERS):
                     return
                 _LOG.warning("waiting for a kind to serve: none is installed, or this account may not list any")
             await asyncio.sleep(3)
+            await self._hold()
 
-    def _places(self) -> list[str | None]:
-        return list(self._settings.namespaces) or [None]
+    async def _list(self, *kinds: Kind) -> None:
+        """List `kinds`, or all, anew."""
+        try:
+            await (asyncio.to_thread(self._lists.list_all, kinds) if kinds else asyncio.to_thread(self._lists.list_all))
+        finally:
+            self._world.spark_operator = self._lists.serves(SPARK_APPLICATION)
+            self._logs.keep({body["metadata"]["uid"] for body in self._cache.all(POD)})
 
-    def _list_all(self, kinds: tuple[Kind, ...] = (*OWNERS, *NAMED, *CHILDREN)) -> list[Body]:
-        """List `kinds` anew; return what was new, changed or is gone. Blocks."""
-        changed: list[Body] = []
-        for kind in kinds:
-            for namespace in self._places():
-                try:
-                    bodies, version = self._api.list(kind, namespace)
-                except (NotFoundError, RefusedError) as error:
-                    if (kind, namespace) in self._served:
-                        _LOG.warning("not served any more", kind=kind.name, namespace=namespace, error=str(error))
-                    self._served.discard((kind, namespace))
-                    continue
-                if (kind, namespace) not in self._served and self._ready:
-                    _LOG.info("served from now on", kind=kind.name, namespace=namespace)
-                self._served.add((kind, namespace))
-                changed += self._cache.replace(kind, namespace, bodies, version)
-                if kind is not CONFIG_MAP:
-                    self._metrics.heard(kind.name)  # ConfigMaps have the canary, which says more
-        self._world.spark_operator = any(kind is SPARK_APPLICATION for kind, _ in self._served)
-        self._logs.keep({body["metadata"]["uid"] for body in self._cache.all(POD)})
-        return changed
+    def _heard_by_list(self, kind: Kind) -> None:
+        if kind is not CONFIG_MAP:  # ConfigMaps have the canary, which says more
+            self._metrics.heard(kind.name)
 
     def _start_watches(self) -> None:
         """Watch what is served: together the namespaces in which the same kinds are."""
         groups: dict[frozenset[Kind], list[str]] = {}
-        for namespace in self._places():
-            kinds = frozenset(kind for kind, place in self._served if place == namespace)
+        for namespace in self._lists.namespaces:
+            kinds = frozenset(kind for kind, place in self._lists.served if place == namespace)
             if kinds:
                 groups.setdefault(kinds, []).extend([] if namespace is None else [namespace])
         for kinds, namespaces in groups.items():
@@ -201,8 +230,6 @@ class Service:
                 Watches(ordered, namespaces, changed=self._changed_elsewhere, ended=self._ended_elsewhere)
             )
             self._watched |= {(kind, namespace) for kind in kinds for namespace in (namespaces or (None,))}
-        if self._settings.health_port:
-            self._watches[0].probe(self._check, f"http://0.0.0.0:{self._settings.health_port}/healthz")
         self._metrics.heard(CONFIG_MAP.name)
         for watches in self._watches:
             watches.start()
@@ -224,11 +251,7 @@ class Service:
                 self._loop.call_soon_threadsafe(self._fail, problem)
 
     def _changed(self, what: str | None, body: Body) -> None:
-        if what == "DELETED":
-            if self._cache.remove(body):
-                self._seen_diodes.pop(body["metadata"].get("uid", ""), None)
-                self._wake_for(body)
-        elif self._cache.store(body):
+        if self._cache.remove(body) if what == "DELETED" else self._cache.store(body):
             self._wake_for(body)
 
     def _log_was_read(self, pod: Mapping[str, Any]) -> None:
@@ -239,7 +262,9 @@ class Service:
     # -------------------------------------------------------------------------------------------------- waking
 
     def _wake_for(self, body: Body) -> None:
-        """Wake everybody to whom the change of an object may matter."""
+        """Wake everybody to whom the change of an object may matter, once all objects are known."""
+        if not self._ready:
+            return
         namespace = body["metadata"].get("namespace", "")
         if body["kind"] in _OWNER_KINDS:
             self._queue.wake(key_of(body), urgent=self._has_another_spec(body))
@@ -247,9 +272,7 @@ class Service:
                 diode = ((body.get("spec") or {}).get("diodeRef") or {}).get("name")
                 self._wake(DIODE, namespace, diode)
             elif body["kind"] == DIODE.name and self._matters_to_resends(body):
-                for resend in self._cache.all(RESEND, namespace):
-                    if not (resend.get("status") or {}).get("finishedAt"):
-                        self._queue.wake(key_of(resend))
+                self._wake_resends(body)
             return
         if body["kind"] in _NAMED_KINDS:
             self._wake_those_that_name(body["kind"], namespace, body["metadata"]["name"])
@@ -262,6 +285,14 @@ class Service:
         """Wake the resource to which a child belongs."""
         if (owner := owner_of(child, self._cache)) is not None:
             self._queue.wake(owner)
+
+    def _wake_resends(self, diode: Body) -> None:
+        """Wake the Resends that look at a Diode: those over it, and others while it uses a receiver of theirs."""
+        name, is_shared = diode["metadata"]["name"], "encryption" in (diode.get("spec") or {})
+        for resend in self._cache.all(RESEND, diode["metadata"]["namespace"]):
+            over = ((resend.get("spec") or {}).get("diodeRef") or {}).get("name")
+            if (is_shared or over == name) and not (resend.get("status") or {}).get("finishedAt"):
+                self._queue.wake(key_of(resend))
 
     def _wake_those_that_name(self, kind: str, namespace: str, name: str) -> None:
         for body in (*self._cache.all(RESEND, namespace), *self._cache.all(GAP_SCAN, namespace)):
@@ -281,8 +312,8 @@ class Service:
         ready = [(c["type"], c["status"]) for c in status.get("conditions") or ()]
         deleted = metadata.get("deletionTimestamp")
         view = (metadata.get("generation"), deleted, status.get("active"), ready)
-        known = self._seen_diodes.get(metadata["uid"])
-        self._seen_diodes[metadata["uid"]] = view
+        known = self._seen_diodes.get(key_of(diode))
+        self._seen_diodes[key_of(diode)] = view
         return view != known
 
     def _wake(self, kind: Kind, namespace: str, name: str | None) -> None:
@@ -298,7 +329,12 @@ class Service:
         if self._cache.get(_OWNER_KINDS[key.kind], key.namespace, key.name) is None:
             self._queue.forget(key)
             self._seen_specs.pop(key, None)
+            self._seen_diodes.pop(key, None)
+            self._world.forget(key)
             return None
+        kind = _OWNER_KINDS[key.kind]
+        if not self._leases.held(key.namespace) or self._lists.missing(kind, key.namespace):
+            return self._settings.resync_seconds
         return await asyncio.to_thread(self._controller.reconcile, key)
 
     def _failed(self, key: Key, error: Exception, again_after: float) -> None:
@@ -325,16 +361,39 @@ class Service:
                 _LOG.warning("the API server does not answer", error=str(error))
 
     async def _resync(self) -> None:
-        """Look at every resource, and list the kinds that are served and not watched."""
+        """Look at every resource, and list the kinds that are served and not watched.
+
+        One after the other, over half of the time, so that what has changed need not wait behind all that has not.
+        """
         self._beat = time.monotonic()
-        unwatched = tuple(dict.fromkeys(kind for kind, place in self._served if (kind, place) not in self._watched))
-        if unwatched:
-            await asyncio.to_thread(self._list_all, unwatched)
-        self._wake_all()
+        unwatched = dict.fromkeys(kind for kind, place in self._lists.served if (kind, place) not in self._watched)
+        try:
+            if unwatched:
+                await self._list(*unwatched)
+        finally:
+            keys = [key_of(body) for kind in OWNERS for body in self._cache.all(kind)]
+            at_once = max(round(len(keys) * _PAUSE_SECONDS / (self._settings.resync_seconds / 2)), 1)
+            for number, key in enumerate(keys, start=1):
+                self._queue.wake(key)
+                if number % at_once == 0:
+                    await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _relist(self) -> None:
-        for body in await asyncio.to_thread(self._list_all):
-            self._wake_for(body)
+        await self._list()
+
+    async def _hold(self) -> None:
+        """Renew the Leases; what another operator did until now is listed before we go on where it stopped."""
+        if await asyncio.to_thread(self._leases.renew) and self._ready:
+            await self._list()
+            self._wake_all()
+
+    async def _renew_certificate(self) -> None:
+        if self._certificate is None:
+            return
+        try:
+            self._certificate.reload()
+        except ConfigurationError as error:
+            _LOG.warning("the certificate of before is served on", error=str(error))
 
     async def _look_at_nodes(self) -> None:
         """See how the nodes are on which our pods are, or the last look at a Diode's node was."""
@@ -354,7 +413,7 @@ class Service:
 
     async def _sing(self) -> None:
         """Change the canary, which the watch of ConfigMaps must bring back."""
-        place = next((namespace for kind, namespace in sorted(self._served, key=str) if kind is CONFIG_MAP), None)
+        place = next((namespace for kind, namespace in sorted(self._lists.served, key=str) if kind is CONFIG_MAP), None)
         namespace = place or self._settings.own_namespace
         if not namespace:
             return
@@ -377,22 +436,26 @@ class Service:
         else:
             self._has_canary = True
 
-    def _check(self) -> None:
-        """Say whether the process is alive; called by the watches' loop.
-
-        When the watches are silent, or the API server is away, a new process is worth a try.
-
-        Raises:
-            kopf.PermanentError: the watches are silent or our own loop does not turn.
-        """
+    def _healthy(self) -> Verdict:
+        """Whether the process is worth going on; when the watches are silent, a new one is worth a try."""
+        if not self._ready:
+            return HTTPStatus.SERVICE_UNAVAILABLE, "The operator is starting: it has not listed the cluster yet."
         stale = self._settings.stale_seconds
         age = self._metrics.age_seconds(CONFIG_MAP.name)
         still = time.monotonic() - self._beat
         problem = ""
         if self._has_canary and age is not None and age > stale:
-            problem = f"nothing was heard from the API server for {age:.0f} seconds"
+            problem = f"Nothing was heard from the API server for {age:.0f} seconds."
         elif still > stale + self._settings.resync_seconds:
-            problem = f"the work loop has not turned for {still:.0f} seconds"
+            problem = f"The work loop has not turned for {still:.0f} seconds."
         if problem:
             _LOG.warning("not alive", because=problem)
-            raise kopf.PermanentError(problem)
+            return HTTPStatus.INTERNAL_SERVER_ERROR, problem
+        return HTTPStatus.OK, "ok"
+
+    def _serves_all(self) -> Verdict:
+        """Whether every namespace is served: not while another operator serves one of them."""
+        if not self._ready:
+            return self._healthy()
+        waiting = self._leases.waiting()
+        return (HTTPStatus.SERVICE_UNAVAILABLE, waiting) if waiting else (HTTPStatus.OK, "ok")

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _SERVER_SECONDS, _CLIENT_SECONDS = 300, 310
 """A watch ends by itself before the client gives it up, so that a silent one is never taken for an idle one."""
+_OBJECTS_OF_A_PAGE = 25
+"""What is listed when a watch begins comes in pages, so that not all bundles are in memory at once."""
+_IDLE_SECONDS = 0.05
+"""Kopf keeps the last body of an object for so long after it was handed on."""
 
 
 class _Backoffs:
@@ -55,23 +59,12 @@ class Watches:
         self._namespaces = tuple(namespaces)
         self._changed, self._ended = changed, ended
         self._stop = threading.Event()
-        self._liveness: str | None = None
         self._registry = kopf.OperatorRegistry()
         kopf.on.login(registry=self._registry)(_login)
         for kind in kinds:
             self._watch(kind)
         self._settings = _settings(kinds, scan=not namespaces)
         self._thread = threading.Thread(target=self._run, name="watches", daemon=True)
-
-    def probe(self, check: Callable[[], None], address: str) -> None:
-        """Answer liveness probes at `address` by `check`, which raises kopf.PermanentError when all is not well."""
-
-        async def alive(**_: Any) -> str:
-            check()
-            return "ok"
-
-        kopf.on.probe(id="alive", registry=self._registry)(alive)
-        self._liveness = address
 
     def start(self) -> None:
         """Begin to watch."""
@@ -102,7 +95,6 @@ class Watches:
                 standalone=True,
                 clusterwide=not self._namespaces,
                 namespaces=self._namespaces,
-                liveness_endpoint=self._liveness,
                 stop_flag=self._stop,
             )
         except BaseException as error:  # noqa: BLE001 -- the thread must not end without a word
@@ -124,9 +116,11 @@ def _settings(kinds: Collection[Kind], *, scan: bool) -> kopf.OperatorSettings:
     settings.watching.server_timeout = _SERVER_SECONDS
     settings.watching.client_timeout = _CLIENT_SECONDS
     settings.watching.connect_timeout = 10
+    settings.watching.chunk_size = _OBJECTS_OF_A_PAGE
     settings.networking.connect_timeout = 10
     settings.networking.request_timeout = 60
     settings.networking.error_backoffs = _Backoffs()
+    settings.queueing.idle_timeout = _IDLE_SECONDS
     settings.queueing.exit_timeout = 0.2  # handlers only hand on
     settings.process.ultimate_exiting_timeout = None
     for kind in kinds:

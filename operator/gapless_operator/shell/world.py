@@ -28,10 +28,10 @@ from gapless_operator.observed import (
     moment,
 )
 from gapless_operator.references import Named, names_of
-from gapless_operator.resend.bundle import entry_needed
+from gapless_operator.resend.bundle import entry_needed, is_looked_into
 from gapless_operator.resend.filter_rules import copied_entry, rules_needed
-from gapless_operator.shell.api import RefusedError
-from gapless_operator.shell.cache import ledger_of
+from gapless_operator.shell.api import ConflictError, RefusedError
+from gapless_operator.shell.cache import key_of, ledger_of
 from gapless_operator.shell.kinds import (
     CONFIG_MAP,
     DIODE,
@@ -43,6 +43,7 @@ from gapless_operator.shell.kinds import (
     SPARK_APPLICATION,
     VOLUME_CLAIM,
 )
+from gapless_operator.shell.trimming import reference
 from gapless_operator.stopping import all_that_runs
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.input_filter import RulesConfigMap
     from gapless_api.v1alpha1.resend import ConfigMapEntry
     from gapless_operator.observed import ObservedNode
-    from gapless_operator.plan import Ref
-    from gapless_operator.shell.cache import Body, Cache
+    from gapless_operator.plan import Manifest, Ref
+    from gapless_operator.shell.cache import Body, Cache, Key
     from gapless_operator.shell.kinds import Kind
     from gapless_operator.shell.pod_logs import PodLogs
 
@@ -90,8 +91,9 @@ class World:
             random: makes that many random bytes, for keys.
         """
         self._cache, self._api, self._logs, self._node, self._random = cache, api, logs, node, random
-        self._models: dict[str, tuple[str, Resource]] = {}
-        self._ledger_parts: dict[str, LedgerPart] = {}
+        self._models: dict[Key, tuple[str, str, Resource]] = {}
+        """By object: uid, version and model."""
+        self._ledger_parts: dict[Key, LedgerPart] = {}
         self.spark_operator = False
         """Whether the cluster knows SparkApplications; kept up to date by whoever looks."""
 
@@ -101,19 +103,18 @@ class World:
         Raises:
             ConfigurationError: the spec is not as it must be.
         """
-        metadata = body["metadata"]
-        version = str(metadata.get("resourceVersion", ""))
-        known = self._models.get(metadata["uid"])
-        if known is not None and known[0] == version and isinstance(known[1], model):
-            return known[1]
+        key, uid, version = key_of(body), body["metadata"]["uid"], str(body["metadata"].get("resourceVersion", ""))
+        known = self._models.get(key)
+        if known is not None and known[:2] == (uid, version) and isinstance(known[2], model):
+            return known[2]
         made = model.from_resource(body)
-        self._models[metadata["uid"]] = (version, made)
+        self._models[key] = (uid, version, made)
         return made
 
-    def forget(self, uid: str) -> None:
+    def forget(self, key: Key) -> None:
         """Drop what is kept about an object that is gone."""
-        self._models.pop(uid, None)
-        self._ledger_parts.pop(uid, None)
+        self._models.pop(key, None)
+        self._ledger_parts.pop(key, None)
 
     def around_gap_scan(self, scan: GapScan) -> GapScanObserved:
         """What belongs to a GapScan; only the logs of attempts are read that its status is not done with."""
@@ -237,12 +238,38 @@ class World:
         """The ledger of all Diodes of the name; each version of a part is read once, because it can hold thousands."""
         found = []
         for body in self._cache.owned(CONFIG_MAP, ledger_of(namespace, label_value(diode_name))):
-            uid, version = body["metadata"]["uid"], body["metadata"]["resourceVersion"]
-            part = self._ledger_parts.get(uid)
+            key, version = key_of(body), body["metadata"]["resourceVersion"]
+            part = self._ledger_parts.get(key)
             if part is None or part.version != version:
-                part = self._ledger_parts[uid] = LedgerPart.of(body)
+                part = self._ledger_parts[key] = LedgerPart.of(body)
             found.append(part)
         return tuple(found)
+
+    def whole(self, resend: Resend) -> Resend:
+        """A Resend with its inline bundle if that has to be looked into, which the cache does not keep.
+
+        Raises:
+            ConflictError: it is another one by now.
+        """
+        bundle = resend.spec.bundle
+        if bundle is None or bundle.inline is None or is_looked_into(resend):
+            return resend
+        text = self._inline_bundle(resend.metadata.namespace, resend.metadata.name, bundle.inline)
+        spec = resend.spec.model_copy(update={"bundle": bundle.model_copy(update={"inline": text})})
+        return resend.model_copy(update={"spec": spec})
+
+    def with_bundle(self, owner: Body, manifest: Manifest) -> Manifest:
+        """A manifest with the text of the owner's inline bundle where it has what the cache keeps of it.
+
+        Raises:
+            ConflictError: the owner is another one by now.
+        """
+        kept = _inline(owner)
+        entries = manifest.get("data") or {}
+        if kept is None or manifest["kind"] != CONFIG_MAP.name or kept not in entries.values():
+            return manifest
+        text = self._inline_bundle(owner["metadata"]["namespace"], owner["metadata"]["name"], kept)
+        return {**manifest, "data": {name: text if value == kept else value for name, value in entries.items()}}
 
     def _filter_entry(self, resend: Resend) -> tuple[bytes | None, str]:
         """Read the filter rules of a Resend, its copy first: the ConfigMap may have changed since the Resend began."""
@@ -273,6 +300,19 @@ class World:
             return None if packed is None else base64.b64decode(packed, validate=True), ""
         except binascii.Error:
             return None, ""
+
+    def _inline_bundle(self, namespace: str, name: str, kept: str) -> str:
+        """Read the inline bundle of a Resend of which the cache keeps `kept`."""
+        text = _inline(self._api.get(RESEND, namespace, name) or {})
+        if text is None or reference(text) != kept:
+            raise ConflictError(f"Resend {namespace}/{name} is another one than it was; it is looked at again.")
+        return text
+
+
+def _inline(resend: Mapping[str, Any]) -> str | None:
+    """The inline bundle of a Resend, or what the cache keeps of it."""
+    found = ((resend.get("spec") or {}).get("bundle") or {}).get("inline")
+    return found if isinstance(found, str) else None
 
 
 def _is_driver(pod: Mapping[str, Any]) -> bool:

@@ -253,7 +253,7 @@ class Operator:
         if fault is not None:
             environment["GAPLESS_FAULT_AFTER_WRITE"] = str(fault)
         given = {"resync-seconds": 1, "relist-seconds": 5, "metrics-port": self.metrics_port}
-        given |= {"health-port": self.health_port, "namespace": namespace}
+        given |= {"health-port": self.health_port, "namespace": namespace, "metrics-authentication": "none"}
         given |= {name.replace("_", "-"): value for name, value in options.items()}
         arguments = [f"--{name}={value}" for name, value in given.items() if value is not None]
         with log.open("ab") as stream:

@@ -184,7 +184,7 @@ def test_the_rights_of_a_role_that_knows_only_scans_are_enough_for_scans(
     assert running.wait(3) is None
     assert not [line for line in running.lines() if line["level"] in {"warning", "error"}]
     (serving,) = (line for line in running.lines() if line["event"] == "serving")
-    assert serving["kinds"] == ["ConfigMap", "GapScan", "Job", "Pod"]
+    assert serving["kinds"] == ["ConfigMap", "GapScan", "Job", "KafkaConnection", "Pod", "StorageLocation"]
 
 
 def limited_account(place: Any, folder: Any) -> Any:
@@ -194,11 +194,13 @@ def limited_account(place: Any, folder: Any) -> Any:
     read, write = ["get", "list", "watch"], ["create", "patch", "delete"]
     rules = [
         {"apiGroups": ["gapless.dev"], "resources": ["gapscans"], "verbs": read},
+        {"apiGroups": ["gapless.dev"], "resources": ["kafkaconnections", "storagelocations"], "verbs": read},
         {"apiGroups": ["gapless.dev"], "resources": ["gapscans/status"], "verbs": ["get", "patch"]},
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [*read, *write]},
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*read, *write]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": read},
         {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
     ]
     place.api.request("POST", f"{root}/roles", {"metadata": {"name": "limited"}, "rules": rules})
@@ -213,6 +215,26 @@ def limited_account(place: Any, folder: Any) -> Any:
     file = folder / "limited.kubeconfig"
     file.write_text(json.dumps(found))
     return file
+
+
+def test_a_kind_that_may_not_be_listed_is_not_taken_for_one_that_is_not_there(
+    place: Any, operator: Callable[..., Any], tmp_path: Any
+) -> None:
+    """Without a look at Jobs every scan would be begun again; so nothing is begun, until it may look."""
+    limited = limited_account(place, tmp_path)
+    root = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{place.name}/roles/limited"
+    rules = place.api.request("GET", root)["rules"]
+    few = [rule for rule in rules if rule["resources"] != ["jobs"]]
+    place.api.request("PATCH", root, {"rules": few}, content="application/merge-patch+json")
+    running = operator(kubeconfig=limited)
+    place.gap_scan()
+    told = place.api.eventually(
+        lambda: [line for line in running.lines() if line["event"] == "not reconciled"], what="a warning"
+    )
+    assert "GapScans wait, because jobs could not be listed" in told[0]["because"]
+    assert "status" not in place.read("GapScan", "night")
+    place.api.request("PATCH", root, {"rules": rules}, content="application/merge-patch+json")
+    place.until("GapScan", "night", "Ready", "True", "GapsFound", seconds=60)
 
 
 def test_the_spark_operator_may_come_later(place: Any, operator: Callable[..., Any]) -> None:

@@ -80,8 +80,10 @@ def test_a_list_tells_what_a_silent_watch_did_not() -> None:
         cache.store(body(name, version=5))
     cache.store(body("written-after-the-list", version=12))
     listed = [body("stays", version=5), body("changes", version=8), body("comes", version=9)]
-    changed = cache.replace(JOB, "n", listed, "10")
-    assert sorted(found["metadata"]["name"] for found in changed) == ["changes", "comes", "goes"]
+    assert [cache.knows(found) for found in listed] == [True, False, False]
+    assert [cache.store(found) for found in listed] == [False, True, True]
+    gone = cache.prune(JOB, "n", {found["metadata"]["uid"] for found in listed}, "10")
+    assert [found["metadata"]["name"] for found in gone] == ["goes"]
     names = [found["metadata"]["name"] for found in cache.all(JOB, "n")]
     assert names == ["changes", "comes", "stays", "written-after-the-list"]
 
@@ -89,6 +91,6 @@ def test_a_list_tells_what_a_silent_watch_did_not() -> None:
 def test_a_list_of_one_namespace_says_nothing_about_others() -> None:
     cache = Cache()
     cache.store(body("a", namespace="elsewhere"))
-    assert cache.replace(JOB, "n", [], "100") == []
+    assert cache.prune(JOB, "n", set(), "100") == []
     assert cache.all(JOB, "elsewhere")
-    assert [found["metadata"]["name"] for found in cache.replace(JOB, None, [], "100")] == ["a"]
+    assert [found["metadata"]["name"] for found in cache.prune(JOB, None, set(), "100")] == ["a"]

@@ -30,7 +30,7 @@ def test_namespaces_may_be_repeated_or_listed() -> None:
 def test_every_option_that_the_chart_gives_is_understood() -> None:
     text = (CHART / "templates" / "deployment.yaml").read_text(encoding="utf-8")
     options = set(re.findall(r"^\s+- (--[a-z-]+)=", text, re.MULTILINE))
-    values = {"--image-pull-policy": "Never", "--log-level": "debug"}
+    values = {"--image-pull-policy": "Never", "--log-level": "debug", "--metrics-authentication": "none"}
     found = read_settings([f"{option}={values.get(option, 'x')}" for option in options], {"POD_NAMESPACE": "own"})
     assert "--spark-image" in options
     assert (found.spark.pull_policy, found.sender.image, found.own_namespace) == ("Never", "x", "own")

@@ -1,0 +1,167 @@
+"""Owns which namespaces are this operator's to serve: one Lease in each, held by one operator at a time.
+
+Must not know what serving is. Two operators would start every child twice over and write over one another; so the one
+that comes second (another release, a Deployment that was scaled up) waits and says for whom. Times of others are never
+compared with our clock: a Lease has run out when we have seen it unchanged for as long as it says.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from gapless_operator.shell.api import ApiError, ConflictError, NotFoundError, RefusedError
+from gapless_operator.shell.kinds import LEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from gapless_operator.shell.api import ClusterApi
+
+LEASE_NAME = "gapless-operator"
+LEASE_SECONDS = 60
+"""How long a Lease is valid that is not renewed: for so long nobody serves after the holder's node was lost."""
+TRY_SECONDS = 5.0
+"""How often to look whether it is time to renew a Lease or to take it over."""
+_RENEW_AFTER = LEASE_SECONDS / 3
+_VALID_FOR = LEASE_SECONDS * 2 / 3
+"""For how long we rely on a renewal; a third less than others wait, for a reconcile that has begun may end."""
+_LOG = structlog.get_logger("gapless.leases")
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known about the Lease of one namespace."""
+
+    body: Mapping[str, Any] | None = None
+    """As it was read or written last."""
+    unchanged_since: float = 0.0
+    renewed_at: float | None = None
+    """When our last renewal was asked for; ``None`` while it is not ours."""
+    problem: str = field(default="its Lease was not asked for yet")
+
+
+class Leases:
+    """The Leases of all namespaces that are served."""
+
+    def __init__(
+        self,
+        api: ClusterApi,
+        namespaces: Iterable[str],
+        identity: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            api: to read and write Leases with.
+            namespaces: to serve.
+            identity: of this operator; one that is started again under the same identity need not wait.
+            clock: never goes back.
+        """
+        self._api, self._identity, self._clock = api, identity, clock
+        self._known = {namespace: _Known() for namespace in namespaces}
+
+    def held(self, namespace: str) -> bool:
+        """Whether a namespace is ours to serve at this moment; any is where one Lease stands for the whole cluster."""
+        known = self._known.get(namespace) or next(iter(self._known.values()))
+        return known.renewed_at is not None and self._clock() - known.renewed_at < _VALID_FOR
+
+    def waiting(self) -> str:
+        """For whom or what we wait, in sentences; empty when all namespaces are ours."""
+        return " ".join(
+            f"Namespace {namespace} is not served by this operator: {known.problem}."
+            for namespace, known in sorted(self._known.items())
+            if not self.held(namespace)
+        )
+
+    def renew(self) -> bool:
+        """Renew what is ours and take what is free; return whether anything was gained. Blocks."""
+        before = {namespace for namespace in self._known if self.held(namespace)}
+        for namespace, known in self._known.items():
+            if known.renewed_at is not None and self._clock() - known.renewed_at < _RENEW_AFTER:
+                continue
+            try:
+                self._renew(namespace, known)
+            except ApiError as error:
+                known.problem = str(error).rstrip(".")
+                if isinstance(error, RefusedError | NotFoundError):
+                    known.renewed_at = None
+        now = {namespace for namespace in self._known if self.held(namespace)}
+        for namespace in sorted(now - before):
+            _LOG.info("serving a namespace", namespace=namespace, identity=self._identity)
+        for namespace in sorted(before - now):
+            _LOG.warning("not serving a namespace", namespace=namespace, because=self._known[namespace].problem)
+        return bool(now - before)
+
+    def release(self) -> None:
+        """Give back what is ours, so that the next operator need not wait. Blocks."""
+        for known in self._known.values():
+            if known.renewed_at is None or known.body is None:
+                continue
+            known.renewed_at = None
+            try:
+                self._api.replace_unseen(self._manifest(known.body, holder=""))
+            except ApiError as error:
+                _LOG.info("a Lease was not given back; it will run out", error=str(error))
+
+    def _renew(self, namespace: str, known: _Known) -> None:
+        asked_at = self._clock()
+        try:
+            if known.renewed_at is None or known.body is None:
+                self._read(namespace, known, asked_at)
+            if known.body is None:
+                fresh = {"metadata": {"name": LEASE_NAME, "namespace": namespace}}
+                written = self._api.create_unseen(self._manifest(fresh, holder=self._identity))
+            elif self._is_free(known, asked_at):
+                written = self._api.replace_unseen(self._manifest(known.body, holder=self._identity))
+            else:
+                holder = _spec(known.body).get("holderIdentity")
+                known.problem = f"operator {holder} serves it"
+                return
+        except ConflictError:
+            written = None
+        if written is None:  # somebody was quicker: whoever it was is read next time
+            known.body, known.renewed_at = None, None
+            known.problem = "another operator has just taken it"
+            return
+        known.body, known.renewed_at, known.unchanged_since = written, asked_at, asked_at
+
+    def _read(self, namespace: str, known: _Known, now: float) -> None:
+        found = self._api.get(LEASE, namespace, LEASE_NAME)
+        if _version(found) != _version(known.body):
+            known.unchanged_since = now
+        known.body, known.renewed_at = found, None
+
+    def _is_free(self, known: _Known, now: float) -> bool:
+        spec = _spec(known.body or {})
+        if spec.get("holderIdentity") in {None, "", self._identity}:
+            return True
+        return now - known.unchanged_since > float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
+
+    def _manifest(self, body: Mapping[str, Any], *, holder: str) -> dict[str, Any]:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        before, metadata = _spec(body), body["metadata"]
+        same = before.get("holderIdentity") == holder
+        spec = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "acquireTime": (before.get("acquireTime") if same else None) or now,
+            "renewTime": now,
+            "leaseTransitions": int(before.get("leaseTransitions") or 0) + (not same and bool(before)),
+        }
+        kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in metadata}
+        return {"apiVersion": LEASE.api_version, "kind": LEASE.name, "metadata": kept, "spec": spec}
+
+
+def _spec(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return body.get("spec") or {}
+
+
+def _version(body: Mapping[str, Any] | None) -> str:
+    return "" if body is None else str(body["metadata"].get("resourceVersion", ""))

@@ -1,0 +1,293 @@
+"""Measures the operator with 1,000 Resends of 100 KB, 200 of them queued, on 100 Diodes: memory, writes, reaction.
+
+`make bench-operator` writes build/bench/operator.json. The API server, etcd and the Job controller are real; the node
+is played (`kit.kubelet`), so no image is needed. The operator is a process of its own, started when all is there, as
+after an upgrade: its peak holds the first lists and several whole relists. Every request of it but watches is counted,
+Leases and the canary included. A reaction lasts from the API server's answer to a change until the status that follows
+from it is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import statistics
+import sys
+import tempfile
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
+from gapless_api.marks import moment_text
+from gapless_api.offsets import OffsetRange, OffsetRanges
+from gapless_api.wire.totals import Totals
+from kit import messages
+from kit.api_server import ApiServer
+from kit.kubelet import Behaviour, Kubelet, Runs, as_lines
+from kit.processes import end, free_ports, start_bound
+
+if TYPE_CHECKING:
+    import subprocess
+
+ROOT = Path(__file__).parents[2]
+NAMESPACE = "senders"
+BUNDLE_BYTES = 100_000
+GOALS = {"rest_mib": 150.0, "peak_mib": 200.0, "writes_per_minute_at_rest": 10.0, "reaction_seconds_p99": 2.0}
+API = f"/apis/gapless.dev/v1alpha1/namespaces/{NAMESPACE}"
+_GIVEN_UP_SECONDS = 60.0
+_REQUESTS = re.compile(r'^gapless_api_requests_total\{method="(\w+)"\} (\S+)$', re.MULTILINE)
+
+
+def bundle(seed: int) -> str:
+    """A bundle of about 100 KB, of a seed of its own, so that no two Resends are the same work."""
+    chance = random.Random(seed)
+    ranges, offset = [], 1_000_000_000
+    for _ in range(4000):
+        offset += chance.randint(1000, 9000)
+        ranges.append(OffsetRange(offset, offset + chance.randint(0, 900)))
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        gaps = PartitionGaps("transfer", seed % 6, 0, offset + 1000, OffsetRanges(ranges))
+        write_bundle(Path(file.name), BundleKind.ALL, [gaps], created=datetime.now(UTC), source={"command": "bench"})
+        text = Path(file.name).read_text(encoding="utf-8")
+    return text + " " * max(BUNDLE_BYTES - len(text), 0)
+
+
+def behave(pod: dict[str, Any]) -> Behaviour:
+    """Preflights end well; senders send for ever."""
+    if pod["metadata"]["labels"].get("gapless.dev/role") == "preflight":
+        return Runs(as_lines(messages.preflight()))
+    return Runs(as_lines(messages.progress(Totals(planned=1000, sent=10, remaining=990))), seconds=-1)
+
+
+class Bench:
+    """The cluster, filled, and the operator in it."""
+
+    def __init__(self, api: ApiServer, folder: Path, *, resends: int, diodes: int, queued: int) -> None:
+        self.api, self.folder = api, folder
+        self.resends, self.diodes, self.queued = resends, diodes, queued
+        self.finished = resends - diodes - queued
+
+    def fill(self) -> None:
+        """Create everything: finished Resends, and for every Diode one that will run and some that will wait."""
+        self.api.request("POST", "/api/v1/namespaces", _object("v1", "Namespace", NAMESPACE, namespace=None))
+        self._create(
+            "kafkaconnections", "KafkaConnection", "up", {"bootstrapServers": "up:9092", "allowedTopics": ["*"]}
+        )
+        for number in range(self.diodes):
+            self._create("diodes", "Diode", f"d{number}", _diode(number))
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(self._resend, range(self.resends)))
+
+    def _create(self, plural: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+        body = _object("gapless.dev/v1alpha1", kind, name) | {"spec": spec}
+        made: dict[str, Any] = self.api.request("POST", f"{API}/{plural}", body)
+        return made
+
+    def _resend(self, number: int) -> None:
+        made = self._create("resends", "Resend", f"r{number:04}", self.resend_spec(number))
+        if number < self.finished:
+            status = _finished(number, made["metadata"]["generation"])
+            path = f"{API}/resends/r{number:04}/status"
+            self.api.request("PATCH", path, {"status": status}, content="application/merge-patch+json")
+
+    def resend_spec(self, number: int) -> dict[str, Any]:
+        """What a user would apply."""
+        return {
+            "diodeRef": {"name": f"d{number % self.diodes}"},
+            "kafkaRef": {"name": "up"},
+            "bundle": {"inline": bundle(number)},
+        }
+
+    def start(self) -> Operator:
+        """Start the operator with the settings of the chart."""
+        return Operator(self.api, self.folder)
+
+    def settled(self) -> bool:
+        """Whether as many send and wait as there should."""
+        found = [item.get("status") or {} for item in self.api.request("GET", f"{API}/diodes")["items"]]
+        active = sum(len(status.get("active") or ()) for status in found)
+        queued = sum(status.get("queued", 0) for status in found)
+        return active == self.diodes and queued == self.queued
+
+    def reactions(self, count: int) -> list[float]:
+        """How long the status takes to follow: new Resends, Resends that are suspended, and those that go on."""
+        chance, found = random.Random(1), []
+        waiting = list(range(self.finished + self.diodes, self.resends))
+        for turn in range(count):
+            time.sleep(chance.uniform(0.0, 0.8))
+            if turn % 4 == 0:
+                name = f"x{turn:04}"
+                spec = self.resend_spec(self.resends + turn)
+                self._create("resends", "Resend", name, spec)
+            else:
+                name = f"r{waiting[turn % len(waiting)]:04}"
+                suspend = not self.api.request("GET", f"{API}/resends/{name}")["spec"].get("suspend", False)
+                patch = {"spec": {"suspend": suspend}}
+                self.api.request("PATCH", f"{API}/resends/{name}", patch, content="application/merge-patch+json")
+            found.append(self._until_observed(name))
+        return found
+
+    def _until_observed(self, name: str) -> float:
+        began = time.monotonic()
+        while time.monotonic() - began < _GIVEN_UP_SECONDS:
+            body = self.api.request("GET", f"{API}/resends/{name}")
+            if (body.get("status") or {}).get("observedGeneration") == body["metadata"]["generation"]:
+                return time.monotonic() - began
+            time.sleep(0.02)
+        return _GIVEN_UP_SECONDS
+
+
+class Operator:
+    """The operator as a process."""
+
+    def __init__(self, api: ApiServer, folder: Path) -> None:
+        [self._port] = free_ports(1)
+        environment = {**os.environ, "KUBECONFIG": str(api.kubeconfig), "POD_NAME": "bench"}
+        options = [f"--namespace={NAMESPACE}", f"--metrics-port={self._port}", "--metrics-authentication=none"]
+        with (folder / "operator.log").open("ab") as log:
+            self.process: subprocess.Popen[bytes] = start_bound(
+                [sys.executable, "-m", "gapless_operator", *options, "--health-port=0"],
+                stdout=log,
+                stderr=log,
+                environment=environment,
+            )
+
+    def memory(self, field: str) -> float:
+        """MiB of its memory: VmRSS now, VmHWM at most."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        return int(re.findall(rf"^{field}:\s+(\d+) kB$", text, re.MULTILINE)[0]) / 1024
+
+    def processor_seconds(self) -> float:
+        """User and system time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def requests(self) -> dict[str, float]:
+        """Requests to the API server so far, by method."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+        return {method: float(count) for method, count in _REQUESTS.findall(text)}
+
+
+def _writes(requests: dict[str, float]) -> float:
+    return sum(count for method, count in requests.items() if method != "GET")
+
+
+def _object(api_version: str, kind: str, name: str, *, namespace: str | None = NAMESPACE) -> dict[str, Any]:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _diode(number: int) -> dict[str, Any]:
+    target = {"host": f"192.0.2.{number % 250 + 1}", "port": 1234}
+    return {"nodeSelector": {"diode": "north"}, "nic": "diode0", "target": target}
+
+
+def _finished(number: int, generation: int) -> dict[str, Any]:
+    at = moment_text(datetime.now(UTC) - timedelta(hours=5))
+
+    def condition(kind: str, status: str, reason: str) -> dict[str, Any]:
+        said = {"type": kind, "status": status, "reason": reason, "message": "Sent 1,000 of 1,000 events."}
+        return {**said, "observedGeneration": generation, "lastTransitionTime": at}
+
+    return {
+        "observedGeneration": generation,
+        "phase": "Sent",
+        "conditions": [
+            condition("Accepted", "True", "Accepted"),
+            condition("Ready", "True", "Sent"),
+            condition("Reconciling", "False", "Settled"),
+            condition("Stalled", "False", "NotStalled"),
+            condition("Succeeded", "True", "Sent"),
+        ],
+        "progress": {"planned": 1000, "sent": 1000, "percent": 100, "updatedAt": at},
+        "identity": f"{number:064x}",
+        "bundleSha256": f"{number:064x}",
+        "attempt": 1,
+        "startedAt": at,
+        "finishedAt": at,
+    }
+
+
+def measure(bench: Bench, *, rest_seconds: float, changes: int) -> dict[str, Any]:
+    """Run the operator twice: once to bring everything where it should be, and once to measure."""
+    first = bench.start()
+    try:
+        bench.api.eventually(bench.settled, timeout_seconds=900, what="one running Resend for each Diode")
+        time.sleep(10)
+    finally:
+        end(first.process)
+    operator = bench.start()
+    try:
+        bench.api.eventually(lambda: _answers(operator), timeout_seconds=120, what="the second start")
+        time.sleep(70)  # the first lists, all reconciles and one whole relist are over
+        before, burned, rest = operator.requests(), operator.processor_seconds(), []
+        began = time.monotonic()
+        while time.monotonic() - began < rest_seconds:
+            time.sleep(1)
+            rest.append(operator.memory("VmRSS"))
+        minutes = (time.monotonic() - began) / 60
+        after, burned = operator.requests(), operator.processor_seconds() - burned
+        reactions = sorted(bench.reactions(changes))
+        return {
+            "rest_mib": round(max(rest), 1),
+            "peak_mib": round(operator.memory("VmHWM"), 1),
+            "writes_per_minute_at_rest": round((_writes(after) - _writes(before)) / minutes, 2),
+            "reads_per_minute_at_rest": round((after.get("GET", 0) - before.get("GET", 0)) / minutes, 1),
+            "processor_seconds_per_minute_at_rest": round(burned / minutes, 2),
+            "reaction_seconds_p99": round(reactions[min(int(len(reactions) * 0.99), len(reactions) - 1)], 3),
+            "reaction_seconds_median": round(statistics.median(reactions), 3),
+            "reactions": len(reactions),
+        }
+    finally:
+        end(operator.process)
+
+
+def _answers(operator: Operator) -> bool:
+    try:
+        return bool(operator.requests())
+    except OSError:
+        return False
+
+
+def main() -> None:
+    """Measure and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--resends", type=int, default=1000)
+    parser.add_argument("--diodes", type=int, default=100)
+    parser.add_argument("--queued", type=int, default=200)
+    parser.add_argument("--rest-seconds", type=float, default=180)
+    parser.add_argument("--changes", type=int, default=200)
+    parser.add_argument("--output", type=Path, default=ROOT / "build" / "bench" / "operator.json")
+    given = parser.parse_args()
+    args = {"resends": given.resends, "diodes": given.diodes, "queued": given.queued}
+    with tempfile.TemporaryDirectory(prefix="gapless-bench-") as folder, ApiServer() as api:
+        manifests = ROOT / "crds" / "manifests"
+        api.apply(*sorted(manifests.glob("*.yaml")), server_side=True)
+        for file in manifests.glob("*.yaml"):
+            api.wait_for("crd", f"{file.stem}.gapless.dev", "Established")
+        with Kubelet(api) as kubelet:
+            kubelet.behave = behave
+            bench = Bench(api, Path(folder), **args)
+            bench.fill()
+            found = measure(bench, rest_seconds=given.rest_seconds, changes=given.changes)
+            if kubelet.errors:
+                raise kubelet.errors[0]
+    result = {**args, "bundle_bytes": BUNDLE_BYTES, **found, "goals": GOALS}
+    given.output.parent.mkdir(parents=True, exist_ok=True)
+    given.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(result, indent=1))
+    missed = [name for name, goal in GOALS.items() if found[name] > goal]
+    if missed:
+        sys.exit(f"Beyond the goal: {', '.join(missed)}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""What is not listed is not taken for absent: only 404 says that there is no such kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_operator.shell.api import ApiError, ExpiredError, NotFoundError, Page, RefusedError, UnavailableError
+from gapless_operator.shell.cache import Cache
+from gapless_operator.shell.kinds import (
+    CHILDREN,
+    DIODE,
+    GAP_SCAN,
+    JOB,
+    LOOKED_AT,
+    NAMED,
+    OWNERS,
+    RESEND,
+    SPARK_APPLICATION,
+    Kind,
+)
+from gapless_operator.shell.lists import Lists
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EVERYTHING = (*OWNERS, *NAMED, *CHILDREN)
+
+
+class Server:
+    """Lists one object of each kind, unless it has something else to say."""
+
+    def __init__(self) -> None:
+        self.errors: dict[Kind, list[ApiError]] = {}
+        self.kinds = set(EVERYTHING)
+        self.names = ["a"]
+
+    def pages(self, kind: Kind, _namespace: str | None, *, is_known: Any = None) -> Iterator[Page]:
+        del is_known
+        for name in self.names:
+            metadata = {"name": name, "namespace": "n", "uid": f"{kind.name}-{name}", "resourceVersion": "1"}
+            body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
+            yield Page(frozenset({metadata["uid"]}), [body], "9")
+            if self.errors.get(kind):
+                raise self.errors[kind].pop(0)
+        if self.errors.get(kind):
+            raise self.errors[kind].pop(0)
+
+    def serves(self, kind: Kind) -> bool:
+        return kind in self.kinds
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def changed() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def lists(server: Server, changed: list[str]) -> Lists:
+    def note(body: dict[str, Any]) -> None:
+        changed.append(body["metadata"]["uid"])
+
+    return Lists(server, Cache(), ["n"], changed=note, listed=lambda _: None)  # type: ignore[arg-type]
+
+
+def forever(error: ApiError) -> list[ApiError]:
+    return [error] * 100
+
+
+def test_every_kind_that_is_served_is_listed_and_told_once(lists: Lists, changed: list[str]) -> None:
+    lists.list_all()
+    assert lists.served == {(kind, "n") for kind in EVERYTHING}
+    assert sorted(changed) == sorted(f"{kind.name}-a" for kind in EVERYTHING)
+    lists.list_all()
+    assert len(changed) == len(EVERYTHING)
+
+
+def test_404_means_that_there_is_no_such_kind_and_nobody_waits_for_it(server: Server, lists: Lists) -> None:
+    server.errors[SPARK_APPLICATION] = forever(NotFoundError("no such kind"))
+    lists.list_all()
+    assert not lists.serves(SPARK_APPLICATION)
+    assert not lists.missing(GAP_SCAN, "n")
+    server.errors.clear()
+    lists.list_all()
+    assert lists.serves(SPARK_APPLICATION)
+
+
+@pytest.mark.parametrize("error", [RefusedError("403: forbidden"), RefusedError("400: bad"), UnavailableError("500")])
+def test_any_other_error_leaves_a_kind_as_it_was(server: Server, lists: Lists, error: ApiError) -> None:
+    lists.list_all()
+    server.errors[SPARK_APPLICATION] = forever(error)
+    lists.list_all()
+    assert lists.serves(SPARK_APPLICATION), "Spark jobs would be begun a second time as plain Jobs"
+    assert not lists.missing(GAP_SCAN, "n")
+
+
+def test_what_was_never_listed_has_those_wait_who_look_at_it_and_no_others(server: Server, lists: Lists) -> None:
+    server.errors[SPARK_APPLICATION] = forever(RefusedError("403: sparkapplications is forbidden"))
+    lists.list_all()
+    assert "GapScans wait, because sparkapplications could not be listed: 403" in lists.missing(GAP_SCAN, "n")
+    assert not lists.missing(RESEND, "n")
+    assert not lists.missing(DIODE, "n")
+    server.errors.clear()
+    lists.list_all()
+    assert not lists.missing(GAP_SCAN, "n")
+
+
+def test_a_refusal_of_a_kind_that_does_not_exist_is_no_refusal(server: Server, lists: Lists) -> None:
+    """Kubernetes looks at rights before kinds."""
+    server.errors[SPARK_APPLICATION] = forever(RefusedError("403: sparkapplications is forbidden"))
+    server.kinds.discard(SPARK_APPLICATION)
+    lists.list_all()
+    assert not lists.missing(GAP_SCAN, "n")
+    assert not lists.serves(SPARK_APPLICATION)
+
+
+def test_a_kind_that_cannot_be_listed_now_keeps_no_other_from_being_listed(
+    server: Server, lists: Lists, changed: list[str]
+) -> None:
+    server.errors[JOB] = forever(UnavailableError("503: away"))
+    with pytest.raises(UnavailableError):
+        lists.list_all()
+    assert {kind for kind, _ in lists.served} == set(EVERYTHING) - {JOB}
+    assert f"{GAP_SCAN.name}-a" in changed
+    for kind in (DIODE, GAP_SCAN, RESEND):
+        assert "jobs could not be listed: 503" in lists.missing(kind, "n")
+
+
+def test_a_list_whose_rest_is_gone_is_begun_again_and_nothing_of_it_is_taken_for_deleted(
+    server: Server, lists: Lists, changed: list[str]
+) -> None:
+    server.names = ["a", "b"]
+    lists.list_all()
+    changed.clear()
+    server.errors[RESEND] = [ExpiredError("410: the list is too old")]
+    lists.list_all()
+    assert changed == []
+    server.names = ["a"]
+    lists.list_all()
+    assert sorted(changed) == sorted(f"{kind.name}-b" for kind in EVERYTHING)
+
+
+def test_whoever_is_reconciled_says_what_it_looks_at() -> None:
+    assert set(LOOKED_AT) == set(OWNERS)

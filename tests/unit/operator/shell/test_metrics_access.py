@@ -1,0 +1,138 @@
+"""Metrics are for accounts that Kubernetes knows and lets get /metrics; what it said is relied on for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from gapless_api.errors import ConfigurationError
+from gapless_operator.shell.api import UnavailableError
+from gapless_operator.shell.endpoints import Endpoints
+from gapless_operator.shell.kinds import TOKEN_REVIEW
+from gapless_operator.shell.metrics_access import MetricsAccess
+from gapless_operator.shell.serving_certificate import ServingCertificate
+from kit.processes import free_ports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Reviews:
+    """Answers as the API server would that knows two accounts, of which one may read metrics."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Any]] = []
+        self.away = False
+        self.readers = {"prometheus"}
+
+    def review(self, kind: Any, spec: Any) -> dict[str, Any]:
+        self.asked.append((kind.name, spec))
+        if self.away:
+            raise UnavailableError("away")
+        if kind is TOKEN_REVIEW:
+            name = {"good": "prometheus", "other": "somebody"}.get(spec["token"])
+            return {"authenticated": name is not None, "user": {"username": name, "groups": ["g"]}}
+        assert spec["nonResourceAttributes"] == {"path": "/metrics", "verb": "get"}
+        assert spec["groups"] == ["g"]
+        return {"allowed": spec["user"] in self.readers}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        ("", 401),
+        ("Bearer ", 401),
+        ("Basic good", 401),
+        ("good", 401),
+        ("Bearer wrong", 401),
+        ("Bearer " + "x" * 100_000, 401),
+        ("Bearer other", 403),
+        ("Bearer good", 200),
+        ("bearer good", 200),
+    ],
+)
+def test_only_who_may_get_metrics_gets_them(header: str, status: int) -> None:
+    assert MetricsAccess(Reviews()).status(header) == status  # type: ignore[arg-type]
+
+
+def test_an_answer_is_relied_on_for_a_minute_and_a_refusal_for_seconds() -> None:
+    reviews, clock = Reviews(), Clock()
+    access = MetricsAccess(reviews, clock=clock)  # type: ignore[arg-type]
+    for header in ("Bearer good", "Bearer other"):
+        access.status(header)
+        asked = len(reviews.asked)
+        access.status(header)
+        assert len(reviews.asked) == asked
+    reviews.readers = {"somebody"}
+    clock.now = 11
+    assert access.status("Bearer other") == 200
+    assert access.status("Bearer good") == 200
+    clock.now = 61
+    assert access.status("Bearer good") == 403
+
+
+def test_an_api_server_that_is_away_lets_nobody_in_and_is_asked_again() -> None:
+    reviews = Reviews()
+    access = MetricsAccess(reviews)  # type: ignore[arg-type]
+    reviews.away = True
+    assert access.status("Bearer good") == 503
+    reviews.away = False
+    assert access.status("Bearer good") == 200
+
+
+def test_no_token_is_kept() -> None:
+    access = MetricsAccess(Reviews())  # type: ignore[arg-type]
+    access.status("Bearer good")
+    assert "good" not in str(vars(access))
+
+
+def served(**options: Any) -> list[tuple[int, str]]:
+    """What a client gets over TLS: without a token, with another account's, with the right one."""
+    registry = CollectorRegistry()
+    Counter("gapless_things", "Things.", registry=registry).inc()
+
+    async def ask() -> list[tuple[int, str]]:
+        [port], endpoints = free_ports(1), Endpoints()
+        await endpoints.serve_metrics(port, registry, **options)
+        try:
+            return await asyncio.to_thread(lambda: [_get(port, token) for token in ("", "other", "good")])
+        finally:
+            await endpoints.close()
+
+    return asyncio.run(ask())
+
+
+def _get(port: int, token: str) -> tuple[int, str]:
+    security = ssl.create_default_context()
+    security.check_hostname, security.verify_mode = False, ssl.CERT_NONE
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=security, timeout=10)
+    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"} if token else {})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text
+
+
+def test_metrics_are_served_by_https_to_who_may_read_them_and_nothing_is_told_to_others() -> None:
+    access, certificate = MetricsAccess(Reviews()), ServingCertificate(None)  # type: ignore[arg-type]
+    without, other, good = served(access=access, security=certificate.context)
+    assert [without[0], other[0], good[0]] == [401, 403, 200]
+    assert "gapless_things_total 1.0" in good[1]
+    assert "gapless_things" not in without[1] + other[1]
+
+
+def test_a_folder_without_a_certificate_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"has no certificate tls\.crt with its key tls\.key"):
+        ServingCertificate(tmp_path)

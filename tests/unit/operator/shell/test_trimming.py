@@ -1,0 +1,76 @@
+"""The cache keeps what reconcilers look at and nothing that is large."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gapless_api.v1alpha1 import Resend
+from gapless_operator.observed import LEDGER_ROLE, ObservedJob, ObservedPod
+from gapless_operator.shell.cache import Cache
+from gapless_operator.shell.kinds import CONFIG_MAP, JOB, POD, RESEND
+from gapless_operator.shell.trimming import reference
+
+LARGE = "x" * 100_000
+
+
+def body(kind: str, **more: Any) -> dict[str, Any]:
+    metadata = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1"} | more.pop("metadata", {})
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **more}
+
+
+def kept(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
+    cache = Cache()
+    cache.store(given)
+    found = cache.get(kind, "n", "a")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (RESEND, body("Resend", spec={"bundle": {"inline": LARGE}})),
+        (RESEND, body("Resend", metadata={"managedFields": [{"fieldsV1": {LARGE: {}}}]})),
+        (
+            RESEND,
+            body("Resend", metadata={"annotations": {"kubectl.kubernetes.io/last-applied-configuration": LARGE}}),
+        ),
+        (CONFIG_MAP, body("ConfigMap", data={"bundle": LARGE})),
+        (CONFIG_MAP, body("ConfigMap", binaryData={"bundle": LARGE}, metadata={"labels": {"gapless.dev/role": "x"}})),
+        (JOB, body("Job", spec={"template": {"spec": LARGE}, "selector": LARGE})),
+        (POD, body("Pod", spec={"containers": [{"name": "send", "command": [LARGE]}], "volumes": [LARGE]})),
+    ],
+)
+def test_nothing_large_is_kept(kind: Any, given: dict[str, Any]) -> None:
+    assert len(json.dumps(given)) > 100_000
+    assert len(json.dumps(kept(kind, given))) < 1000
+
+
+def test_a_ledger_is_kept_whole() -> None:
+    given = body("ConfigMap", data={"ledger.json": LARGE}, metadata={"labels": {"gapless.dev/role": LEDGER_ROLE}})
+    assert kept(CONFIG_MAP, given)["data"] == given["data"]
+
+
+def test_a_resend_without_its_bundle_is_still_one_and_says_which_bundle_it_was() -> None:
+    spec = {"diodeRef": {"name": "d"}, "kafkaRef": {"name": "k"}, "bundle": {"inline": LARGE}}
+    given = body("Resend", spec=spec, status={"attempt": 3}) | {"apiVersion": "gapless.dev/v1alpha1"}
+    resend = Resend.from_resource(kept(RESEND, given))
+    assert resend.spec.bundle is not None
+    assert resend.spec.bundle.inline == reference(LARGE)
+    assert resend.status.attempt == 3
+    assert reference(LARGE) != reference(LARGE + "x")
+    assert given["spec"]["bundle"]["inline"] is LARGE, "what others hold is not changed"
+
+
+def test_jobs_and_pods_say_all_that_reconcilers_see_of_them() -> None:
+    labels = {"batch.kubernetes.io/job-name": "j"}
+    job = body("Job", spec={"suspend": True, "template": {}}, status={"active": 2})
+    state = {"terminated": {"exitCode": 4, "reason": "Error", "finishedAt": "2026-11-20T10:00:00Z"}}
+    status = {"phase": "Failed", "containerStatuses": [{"name": "send", "state": state}]}
+    spec = {"nodeName": "node", "containers": [{"name": "send", "image": "x"}]}
+    pod = body("Pod", spec=spec, status=status, metadata={"labels": labels})
+    assert ObservedJob.of(kept(JOB, job)) == ObservedJob.of(job)
+    assert ObservedPod.of(kept(POD, pod)) == ObservedPod.of(pod)
