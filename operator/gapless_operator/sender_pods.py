@@ -82,6 +82,8 @@ def pod_spec(
         made["initContainers"] = list(init_containers)
     if diode.tolerations:
         made["tolerations"] = [toleration.to_dict() for toleration in diode.tolerations]
+    if program.priority_class:
+        made["priorityClassName"] = program.priority_class
     if program.service_account:
         made["serviceAccountName"] = program.service_account
     return made

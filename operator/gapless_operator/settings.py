@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
+_AUTHENTICATIONS = ("kubernetes", "none")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _ALLOWED = {
     "allow-scan-image": "image, other than --spark-image,",
@@ -33,6 +35,8 @@ class Program:
     """Service accounts that a resource may name instead."""
     signing_key_secrets: frozenset[str] = frozenset()
     """Secrets that a resource may name to sign with."""
+    priority_class: str = ""
+    """Below that of the live stream; empty for the namespace's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,10 @@ class OperatorSettings:
     """The namespace of this process; empty outside of a cluster."""
     log_level: str = "info"
     metrics_port: int = 8080
+    metrics_authentication: bool = True
+    """Whether metrics are served by HTTPS, to accounts that Kubernetes lets get /metrics; else to everybody by HTTP."""
+    metrics_certificate: Path | None = None
+    """Folder with tls.crt and tls.key for the metrics port; ``None`` to make a certificate at the start."""
     health_port: int = 8081
     resync_seconds: float = 10.0
     """How often every resource is looked at, whatever has happened."""
@@ -94,9 +102,28 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
     parser.add_argument(
         "--sender-service-account", default="", metavar="NAME", help="account of sender pods (default: default)"
     )
+    parser.add_argument(
+        "--sender-priority-class",
+        default="",
+        metavar="NAME",
+        help="PriorityClass of sender pods (default: the cluster's)",
+    )
     parser.add_argument("--image-pull-policy", default="IfNotPresent", choices=_PULL_POLICIES)
     parser.add_argument("--log-level", default="info", choices=_LOG_LEVELS, type=str.lower)
     parser.add_argument("--metrics-port", default=8080, type=int, metavar="PORT", help="0 for none")
+    parser.add_argument(
+        "--metrics-authentication",
+        default="kubernetes",
+        choices=_AUTHENTICATIONS,
+        help="who may read the metrics: kubernetes (by HTTPS, accounts that may get /metrics; the default) or none "
+        "(by HTTP, everybody who reaches the port)",
+    )
+    parser.add_argument(
+        "--metrics-certificate",
+        metavar="FOLDER",
+        type=Path,
+        help="folder with tls.crt and tls.key for the metrics port (default: a certificate made at the start)",
+    )
     parser.add_argument("--health-port", default=8081, type=int, metavar="PORT", help="0 for none")
     parser.add_argument(
         "--resync-seconds", default=10.0, type=float, metavar="SECONDS", help="how often all resources are looked at"
@@ -133,11 +160,14 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             image=given.sender_image,
             service_account=given.sender_service_account,
             pull_policy=given.image_pull_policy,
+            priority_class=given.sender_priority_class,
         ),
         instance=environment.get("POD_NAME") or environment.get("HOSTNAME") or "gapless-operator",
         own_namespace=environment.get("POD_NAMESPACE", ""),
         log_level=given.log_level,
         metrics_port=given.metrics_port,
+        metrics_authentication=given.metrics_authentication == "kubernetes",
+        metrics_certificate=given.metrics_certificate,
         health_port=given.health_port,
         resync_seconds=given.resync_seconds,
         relist_seconds=given.relist_seconds,

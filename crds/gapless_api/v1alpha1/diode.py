@@ -169,7 +169,8 @@ class DiodeSpec(ApiModel):
     budget: Budget = Budget()
     """What all resends on the Diode together may use of the link, whatever runs at the same time."""
     max_concurrent_resends: Annotated[int, int32(1, 16)] = 1
-    """How many resends may run at the same time; the others wait by priority, then by age."""
+    """How many resends may run at the same time, and how many plans beside them; the others wait by priority, then by
+    age."""
     encryption: Encryption | None = None
     """Encrypts the events for the receiver; without it they are sent in the clear."""
     partition_window: PartitionWindow = PartitionWindow()
@@ -237,6 +238,8 @@ class ActiveResend(StatusModel):
     """Name of the Resend."""
     resend_uid: Annotated[str, Field(max_length=64)] = ""
     """Which object of that name it is."""
+    mode: Literal["Plan", "Send"] = "Send"
+    """Whether it sends, or only counts what would be sent."""
     attempt: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
     """Its attempt."""
     since: Moment | None = None
@@ -279,8 +282,8 @@ class DiodeStatus(StatusModel):
     """Ready, LinkUp, Reconciling and Stalled, each with its reason."""
     preflight: Preflight | None = None
     """What the last look at the node found."""
-    active: Annotated[tuple[ActiveResend, ...], Field(max_length=16)] = ()
-    """Resends that are running."""
+    active: Annotated[tuple[ActiveResend, ...], Field(max_length=32)] = ()
+    """Resends that are running, up to maxConcurrentResends that send and as many that plan."""
     queued: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
     """How many Resends wait for their turn."""
     ledger: Annotated[tuple[LedgerEntry, ...], Field(max_length=LONGEST_LEDGER)] = ()

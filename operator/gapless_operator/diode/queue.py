@@ -6,25 +6,25 @@ which has one writer, and only from there a Resend learns that it may start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gapless_api.v1alpha1.conditions import ConditionType, is_true
 from gapless_api.v1alpha1.diode import ActiveResend
 from gapless_operator.observed import UID_LABEL
-from gapless_operator.resend.stage import asks_for_turn, order, uses_turn
+from gapless_operator.resend.stage import PLAN, SEND, asks_for_turn, order, uses_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend
     from gapless_operator.observed import DiodeObserved
 
-SENDING_ROLE = "send"
-"""Role of the pods that use the link; those that only plan or look do not."""
-MOST_ACTIVE = 16
-"""What the status can hold, and more than a Diode may allow."""
+MOST_ACTIVE = 32
+"""What the status can hold: as many as a Diode may allow, of each role."""
+_MODES: Mapping[str, Literal["Send", "Plan"]] = {SEND: "Send", PLAN: "Plan"}
+"""By role, what the status says."""
 
 
 class Turns(NamedTuple):
@@ -37,42 +37,58 @@ class Turns(NamedTuple):
 
 
 def turns(diode: Diode, observed: DiodeObserved, *, ready: bool, now: datetime) -> Turns:
-    """Decide who may send.
+    """Decide who may send, and who may plan: as many pods make plans as may send, beside them and by the same rules.
 
     Who runs keeps its turn, whatever the limits say by now. A turn that was given and not yet used is kept while the
-    link is ready. The rest of the room goes to those who ask, in the order of `stage.order`.
+    link is ready, for which plans need not wait. The rest of the room goes to those who ask, in the order of
+    `stage.order`.
 
     Args:
         diode: as its status says it was.
         observed: Resends, their pods, the other Diodes.
-        ready: whether anybody may start.
+        ready: whether anybody may send.
         now: when new turns begin.
     """
     name = diode.metadata.name
     mine = sorted((resend for resend in observed.resends if resend.spec.diode_ref.name == name), key=order)
-    given = {entry.resend_uid: entry for entry in diode.status.active}
-    living = {
-        pod.meta.labels.get(UID_LABEL)
-        for pod in observed.sender_pods
-        if pod.meta.role == SENDING_ROLE and not pod.ended
-    }
+    send = _turns(diode, observed, mine, role=SEND, may_begin=ready, now=now)
+    plan = _turns(diode, observed, mine, role=PLAN, may_begin=True, now=now)
+    active = sorted([*send.active, *plan.active], key=lambda entry: (entry.name, entry.resend_uid, entry.mode))
+    return Turns(tuple(active[:MOST_ACTIVE]), send.queued + plan.queued)
+
+
+def has_turn(diode: Diode, uid: str, role: str) -> bool:
+    """Whether the Diode has given a Resend its turn for Jobs of a role."""
+    return any(entry.resend_uid == uid and entry.mode == _MODES[role] for entry in diode.status.active)
+
+
+def is_sending(diode: Diode) -> bool:
+    """Whether anybody may use the link of a Diode."""
+    return any(entry.mode == _MODES[SEND] for entry in diode.status.active)
+
+
+def _turns(  # noqa: PLR0913 -- what decides a turn
+    diode: Diode, observed: DiodeObserved, mine: list[Resend], *, role: str, may_begin: bool, now: datetime
+) -> Turns:
+    """The turns of one role, for all Resends over the Diode in the order in which they have them."""
+    given = {entry.resend_uid: entry for entry in diode.status.active if entry.mode == _MODES[role]}
+    living = {pod.meta.labels.get(UID_LABEL) for pod in observed.sender_pods if pod.meta.role == role and not pod.ended}
     kept = [
-        _entry(resend, given, now)
+        _entry(resend, given, role, now)
         for resend in mine
         if (uid := resend.metadata.uid) in living
-        or uses_turn(resend)
-        or (ready and uid in given and asks_for_turn(resend))
+        or uses_turn(resend, role)
+        or (may_begin and uid in given and asks_for_turn(resend, role))
     ]
     known = {resend.metadata.uid for resend in mine}
     # The pods of a Resend that is gone live until they have saved their progress, and send as long.
     kept += [entry for uid, entry in given.items() if uid in living and uid not in known]
     taken = {entry.resend_uid for entry in kept}
-    waiting = [resend for resend in mine if asks_for_turn(resend) and resend.metadata.uid not in taken]
-    can_go = _each_work_once(waiting, {entry.identity for entry in kept})
-    room = _room(diode, observed, can_go, len(kept)) if ready else 0
-    admitted = [_entry(resend, given, now) for resend in can_go[:room]]
-    active = sorted([*kept, *admitted], key=lambda entry: (entry.name, entry.resend_uid))[:MOST_ACTIVE]
-    return Turns(tuple(active), len(waiting) - len(admitted))
+    waiting = [resend for resend in mine if asks_for_turn(resend, role) and resend.metadata.uid not in taken]
+    can_go = waiting if role == PLAN else _each_work_once(waiting, {entry.identity for entry in kept})
+    room = _room(diode, observed, can_go, len(kept), role) if may_begin else 0
+    admitted = [_entry(resend, given, role, now) for resend in can_go[:room]]
+    return Turns((*kept, *admitted), len(waiting) - len(admitted))
 
 
 def _each_work_once(waiting: list[Resend], running: set[str | None]) -> list[Resend]:
@@ -106,24 +122,27 @@ def lane_mates(diode: Diode, others: Iterable[Diode]) -> list[Diode]:
     return sorted(mates, key=lambda mate: mate.metadata.name)
 
 
-def _room(diode: Diode, observed: DiodeObserved, waiting: list[Resend], taken: int) -> int:
-    """How many more may start."""
-    if diode.spec.encryption is None:
+def _room(diode: Diode, observed: DiodeObserved, waiting: list[Resend], taken: int, role: str) -> int:
+    """How many more may start; who plans announces no key."""
+    if diode.spec.encryption is None or role == PLAN:
         return max(diode.spec.max_concurrent_resends - taken, 0)
     mates = lane_mates(diode, observed.other_diodes)
-    if taken or not waiting or any(mate.status.active for mate in mates):
+    if taken or not waiting or any(map(is_sending, mates)):
         return 0
     # Two Diodes that look at the same time must not both find the lane free: only the first of all may go.
     ready = {mate.metadata.name for mate in mates if is_true(mate.status.conditions, ConditionType.READY)}
-    rivals = [resend for resend in observed.resends if resend.spec.diode_ref.name in ready and asks_for_turn(resend)]
+    rivals = [
+        resend for resend in observed.resends if resend.spec.diode_ref.name in ready and asks_for_turn(resend, SEND)
+    ]
     return int(all(order(waiting[0]) <= order(rival) for rival in rivals))
 
 
-def _entry(resend: Resend, given: dict[str, ActiveResend], now: datetime) -> ActiveResend:
+def _entry(resend: Resend, given: Mapping[str, ActiveResend], role: str, now: datetime) -> ActiveResend:
     before = given.get(resend.metadata.uid)
     return ActiveResend(
         name=resend.metadata.name,
         resend_uid=resend.metadata.uid,
+        mode=_MODES[role],
         attempt=resend.status.attempt,
         since=before.since if before is not None else now,
         identity=resend.status.identity or (before.identity if before is not None else None),

@@ -16,10 +16,11 @@ from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_operator.diode.ledger import has_moved, kept_with
 from gapless_operator.diode.manifests import preflight_job, preflight_name, state_claim, state_claim_name
 from gapless_operator.diode.preflight import found_by, judged
-from gapless_operator.diode.queue import turns
+from gapless_operator.diode.queue import is_sending, turns
 from gapless_operator.plan import Manifest, Plan, Ref
 from gapless_operator.pod_trouble import lost_message, trouble_of
 from gapless_operator.resend.progress import unreadable
+from gapless_operator.resend.stage import SEND, asks_for_turn
 from gapless_operator.standing import Said, conditions_with, transition
 from gapless_operator.stopping import all_that_runs, job_ref
 
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from gapless_operator.observed import DiodeObserved, ObservedJob, ObservedPod
     from gapless_operator.settings import Program
 
-LOOK_EVERY = timedelta(minutes=5)
-"""How often a good link is looked at."""
+LOOK_EVERY = timedelta(hours=1)
+"""How often a good link is looked at that nobody waits for. Each look is a Job, a pod and a status; a hundred Diodes
+that are looked at every five minutes would be a write a second for nothing."""
+LOOK_FRESH = timedelta(minutes=5)
+"""How old a look may be when a Resend begins on a link over which nobody sends; while somebody does, senders look."""
 LOOK_AGAIN = timedelta(seconds=30)
 """How soon a bad one is."""
 _SLOW_AFTER = timedelta(minutes=1)
@@ -79,7 +83,7 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
         else Said(True, look.link.reason, look.link.message),
     }
     conditions = conditions_with(diode.status.conditions, said, generation=diode.metadata.generation, now=now)
-    turn = turns(diode, observed, ready=ready, now=now)
+    turn = turns(diode, observed, ready=ready and _is_fresh(diode, look.found, now), now=now)
     status = diode.status.model_copy(
         update={
             "observed_generation": diode.metadata.generation,
@@ -147,13 +151,13 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
     lost = _lost(observed)
     if job is None:
         # The node that is lost, or was, is not waited for: another one with the labels may take over.
-        is_due = _due(diode, found, now) or lost is not None or _was_lost(diode)
+        is_due = _due(diode, observed, found, now) or lost is not None or _was_lost(diode)
         return _Look(
             found=found or diode.status.preflight,
             link=lost or _known(diode, found),
             apply=(preflight_job(diode, program),) if is_due else (),
             delete=old,
-            again_after=_until_due(diode, found, now),
+            again_after=_until_due(diode, observed, found, now),
         )
     news: Said | None = None
     is_old = False
@@ -175,7 +179,7 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
     elif lost is not None and (found is None or found == diode.status.preflight):
         news = lost if news is None else Said(None, Reason.NODE_LOST, f"{lost.message} {news.message}")
     link = news or _known(diode, found)
-    every = LOOK_EVERY if link.status else LOOK_AGAIN
+    every = _every(diode, observed, is_good=link.status is True)
     left = job.ended_at + every - now if job.ended else every
     is_due = left <= timedelta(0) or stuck is not None or (is_old and lost is not None)
     return _Look(
@@ -242,15 +246,31 @@ def _unseen(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod]) -> Said
     )
 
 
-def _due(diode: Diode, found: Preflight | None, now: datetime) -> bool:
-    return _until_due(diode, found, now) <= timedelta(0) or found is None
+def _due(diode: Diode, observed: DiodeObserved, found: Preflight | None, now: datetime) -> bool:
+    return _until_due(diode, observed, found, now) <= timedelta(0) or found is None
 
 
-def _until_due(diode: Diode, found: Preflight | None, now: datetime) -> timedelta:
+def _until_due(diode: Diode, observed: DiodeObserved, found: Preflight | None, now: datetime) -> timedelta:
     if found is None or found.checked_at is None:
         return timedelta(seconds=1)
-    every = LOOK_EVERY if judged(found, diode.spec).status else LOOK_AGAIN
+    every = _every(diode, observed, is_good=judged(found, diode.spec).status is True)
     return found.checked_at + every - now
+
+
+def _every(diode: Diode, observed: DiodeObserved, *, is_good: bool) -> timedelta:
+    """How often the node is looked at."""
+    if not is_good:
+        return LOOK_AGAIN
+    name = diode.metadata.name
+    waits = any(resend.spec.diode_ref.name == name and asks_for_turn(resend, SEND) for resend in observed.resends)
+    return LOOK_FRESH if waits and not is_sending(diode) else LOOK_EVERY
+
+
+def _is_fresh(diode: Diode, found: Preflight | None, now: datetime) -> bool:
+    """Whether a Resend may begin on what is known of the link."""
+    return is_sending(diode) or (
+        found is not None and found.checked_at is not None and now - found.checked_at < LOOK_FRESH
+    )
 
 
 def _stalled(diode: Diode, observed: DiodeObserved) -> Said | None:

@@ -16,9 +16,7 @@ from gapless_operator.resend import standing
 from gapless_operator.resend.ending import End, ending_of, pause_before
 from gapless_operator.resend.manifests import (
     KEY_ANNOTATION,
-    PLAN,
     RUN_LABEL,
-    SEND,
     report_map,
     report_name,
     run_label,
@@ -32,6 +30,7 @@ from gapless_operator.resend.progress import (
     unavailable_ranges,
     unread,
 )
+from gapless_operator.resend.stage import SEND
 from gapless_operator.resend.step import Step
 
 if TYPE_CHECKING:
@@ -90,13 +89,6 @@ def conclude(resend: Resend, status: ResendStatus, observed: ResendObserved, now
         apply=() if report is None else (report_map(resend, name, report),),
         again_after=_SOON,
     )
-
-
-def wanted_role(resend: Resend, status: ResendStatus) -> str:
-    """What a Job has to be for now: a bundle that only a pod can read is looked into before it is sent."""
-    bundle = resend.spec.bundle
-    is_out_of_reach = bundle is not None and bundle.storage_ref is not None
-    return PLAN if resend.spec.mode == "Plan" or (is_out_of_reach and status.bundle_sha256 is None) else SEND
 
 
 def is_current(resend: Resend, job: ObservedJob, role: str) -> bool:

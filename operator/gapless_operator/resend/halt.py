@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.pod_trouble import lost_message
 from gapless_operator.resend import standing
-from gapless_operator.resend.conclude import is_current, wanted_role
+from gapless_operator.resend.conclude import is_current
+from gapless_operator.resend.stage import wanted_role
 from gapless_operator.resend.step import Step
 from gapless_operator.resend.validate import LOOK_AGAIN
 from gapless_operator.stopping import all_that_runs

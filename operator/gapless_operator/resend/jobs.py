@@ -15,7 +15,7 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition, is_true
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.progress import PROGRESS_LINE
 from gapless_operator.children import digest_of
-from gapless_operator.diode.queue import lane_mates
+from gapless_operator.diode.queue import has_turn, is_sending, lane_mates
 from gapless_operator.plan import Ref
 from gapless_operator.pod_trouble import lost_message, trouble_of
 from gapless_operator.resend import standing
@@ -32,8 +32,6 @@ from gapless_operator.resend.conclude import (
 )
 from gapless_operator.resend.ending import SPEC_DEADLINE, End, Ending, ending_of, pause_before
 from gapless_operator.resend.manifests import (
-    PLAN,
-    SEND,
     SETTINGS_ANNOTATION,
     SessionKey,
     attempt_of,
@@ -52,6 +50,7 @@ from gapless_operator.resend.progress import (
     unreadable,
 )
 from gapless_operator.resend.properties import checkpoint_folder
+from gapless_operator.resend.stage import PLAN, SEND
 from gapless_operator.resend.step import Situation, Step
 from gapless_operator.stopping import job_ref
 
@@ -94,12 +93,6 @@ def proceed(situation: Situation, role: str) -> Step:
     return plan_ended(situation, job, pods)
 
 
-def has_turn(situation: Situation) -> bool:
-    """Whether the Diode has given the Resend its turn."""
-    uid = situation.resend.metadata.uid
-    return any(entry.resend_uid == uid for entry in situation.diode.status.active)
-
-
 def superseded(observed: ResendObserved) -> tuple[Ref, ...]:
     """Jobs and settings of earlier attempts, once a later one is there."""
     last = max((job.meta.attempt for job in observed.jobs), default=0)
@@ -134,8 +127,8 @@ def _begun(situation: Situation, role: str) -> Step:
         return Step(
             said=standing.failed(Reason.DEADLINE_EXCEEDED, message), update={"finished_at": now, "retry_at": None}
         )
-    if role == SEND and not has_turn(situation):
-        return _queued(situation)
+    if not has_turn(situation.diode, resend.metadata.uid, role):
+        return _queued(situation, role)
     is_same = status.retry_at is None and status.attempt > 0 and status.job == job_name(resend, role, status.attempt)
     number = status.attempt if is_same else status.attempt + 1
     name, key = job_name(resend, role, number), _session_key(situation, role)
@@ -176,17 +169,21 @@ def _session_key(situation: Situation, role: str) -> SessionKey | None:
     return SessionKey(session_key_name(situation.resend, observed.fresh_mark), observed.fresh_key)
 
 
-def _queued(situation: Situation) -> Step:
+def _queued(situation: Situation, role: str) -> Step:
     """Say what a Resend waits for. The sentences do not count or name others: each change would be 200 writes."""
     diode, name = situation.diode, situation.diode.metadata.name
+    most = diode.spec.max_concurrent_resends
+    if role == PLAN:
+        at_once = "one plan" if most == 1 else f"{most} plans"
+        message = f"Waits for its turn on Diode {name}, which makes {at_once} at a time, by priority, then by age."
+        return Step(said=standing.working(Reason.QUEUED, message))
     ready = condition(diode.status.conditions, ConditionType.READY)
     if not is_true(diode.status.conditions, ConditionType.READY):
         why = f"({ready.reason}): {ready.message}" if ready is not None else "yet."
         return Step(said=standing.working(Reason.DIODE_NOT_READY, f"Diode {name} is not ready {why}"))
-    if any(mate.status.active for mate in lane_mates(diode, situation.observed.other_diodes)):
+    if any(map(is_sending, lane_mates(diode, situation.observed.other_diodes))):
         message = f"Waits until the receiver of Diode {name} is free; it takes one encrypted resend at a time."
         return Step(said=standing.working(Reason.KEY_LANE_BUSY, message))
-    most = diode.spec.max_concurrent_resends
     at_once = "one resend" if most == 1 else f"{most} resends"
     message = f"Waits for its turn on Diode {name}, which runs {at_once} at a time, by priority, then by age."
     return Step(said=standing.working(Reason.QUEUED, message))

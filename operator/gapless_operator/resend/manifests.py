@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gapless_api.exit_codes import ExitCode
 from gapless_operator.children import child_name, digest, label_value, labels_of, owned
 from gapless_operator.diode.manifests import state_claim_name
-from gapless_operator.diode.queue import SENDING_ROLE
 from gapless_operator.kafka_access import kafka_arguments, kafka_secrets
 from gapless_operator.observed import DIODE_LABEL
 from gapless_operator.projected import config_map_source, secret_sources
@@ -34,6 +33,7 @@ from gapless_operator.resend.properties import (
     rates,
     run_of,
 )
+from gapless_operator.resend.stage import PLAN, SEND
 from gapless_operator.sender_pods import container, pod_spec
 from gapless_operator.storage_access import ACCESS_KEY_ID, CA, SECRET_ACCESS_KEY, store_secrets
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from gapless_operator.references import ResendSources
     from gapless_operator.settings import Program
 
-SEND, PLAN, BUNDLE, KEY_ROLE, REPORT = SENDING_ROLE, "plan", "bundle", "key", "report"
-"""Roles of the children."""
+BUNDLE, KEY_ROLE, REPORT = "bundle", "key", "report"
+"""Roles of the children that are no Jobs."""
 RUN_LABEL = "gapless.dev/run"
 """Tells the Jobs of one `force` from those of another."""
 KEY_ANNOTATION = "gapless.dev/session-key"

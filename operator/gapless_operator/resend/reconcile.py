@@ -26,9 +26,9 @@ from gapless_operator.resend.conclude import conclude, latest_job
 from gapless_operator.resend.filter_rules import FILTER, with_rules
 from gapless_operator.resend.halt import halted
 from gapless_operator.resend.jobs import proceed, superseded
-from gapless_operator.resend.manifests import BUNDLE, PLAN, SEND
+from gapless_operator.resend.manifests import BUNDLE
 from gapless_operator.resend.properties import checkpoint_folder
-from gapless_operator.resend.stage import verdict
+from gapless_operator.resend.stage import PLAN, SEND, verdict
 from gapless_operator.resend.step import Situation, Step
 from gapless_operator.resend.validate import LOOK_AGAIN, validate
 from gapless_operator.standing import conditions_with, transition

@@ -1,4 +1,4 @@
-"""Owns how others read from a Resend's status where it stands; must not know how it got there.
+"""Owns how others read from a Resend's status where it stands, and which kind of pod it needs; must not know why.
 
 The Diode decides whose turn it is and writes it down in its own status; a Resend says in its status whether it asks for
 a turn or uses one. So each status has one writer, and a crash between any two writes leaves something to go on from.
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
     from gapless_api.v1alpha1.resend import Resend, ResendStatus
 
+SEND, PLAN = "send", "plan"
+"""Roles of Jobs and their pods: those that use the link, and those that only count or look into a bundle."""
 ASKING = frozenset({Reason.QUEUED, Reason.KEY_LANE_BUSY, Reason.DIODE_NOT_READY})
 """Reasons of `Reconciling` with which a Resend waits for its turn."""
-RUNNING = frozenset(
+_RUNNING = {SEND: frozenset({Reason.STARTING, Reason.SENDING}), PLAN: frozenset({Reason.PLANNING})}
+_RUNNING_EITHER = frozenset(
     {
-        Reason.STARTING,
-        Reason.SENDING,
         Reason.POD_REJECTED,
         Reason.POD_UNSCHEDULABLE,
         Reason.IMAGE_PULL_FAILED,
@@ -32,20 +33,32 @@ RUNNING = frozenset(
     }
 )
 """Reasons of `Reconciling` with which it has a Job, unless `retryAt` says that the next one is still to come."""
+RUNNING = frozenset[Reason]().union(_RUNNING_EITHER, *_RUNNING.values())
 FINISHED = frozenset({Reason.SENT, Reason.NOTHING_TO_SEND, Reason.INCOMPLETE})
 """Reasons of `Succeeded` with which a Resend went through to its end and belongs into the ledger."""
 OVER = FINISHED | {Reason.ALREADY_SENT}
 """Reasons of `Succeeded` with which nothing will ever be done again, unless `force` changes."""
 
 
-def asks_for_turn(resend: Resend) -> bool:
-    """Whether the Resend waits for its turn on its Diode."""
-    return not resend.metadata.deleting and _reconciling(resend.status) in ASKING
+def wanted_role(resend: Resend, status: ResendStatus) -> str:
+    """What a Job has to be for now: a bundle that only a pod can read is looked into before it is sent."""
+    bundle = resend.spec.bundle
+    is_out_of_reach = bundle is not None and bundle.storage_ref is not None
+    return PLAN if resend.spec.mode == "Plan" or (is_out_of_reach and status.bundle_sha256 is None) else SEND
 
 
-def uses_turn(resend: Resend) -> bool:
-    """Whether the Resend has a Job that sends, or is about to have it stopped."""
-    return resend.status.retry_at is None and _reconciling(resend.status) in RUNNING
+def asks_for_turn(resend: Resend, role: str) -> bool:
+    """Whether the Resend waits for its turn on its Diode to have a Job of that role."""
+    asks = not resend.metadata.deleting and _reconciling(resend.status) in ASKING
+    return asks and wanted_role(resend, resend.status) == role
+
+
+def uses_turn(resend: Resend, role: str) -> bool:
+    """Whether the Resend has a Job of that role, or is about to have it stopped."""
+    reason = _reconciling(resend.status)
+    if resend.status.retry_at is not None or wanted_role(resend, resend.status) != role:
+        return False
+    return reason in _RUNNING[role] or reason in _RUNNING_EITHER
 
 
 def verdict(status: ResendStatus) -> Reason | None:

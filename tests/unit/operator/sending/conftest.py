@@ -36,6 +36,7 @@ from gapless_operator.shell.api import RefusedError
 from gapless_operator.shell.cache import Cache, Key
 from gapless_operator.shell.controller import plan_for
 from gapless_operator.shell.pod_logs import PodLogs
+from gapless_operator.shell.trimming import trimmed
 from gapless_operator.shell.world import World as Gathering
 from kit import messages
 
@@ -219,7 +220,8 @@ class World:
     def planned(self, kind: str, name: str) -> Plan:
         """The plan, without carrying it out."""
         self._gather()
-        return plan_for(self._shown(kind, name), self._gathering, self.now, sender=PROGRAM, spark=PROGRAM)
+        body = trimmed(self._shown(kind, name))
+        return plan_for(body, self._gathering, self.now, sender=PROGRAM, spark=PROGRAM)
 
     def gathered(self) -> tuple[Cache, Gathering]:
         """What the operator knows of all that is there, and the product's own gathering of it."""
@@ -310,7 +312,7 @@ class World:
             assert (manifest["kind"], manifest["metadata"]["name"]) not in self.bodies, "it exists"
             self._store(manifest)
         for manifest in plan.apply:
-            self._store(manifest)
+            self._store(self._gathering.with_bundle(trimmed(self._shown(kind, name)), manifest))
         for ref in plan.delete:
             self._remove(ref)
         if plan.status is not None and (kind, name) in self.bodies:

@@ -44,10 +44,10 @@ def test_a_new_diode_is_looked_at_at_once(world: World) -> None:
     assert world.said(Type.LINK_UP, "hall", "Diode").message
 
 
-def test_a_good_link_is_looked_at_five_minutes_after_the_last_look_ended(world: World) -> None:
+def test_a_good_link_is_looked_at_an_hour_after_the_last_look_ended(world: World) -> None:
     looked_at(world)
-    assert asks_again_after(world) == 300
-    world.later(seconds=299)
+    assert asks_again_after(world) == 3600
+    world.later(seconds=3599)
     assert asks_again_after(world) == 1
     world.later(seconds=1)
     plan = world.reconcile("Diode", "hall")
@@ -55,6 +55,43 @@ def test_a_good_link_is_looked_at_five_minutes_after_the_last_look_ended(world: 
     assert plan.delete[0].uid
     assert plan.requeue_after_seconds == 1
     assert [manifest["metadata"]["name"] for manifest in world.planned("Diode", "hall").apply] == [JOB]
+
+
+def test_a_look_that_is_older_than_five_minutes_is_repeated_before_somebody_sends(ready: World) -> None:
+    ready.looks_at_nodes = False
+    ready.later(minutes=6)
+    ready.resend()
+    ready.settle()
+    assert ready.standing()[0] == "Queued"
+    assert ready.a_diode().status.active == ()
+    assert ready.said(Type.READY, "hall", "Diode").status == "True", "nothing bad was found"
+    ready.look_at_node()
+    ready.settle()
+    assert ready.standing()[0] == "Starting"
+
+
+def test_a_link_that_went_down_since_the_last_look_is_noticed_before_somebody_sends(ready: World) -> None:
+    ready.looks_at_nodes = False
+    ready.later(minutes=30)
+    ready.resend()
+    ready.settle()
+    ready.look_at_node(carrier=False)
+    ready.settle()
+    assert ready.standing()[0] == "DiodeNotReady"
+    assert not [name for name in ready.jobs_made if "-send-" in name]
+
+
+def test_while_somebody_sends_its_senders_look(ready: World) -> None:
+    ready.run(f"{ready.begin()}-0-0", ready.progress(10))
+    ready.resend("waits")
+    ready.settle()
+    made = len(ready.jobs_made)
+    ready.later(minutes=59)
+    ready.settle()
+    assert len(ready.jobs_made) == made
+    ready.later(minutes=2)
+    ready.settle()
+    assert ready.jobs_made[made:] == [JOB]
 
 
 def test_a_bad_link_is_looked_at_again_after_half_a_minute(world: World) -> None:
@@ -66,7 +103,7 @@ def test_a_bad_link_is_looked_at_again_after_half_a_minute(world: World) -> None
     assert world.planned("Diode", "hall").delete
 
 
-@pytest.mark.parametrize(("found", "every"), [({}, 300), ({"up": False}, 30)])
+@pytest.mark.parametrize(("found", "every"), [({}, 3600), ({"up": False}, 30)])
 def test_a_look_is_not_repeated_early_when_its_job_is_gone(world: World, found: dict[str, Any], every: int) -> None:
     looked_at(world, **found)
     before = link(world)
@@ -80,7 +117,7 @@ def test_a_look_is_not_repeated_early_when_its_job_is_gone(world: World, found: 
     assert link(world) == before
 
 
-@pytest.mark.parametrize(("found", "every"), [({}, 300), ({"up": False}, 30)])
+@pytest.mark.parametrize(("found", "every"), [({}, 3600), ({"up": False}, 30)])
 def test_while_a_look_goes_on_nobody_asks_sooner_than_for_the_next(
     world: World, found: dict[str, Any], every: int
 ) -> None:
@@ -95,7 +132,7 @@ def test_while_a_look_goes_on_nobody_asks_sooner_than_for_the_next(
 def test_fractions_of_a_second_change_nothing(world: World) -> None:
     looked_at(world)
     world.later(milliseconds=999)
-    assert asks_again_after(world) == 300
+    assert asks_again_after(world) == 3600
 
 
 def test_what_was_found_is_as_old_as_the_end_of_the_look(world: World) -> None:
@@ -106,7 +143,7 @@ def test_what_was_found_is_as_old_as_the_end_of_the_look(world: World) -> None:
     world.later(seconds=40)
     world.settle()
     assert world.a_diode().status.preflight.checked_at == ended
-    assert asks_again_after(world) == 260
+    assert asks_again_after(world) == 3560
 
 
 def test_a_job_that_does_not_say_when_it_ended_is_as_old_as_its_beginning(world: World) -> None:
@@ -118,7 +155,7 @@ def test_a_job_that_does_not_say_when_it_ended_is_as_old_as_its_beginning(world:
     del world.bodies["Job", JOB]["status"]["conditions"][0]["lastTransitionTime"]
     world.settle()
     assert world.a_diode().status.preflight.checked_at == began
-    assert asks_again_after(world) == 290
+    assert asks_again_after(world) == 3590
 
 
 def test_what_was_found_stays_when_the_pods_log_is_gone(world: World) -> None:
@@ -156,7 +193,7 @@ def test_the_look_at_an_older_spec_is_ended_once(world: World) -> None:
 
 def test_a_look_that_is_being_deleted_is_not_deleted_again(world: World) -> None:
     looked_at(world)
-    world.later(minutes=5)
+    world.later(hours=1)
     world.begin_deletion("Job", JOB)
     assert world.planned("Diode", "hall").is_empty
 
@@ -203,7 +240,7 @@ def test_a_look_that_fails_without_a_word_is_said_as_such(world: World) -> None:
 
 def test_a_look_that_fails_after_a_good_one_leaves_nothing_good_said(world: World) -> None:
     looked_at(world)
-    world.later(minutes=5)
+    world.later(hours=1)
     world.settle()
     world.end_job(JOB, "BackoffLimitExceeded")
     world.settle()
@@ -236,7 +273,7 @@ def test_a_bad_link_is_said_by_ready_and_by_what_goes_on(world: World) -> None:
 
 def test_only_bad_news_are_warnings(world: World) -> None:
     looked_at(world)
-    world.later(minutes=5)
+    world.later(hours=1)
     world.settle()
     world.look_at_node(up=False)
     world.settle()

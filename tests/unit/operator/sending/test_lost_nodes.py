@@ -119,7 +119,7 @@ def test_another_node_takes_over_when_the_pod_is_gone_for_good(ready: World) -> 
 
 def test_a_preflight_on_a_lost_node_is_deleted_so_that_another_node_is_looked_at(ready: World) -> None:
     ready.looks_at_nodes = False
-    ready.later(minutes=6)
+    ready.later(hours=1)
     ready.settle()
     ready.settle()
     ready.start_pods()

@@ -19,8 +19,6 @@ from gapless_operator.children import LONGEST_NAME
 from gapless_operator.diode.manifests import preflight_job, state_claim
 from gapless_operator.references import Named, ResendSources, resend_sources
 from gapless_operator.resend.manifests import (
-    PLAN,
-    SEND,
     SessionKey,
     attempt_of,
     job_name,
@@ -31,6 +29,7 @@ from gapless_operator.resend.manifests import (
     session_key_name,
 )
 from gapless_operator.resend.properties import properties, rates
+from gapless_operator.resend.stage import PLAN, SEND
 from gapless_operator.settings import Program
 from gapless_sender.rate_file import with_rates
 from gapless_sender.settings import RESEND

@@ -101,7 +101,8 @@ def test_what_begins_is_recorded_at_once(ready: World) -> None:
 
 def test_a_plan_that_begins_says_what_it_does(ready: World) -> None:
     ready.resend(mode="Plan")
-    ready.reconcile("Resend", "repeat")
+    for kind, name in (("Resend", "repeat"), ("Diode", "hall"), ("Resend", "repeat")):
+        ready.reconcile(kind, name)
     assert ready.jobs_made[-1] == "repeat-00000001-plan-1"
     assert ready.said(Type.READY).message == "A pod on the Diode's node counts what would be sent."
     assert ready.a_resend().status.started_at is None

@@ -25,12 +25,13 @@ def test_plans_without_sending_and_sends_when_it_is_told_to(ready: World) -> Non
     job = ready.begin(mode="Plan")
     assert job == "repeat-00000001-plan-1"
     assert ready.standing() == ("Planning", "False", "True", "False", "Unknown")
-    assert ready.a_diode().status.active == ()
+    assert [entry.mode for entry in ready.a_diode().status.active] == ["Plan"]
     estimate = Estimate(mean_event_bytes=100.0, datagrams=2000, payload_bytes=123456, seconds=12.5)
     plan = ready.plan(990, unavailable=10, estimate=estimate)
     ready.end(f"{job}-0-0", 0, plan)
     ready.settle()
     assert ready.standing() == ("Planned", "True", "False", "False", "Unknown")
+    assert ready.a_diode().status.active == ()
     found = ready.a_resend().status.plan
     assert (found.events, found.bytes, found.datagrams, found.unavailable) == (990, 123456, 2000, 10)
     assert found.estimated_seconds == 12.5
@@ -39,6 +40,25 @@ def test_plans_without_sending_and_sends_when_it_is_told_to(ready: World) -> Non
     assert ready.standing()[0] == "Starting"
     assert ready.a_resend().status.job == "repeat-00000001-send-2"
     assert ready.a_resend().status.plan == found
+
+
+def test_sixty_plans_make_no_more_pods_than_the_diode_lets_run(ready: World) -> None:
+    ready.diode(maxConcurrentResends=2)
+    ready.settle()
+    for number in range(60):
+        ready.resend(f"plan-{number:02}", mode="Plan")
+    most = 0
+    for done in range(0, 60, 2):
+        ready.settle(rounds=20)
+        running = [name for name in ready.running_jobs() if "-plan-" in name]
+        most = max(most, len(running))
+        assert running, f"nothing goes on after {done} plans"
+        ready.start_pods()
+        for name in running:
+            ready.end(f"{name}-0-0", 0, ready.plan(10))
+    ready.settle(rounds=20)
+    assert most == 2
+    assert {ready.standing(f"plan-{number:02}")[0] for number in range(60)} == {"Planned"}
 
 
 def test_plans_anew_for_another_pace(ready: World) -> None:

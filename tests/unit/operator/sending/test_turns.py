@@ -126,7 +126,7 @@ def test_a_lower_limit_stops_nobody_and_lets_nobody_begin() -> None:
         (a_pod("gone", phase="Pending"), True),
         (a_pod("gone", phase="Succeeded"), False),
         (a_pod("gone", phase="Failed"), False),
-        (a_pod("gone", role="plan"), False),
+        (a_pod("gone", role="preflight"), False),
         (a_pod("somebody"), False),
     ],
 )
@@ -145,8 +145,56 @@ def test_a_resend_that_is_gone_keeps_the_turn_as_it_was_given() -> None:
 
 
 def test_no_more_turns_are_written_than_a_status_holds() -> None:
-    running = tuple(a_resend(f"r{number:02}", "Sending") for number in range(17))
-    assert decided(a_diode(maxConcurrentResends=16), *running)[0] == [f"r{number:02}" for number in range(16)]
+    running = tuple(a_resend(f"r{number:02}", "Sending") for number in range(33))
+    assert decided(a_diode(maxConcurrentResends=16), *running)[0] == [f"r{number:02}" for number in range(32)]
+
+
+# ------------------------------------------------------------------------------------------------------- plans
+
+
+def a_plan(name: str, reason: str | None = "Queued", **spec: Any) -> Resend:
+    """A Resend that only asks what would be sent."""
+    return a_resend(name, reason, mode="Plan", **spec)
+
+
+def test_plans_wait_for_one_another_by_the_rules_of_sends() -> None:
+    plans = [a_plan(f"p{number:02}", age=60 - number) for number in range(60)]
+    assert decided(a_diode(maxConcurrentResends=3), *plans) == (["p00", "p01", "p02"], 57)
+    running = [a_plan(f"p{number:02}", "Planning") for number in range(3)]
+    assert decided(a_diode(maxConcurrentResends=3), *running, *plans[3:])[1] == 57
+    urgent = a_plan("urgent", priority=1)
+    assert decided(a_diode(maxConcurrentResends=1), *plans, urgent) == (["urgent"], 60)
+
+
+def test_plans_neither_take_the_turns_of_sends_nor_wait_for_them_nor_for_the_link() -> None:
+    resends = (a_resend("sends", "Sending"), a_resend("waits"), a_plan("asks"), a_plan("later", age=-1))
+    assert decided(a_diode(), *resends) == (["asks", "sends"], 2)
+    assert decided(a_diode(), *resends, ready=False) == (["asks", "sends"], 2)
+    encrypted = a_diode(encryption=ENCRYPTION)
+    assert decided(encrypted, *resends) == (["asks", "sends"], 2)
+    mate = a_diode("mate", encryption=ENCRYPTION, active=("m",))
+    assert decided(encrypted, a_plan("asks"), a_resend("waits"), other_diodes=(mate,)) == (["asks"], 1)
+
+
+def test_who_has_planned_asks_anew_before_it_sends() -> None:
+    diode = a_diode(maxConcurrentResends=1)
+    turn = turns(diode, DiodeObserved(resends=(a_plan("p"),)), ready=True, now=NOW)
+    assert [(one.name, one.mode) for one in turn.active] == [("p", "Plan")]
+    planned = diode.model_copy(update={"status": diode.status.model_copy(update={"active": turn.active})})
+    sends = a_resend("sends", "Sending")
+    # It was told to send and says still that it plans: that is no turn to send.
+    assert decided(planned, a_resend("p", "Planning"), sends) == (["sends"], 0)
+    assert decided(planned, a_resend("p", "Queued", priority=9), sends) == (["sends"], 1)
+
+
+def test_a_plan_keeps_its_turn_while_a_pod_of_it_lives() -> None:
+    found = turns(
+        a_diode(),
+        DiodeObserved(resends=(a_plan("p", "Suspended"),), sender_pods=(a_pod("p", role="plan"),)),
+        ready=True,
+        now=NOW,
+    )
+    assert [(one.name, one.mode) for one in found.active] == [("p", "Plan")]
 
 
 def test_turns_are_listed_by_name_and_objects_of_one_name_by_uid() -> None:
