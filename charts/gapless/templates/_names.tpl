@@ -62,6 +62,11 @@ annotations:
 {{- default (ternary (printf "%s-operator" (include "gapless.fullname" .)) "default" .Values.operator.serviceAccount.create) .Values.operator.serviceAccount.name }}
 {{- end }}
 
+{{/* The PriorityClass of sender pods; empty for the cluster's default. */}}
+{{- define "gapless.senderPriorityClass" -}}
+{{- default (ternary (printf "%s-sender" (include "gapless.fullname" .)) "" .Values.sender.priorityClass.create) .Values.sender.priorityClass.name }}
+{{- end }}
+
 {{/* The namespaces whose GapScans are served, as a JSON list. Never the release's own: see gapless.validate. */}}
 {{- define "gapless.scanNamespaces" -}}
 {{- if .Values.roles.downstream.enabled -}}

@@ -39,7 +39,7 @@ def answers() -> Iterator[Answers]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = b"{}"
-            if self.path == "/healthz":
+            if self.path == "/readyz":
                 well = said.healthy.pop(0) if len(said.healthy) > 1 else said.healthy[0]
                 self.send_response(200 if well else 500)
             elif self.path == "/apis/gapless.dev/v1alpha1" and said.kinds is not None:
@@ -69,7 +69,7 @@ def check(answers: Answers, account: Path, deadline_seconds: float = 0) -> subpr
     environment = os.environ | {
         "GAPLESS_ACCOUNT": str(account),
         "GAPLESS_API": f"http://127.0.0.1:{answers.port}",
-        "GAPLESS_HEALTH": f"http://127.0.0.1:{answers.port}/healthz",
+        "GAPLESS_HEALTH": f"http://127.0.0.1:{answers.port}/readyz",
         "GAPLESS_DEADLINE_SECONDS": str(deadline_seconds),
     }
     # As the pod runs it: the text as an argument, and no packages.

@@ -130,7 +130,7 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(helm: Helm, values: dic
         ({"sender.namespace.name": ""}, "/sender/namespace/name"),
         ({"commonLabels.a": 1}, "/commonLabels/a"),
         ({"networkPolicy.apiServerPorts": []}, "/networkPolicy/apiServerPorts"),
-        ({"metrics.podMonitor.interval": "often"}, "/metrics/podMonitor/interval"),
+        ({"metrics.serviceMonitor.interval": "often"}, "/metrics/serviceMonitor/interval"),
         ({"metrics.prometheusRule.runbookUrl": "docs"}, "/metrics/prometheusRule/runbookUrl"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gapless_operator.settings import read_settings
-from gapless_operator.shell.kinds import CHILDREN, NAMED, OWNERS, POD
+from gapless_operator.shell.kinds import CHILDREN, LEASE, NAMED, OWNERS, POD
 
 if TYPE_CHECKING:
     from conftest import Helm, Manifest
@@ -25,9 +25,9 @@ SETS = ("upstream", "downstream", "both")
 BOTH = {"roles": {"downstream": {"enabled": True}, "upstream": {"enabled": True}}}
 EVERYTHING = {
     **BOTH,
-    "networkPolicy.enabled": True,
+    "metrics.readers": [{"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}],
     "sender.resourceQuota.enabled": True,
-    "metrics.podMonitor.enabled": True,
+    "metrics.serviceMonitor.enabled": True,
     "metrics.prometheusRule.enabled": True,
     "metrics.dashboards.enabled": True,
     "clusterName": "north",
@@ -105,7 +105,11 @@ def test_digests_and_registries_reach_the_operator(helm: Helm) -> None:
 
 def rules(helm: Helm) -> list[tuple[str, dict[str, Any]]]:
     roles = [m for m in helm.manifests(values=EVERYTHING) if m["kind"] in {"Role", "ClusterRole"}]
-    return [(role["metadata"]["name"], rule) for role in roles for rule in role["rules"]]
+    every = [(role["metadata"]["name"], rule) for role in roles for rule in role["rules"]]
+    assert [rule for _, rule in every if "nonResourceURLs" in rule] == [
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    ]
+    return [(name, rule) for name, rule in every if "nonResourceURLs" not in rule]
 
 
 def test_no_rule_has_a_wildcard(helm: Helm) -> None:
@@ -137,7 +141,8 @@ def test_the_operator_may_watch_every_kind_that_it_watches_and_no_other(helm: He
     found = granted(helm, role)
     assert {rule for rule in found if rule[2] in {"list", "watch"}} == watched
     # Owners are read again after a conflict, children before they are written first, logs for results.
-    read = {(kind.group, kind.plural) for kind in (*OWNERS, *CHILDREN) if kind is not POD} | {("", "pods/log")}
+    read = {(kind.group, kind.plural) for kind in (*OWNERS, *CHILDREN, LEASE) if kind is not POD}
+    read.add(("", "pods/log"))
     assert {rule[:2] for rule in found if rule[2] == "get"} == read
 
 
@@ -163,6 +168,7 @@ def test_the_operator_may_write_what_its_children_are_and_no_more(helm: Helm) ->
         "sparkapplications": child,
         "configmaps": child,
         "events": {"create"},
+        "leases": {"create", "update"},
     }
     assert writes("gapless-senders") == {
         "diodes/status": {"patch"},
@@ -176,6 +182,7 @@ def test_the_operator_may_write_what_its_children_are_and_no_more(helm: Helm) ->
         "persistentvolumeclaims": {"create", "patch"},
         "secrets": {"create"},
         "events": {"create"},
+        "leases": {"create", "update"},
     }
 
 
@@ -191,7 +198,8 @@ def test_the_operator_has_rights_only_in_namespaces_that_it_serves(helm: Helm) -
         and binding["subjects"][0]["name"] == pod["serviceAccountName"]
     ]
     beyond = [binding["roleRef"]["name"] for binding in bindings if binding["kind"] == "ClusterRoleBinding"]
-    assert beyond == ["gapless-nodes"], "single nodes, by name"
+    # Single nodes, by name; and whose token it is that asks for metrics, which is no right to anything of theirs.
+    assert sorted(beyond) == ["gapless-nodes", "system:auth-delegator"]
     here = [binding["metadata"]["namespace"] for binding in bindings if binding["kind"] == "RoleBinding"]
     assert set(here) == served
     accounts = {m["metadata"]["name"] for m in of_kind(manifests, "ServiceAccount")}
@@ -244,6 +252,72 @@ def test_there_is_one_operator_and_never_two(helm: Helm) -> None:
     [deployment] = of_kind(helm.manifests(values=BOTH), "Deployment")
     assert deployment["spec"]["replicas"] == 1
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_sender_pods_come_after_every_pod_that_names_no_priority(helm: Helm) -> None:
+    manifests = helm.manifests(values=BOTH)
+    [priority] = of_kind(manifests, "PriorityClass")
+    assert priority["value"] < 0
+    assert priority["preemptionPolicy"] == "Never"
+    [deployment] = of_kind(manifests, "Deployment")
+    settings = read_settings(deployment["spec"]["template"]["spec"]["containers"][0]["args"], {})
+    assert settings.sender.priority_class == priority["metadata"]["name"]
+    without = helm.manifests(values={**BOTH, "sender.priorityClass.create": False})
+    assert not of_kind(without, "PriorityClass")
+    assert "--sender-priority-class" not in str(of_kind(without, "Deployment"))
+
+
+def test_metrics_are_for_accounts_that_may_read_them_unless_somebody_says_otherwise(helm: Helm) -> None:
+    def settings(values: dict[str, Any]) -> Any:
+        [deployment] = of_kind(helm.manifests(values=values), "Deployment")
+        return read_settings(deployment["spec"]["template"]["spec"]["containers"][0]["args"], {})
+
+    assert settings(BOTH).metrics_authentication
+    assert not settings({**BOTH, "metrics.authentication": False}).metrics_authentication
+    manifests = helm.manifests(values=EVERYTHING)
+    [monitor] = of_kind(manifests, "ServiceMonitor")
+    [endpoint] = monitor["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    [service] = of_kind(manifests, "Service")
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    [readers] = [b for b in of_kind(manifests, "ClusterRoleBinding") if b["metadata"]["name"] == "gapless-metrics"]
+    assert readers["subjects"] == EVERYTHING["metrics.readers"]
+    open_to_all = helm.manifests(values={**EVERYTHING, "metrics.authentication": False})
+    beyond = {binding["roleRef"]["name"] for binding in of_kind(open_to_all, "ClusterRoleBinding")}
+    assert beyond.isdisjoint({"gapless-metrics", "system:auth-delegator"})
+    assert "scheme" not in of_kind(open_to_all, "ServiceMonitor")[0]["spec"]["endpoints"][0]
+
+
+def test_a_certificate_of_ones_own_is_mounted_and_verified(helm: Helm) -> None:
+    manifests = helm.manifests(values={**EVERYTHING, "metrics.certificateSecret": "metrics-tls"})
+    [deployment] = of_kind(manifests, "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    folder = str(read_settings(pod["containers"][0]["args"], {}).metrics_certificate)
+    [mount] = [m for m in pod["containers"][0]["volumeMounts"] if m["mountPath"] == folder]
+    [volume] = [v for v in pod["volumes"] if v["name"] == mount["name"]]
+    assert volume["secret"]["secretName"] == "metrics-tls"
+    [monitor] = of_kind(manifests, "ServiceMonitor")
+    tls = monitor["spec"]["endpoints"][0]["tlsConfig"]
+    assert tls == {
+        "ca": {"secret": {"name": "metrics-tls", "key": "ca.crt"}},
+        "serverName": "gapless-operator.gapless-system.svc",
+    }
+
+
+def test_operator_and_scans_are_closed_in_by_default_and_reach_what_they_need(helm: Helm) -> None:
+    policies = {p["metadata"]["name"]: p["spec"] for p in of_kind(helm.manifests(values=BOTH), "NetworkPolicy")}
+    assert set(policies) == {"gapless-operator", "gapless-scans"}
+    for spec in policies.values():
+        assert spec["policyTypes"] == ["Ingress", "Egress"]
+        assert {} not in spec["egress"], "a rule that allows everything"
+    operator = [port["port"] for rule in policies["gapless-operator"]["egress"] for port in rule["ports"]]
+    assert sorted(operator) == [53, 53, 443, 6443]
+    elsewhere = policies["gapless-scans"]["egress"][-1]
+    assert {port["port"] for port in elsewhere["ports"]} == {9092, 443, 9000}
+    assert {cidr for to in elsewhere["to"] for cidr in to["ipBlock"]["except"]} == {"169.254.0.0/16", "fe80::/10"}
+    assert not of_kind(helm.manifests(values={**BOTH, "networkPolicy.enabled": False}), "NetworkPolicy")
 
 
 def test_only_the_senders_namespace_is_made_and_it_outlives_the_release(helm: Helm) -> None:
@@ -355,7 +429,7 @@ def test_the_test_pod_runs_the_checked_in_program(helm: Helm) -> None:
     assert program.strip() == source.read_text().strip()
     [service] = helm.manifests(values=BOTH, show="templates/deployment.yaml")[1:]
     health = pod["spec"]["containers"][0]["env"][0]["value"]
-    assert health.startswith(f"http://{service['metadata']['name']}.gapless-system:8081/")
+    assert health == f"http://{service['metadata']['name']}.gapless-system:8081/readyz"
 
 
 def test_what_the_notes_say_holds_for_these_values(helm: Helm, tmp_path: Path) -> None:
