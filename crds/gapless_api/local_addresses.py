@@ -48,8 +48,8 @@ def refuse_local(hosts: Iterable[tuple[str, int]], *, what: str) -> None:
             if is_local(address):
                 raise ConfigurationError(
                     f"{what} {host}:{port} resolves to {address}, a loopback, link-local or metadata address, which a "
-                    f"sender on its node's network may not use; ask the platform team to correct the KafkaConnection, "
-                    f"or the broker's advertised listeners."
+                    f"sender on its node's network may not use; ask the platform team for one that other machines "
+                    f"reach, too."
                 )
 
 

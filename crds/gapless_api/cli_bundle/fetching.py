@@ -52,7 +52,12 @@ class _Address(click.ParamType[Any]):
     type=click.Path(path_type=Path),
     help="Certificates (PEM) to trust beside the system's.",
 )
-def fetch(url: ObjectAddress, output: Path, sha256: str | None, **access: Any) -> None:
+@click.option(
+    "--refuse-local-endpoint",
+    is_flag=True,
+    help="Refuse a store whose address is loopback, link-local or a metadata service.",
+)
+def fetch(url: ObjectAddress, output: Path, sha256: str | None, *, refuse_local_endpoint: bool, **access: Any) -> None:
     """Fetch the bundle s3://BUCKET/KEY from an S3-compatible store and check it; nothing is left of a bad one.
 
     Credentials come from files only, so that they show neither among the processes nor in the environment.
@@ -60,5 +65,22 @@ def fetch(url: ObjectAddress, output: Path, sha256: str | None, **access: Any) -
     from gapless_api.bundle_fetch import fetch_bundle  # noqa: PLC0415 -- not needed for --help
     from gapless_api.object_store import S3Access, open_store  # noqa: PLC0415
 
+    if refuse_local_endpoint:
+        check_endpoint(access["endpoint_url"])
     found = fetch_bundle(open_store(url.bucket, S3Access(**access)), url, output, sha256=sha256)
     click.echo(f"Fetched {output} ({found.missing} missing in {len(found.results)} partitions).")
+
+
+def check_endpoint(url: str) -> None:
+    """Refuse a store at an address of the machine itself, its link or its cloud. Raises ConfigurationError."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 -- not needed for --help
+
+    from gapless_api.local_addresses import refuse_local  # noqa: PLC0415
+
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+    except ValueError:
+        return  # no URL, which opening the store tells
+    if host:
+        refuse_local([(host, port)], what="The store")

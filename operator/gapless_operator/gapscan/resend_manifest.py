@@ -53,7 +53,9 @@ def render(  # noqa: PLR0913 -- the parts of the file
     if not inline:
         notes.append(f"The bundle is too large to stand here: carry {location} as well, then")
         notes.append(f"kubectl create configmap {name} --from-file=bundle.json.gz=THAT-FILE")
-        notes.append("(larger than 1 MiB: put it into a volume or a bucket there, and name that below instead).")
+        notes.append(
+            "(larger than 1 MiB: put it into a StorageLocation there; write storageRef and path below instead)."
+        )
     spec: dict[str, Any] = {"diodeRef": {"name": template.diode_ref.name}}
     if template.kafka_ref is None:
         notes.append("Write the name of the KafkaConnection of the sending side below.")

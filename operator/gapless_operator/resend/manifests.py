@@ -286,7 +286,7 @@ def _fetch_arguments(resend: Resend, s3: S3Location) -> list[str]:
     if bundle is None or bundle.path is None:
         raise ValueError("this Resend has nothing to fetch")
     arguments = ["bundle", "fetch", s3.address(bundle.path), f"--output={BUNDLE_FOLDER}/{FETCHED_NAME}"]
-    arguments.append(f"--s3-endpoint-url={s3.endpoint}")
+    arguments += [f"--s3-endpoint-url={s3.endpoint}", "--refuse-local-endpoint"]
     # Between planning and sending somebody may put another bundle there; then nothing is sent.
     sha256 = resend.status.bundle_sha256 or bundle.sha256
     if sha256 is not None:

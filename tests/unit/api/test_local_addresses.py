@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from gapless_api.errors import ConfigurationError
@@ -40,3 +44,15 @@ def test_names_are_refused_by_what_they_resolve_to_and_those_that_do_not_resolve
     refuse_local([("10.0.0.1", 9092), ("no-such-host.invalid", 9092)], what="The broker")
     with pytest.raises(ConfigurationError, match=r"^The broker localhost:9092 resolves to (127\.0\.0\.1|::1), a loop"):
         refuse_local([("10.0.0.1", 9092), ("localhost", 9092)], what="The broker")
+
+
+@pytest.mark.parametrize("endpoint", ["http://localhost:9000", "http://127.0.0.1", "https://[::1]:9000/"])
+def test_a_store_on_the_machine_itself_is_not_fetched_from_where_that_is_refused(endpoint: str, tmp_path: Path) -> None:
+    program = Path(sys.executable).parent / "gapless"
+    arguments = ["s3://bucket/bundle.json", f"--output={tmp_path / 'bundle'}", f"--endpoint-url={endpoint}"]
+    done = subprocess.run(
+        [program, "bundle", "fetch", *arguments, "--refuse-local-endpoint"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "The store " in done.stderr
+    assert "a loopback, link-local or metadata address" in done.stderr
