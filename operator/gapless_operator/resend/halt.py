@@ -28,7 +28,7 @@ def halted(resend: Resend, status: ResendStatus, observed: ResendObserved) -> St
     """Why nothing may run, or go on, and what is stopped; ``None`` when nothing stands against it."""
     everything = all_that_runs(observed.jobs, observed.pods)
     if resend.spec.suspend:
-        message = "spec.suspend is true; progress is saved."
+        message = f"spec.suspend is true; {_what_is_left(observed)}"
         return Step(said=standing.suspended(Reason.SUSPENDED, message), stop=everything)
     diode, name = observed.diode, resend.spec.diode_ref.name
     if diode is None and observed.diode_problem:
@@ -40,9 +40,18 @@ def halted(resend: Resend, status: ResendStatus, observed: ResendObserved) -> St
         said = standing.waiting_for(Reason.DIODE_NOT_FOUND, message)
         return Step(said=said, stop=everything, again_after=LOOK_AGAIN)
     if diode.spec.suspend:
-        message = f"Diode {name} is suspended (its spec.suspend is true); progress is saved."
+        message = f"Diode {name} is suspended (its spec.suspend is true); {_what_is_left(observed)}"
         return Step(said=standing.suspended(Reason.DIODE_SUSPENDED, message), stop=everything)
     return _left_over(resend, status, observed)
+
+
+def _what_is_left(observed: ResendObserved) -> str:
+    """Whether everything has stopped, for nobody should be told so while a pod may still send."""
+    living = [pod for pod in observed.pods if not pod.ended]
+    lost = next((pod for pod in living if pod.is_lost), None)
+    if lost is not None:
+        return f"pod {lost.meta.name} was told to stop, and nobody knows whether it has. {lost_message(lost)}"
+    return f"pod {living[0].meta.name} is being stopped." if living else "progress is saved."
 
 
 def _left_over(resend: Resend, status: ResendStatus, observed: ResendObserved) -> Step | None:

@@ -131,6 +131,24 @@ def test_a_preflight_on_a_lost_node_is_deleted_so_that_another_node_is_looked_at
     assert ready.said(Type.LINK_UP, "hall", of="Diode").reason == "NodeLost"
 
 
+def test_nobody_is_told_that_a_pod_has_stopped_before_it_has(ready: World) -> None:
+    pod = sending(ready)
+    lose(ready)
+    for job in ready.running_jobs():
+        ready.begin_deletion("Job", job)
+    ready.begin_deletion("Pod", pod)
+    ready.resend(suspend=True)
+    ready.settle()
+    assert ready.standing()[0] == "Suspended"
+    message = ready.said(Type.READY).message
+    assert message.startswith(
+        f"spec.suspend is true; pod {pod} was told to stop, and nobody knows whether it has. Node"
+    )
+    ready.delete("Pod", pod)
+    ready.settle()
+    assert ready.said(Type.READY).message == "spec.suspend is true; progress is saved."
+
+
 @pytest.mark.parametrize("knows", [True, False])
 def test_a_diode_whose_nodes_may_not_be_read_is_as_ready_as_its_last_look(ready: World, *, knows: bool) -> None:
     if knows:
