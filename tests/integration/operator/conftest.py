@@ -187,6 +187,11 @@ class Place:
         """Their names."""
         return sorted(item["metadata"]["name"] for item in self.objects(path) if not _is_canary(item))
 
+    def ledger(self, diode: str) -> list[dict[str, Any]]:
+        """The entries of a Diode's ledger."""
+        maps = [item for item in self.objects("/api/v1 configmaps") if f"ledger-{diode}-" in item["metadata"]["name"]]
+        return [entry for item in maps for entry in json.loads(item["data"]["ledger.json"])["entries"]]
+
     def reasons(self, name: str) -> list[str]:
         """Reasons of the events about an object, oldest first."""
         found = [e for e in self.objects("/apis/events.k8s.io/v1 events") if e["regarding"]["name"] == name]

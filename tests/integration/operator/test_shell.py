@@ -148,9 +148,7 @@ def test_a_resend_waits_for_its_diode_and_is_sent(place: Any, operator: Callable
     place.until("Resend", "again", "Succeeded", "True", "Sent")
     status = place.read("Resend", "again")["status"]
     assert status["progress"]["sent"] == 7
-    place.api.eventually(
-        lambda: [e["resend"] for e in place.read("Diode", "north")["status"]["ledger"]] == ["again"], what="the ledger"
-    )
+    assert [entry["resend"] for entry in place.ledger("north")] == ["again"]
     assert 'outcome="sent"} 7.0' in running.metrics()
     assert f'gapless_diode_active_resends{{name="north",namespace="{place.name}"}} 0.0' in running.metrics()
 

@@ -50,7 +50,7 @@ def is_over(place: Any) -> bool:
     if reason("GapScan", "night", "Ready") != "GapsFound" or reason("Resend", "again", "Succeeded") != "Sent":
         return False
     diode = place.read("Diode", "north").get("status", {})
-    return bool(diode.get("ledger")) and not diode.get("active") and not diode.get("queued")
+    return bool(place.ledger("north")) and not diode.get("active") and not diode.get("queued")
 
 
 def final_state(place: Any, kubelet: Any) -> dict[str, Any]:
