@@ -96,6 +96,11 @@ class Plant:
     def jobs(self, resend: str) -> list[dict[str, Any]]:
         return self.cluster.list("job", SENDERS, f"gapless.dev/name={resend},gapless.dev/kind=Resend")
 
+    def ledger(self, diode: str) -> list[dict[str, Any]]:
+        """What is recorded of a Diode."""
+        parts = self.cluster.list("configmap", SENDERS, f"gapless.dev/role=ledger,gapless.dev/name={diode}")
+        return [entry for part in parts for entry in json.loads(part["data"]["ledger.json"])["entries"]]
+
     def ids(self) -> Counter[str]:
         """How often each event was sent, once the link is silent."""
         return Counter(ids_of(self.listener.settled()))
@@ -209,7 +214,7 @@ def test_an_operator_that_is_killed_after_every_write_does_all_the_same(plant: P
         plant.cluster.apply(plant.resend(name, name, first, 50))
         plant.operator.start(after_write=step)
         status = plant.until("resend", name, succeeded, timeout_seconds=150, what="sent")
-        diode = plant.until("diode", name, lambda it: it.get("ledger") and not it.get("active"), what="settled")
+        diode = plant.until("diode", name, lambda it: not it.get("active"), what="settled")
         plant.operator.stop()
         check_final_state(plant, name, status, diode, first)
         kills[step] = plant.operator.kills
@@ -231,7 +236,7 @@ def check_final_state(plant: Plant, name: str, status: dict[str, Any], diode: di
     progress = status["progress"]
     assert (progress["planned"], progress["sent"], progress["unavailable"]) == (count, count, 0)
     assert progress["percent"] == 100
-    [entry] = diode["ledger"]
+    [entry] = plant.ledger(name)
     assert (entry["resend"], entry["sent"]) == (name, count)
     assert diode["queued"] == 0
     assert is_true(diode, "Ready")
@@ -383,14 +388,10 @@ def test_200_resends_wait_in_order_share_one_budget_and_are_not_written_about_wh
     plant.cluster.kubectl("create", f"--namespace={SENDERS}", "-f=-", stdin=everything)
     jobs, told = (Watch(plant.cluster, kind, tmp_path / kind) for kind in ("jobs", "resends"))
     plant.operator.start()
-    plant.until(
-        "diode",
-        "queue",
-        lambda it: len(it.get("ledger", ())) >= ENDED_AT_LEAST,
-        timeout_seconds=170,
-        what="through with the first",
+    plant.operator.until(
+        lambda: len(plant.ledger("queue")) >= ENDED_AT_LEAST, timeout_seconds=170, what="through with the first"
     )
-    for name in (entry["resend"] for entry in plant.status("diode", "queue")["ledger"]):
+    for name in (entry["resend"] for entry in plant.ledger("queue")):
         # The ledger is written first, and only what stands there is said to have succeeded.
         plant.until("resend", name, succeeded, timeout_seconds=60, what="said to have succeeded")
     diode = plant.status("diode", "queue")
@@ -519,3 +520,70 @@ def may(cluster: Cluster, account: str, verb: str, resource: str, namespace: str
     except ClusterError:  # kubectl ends with 1 for no
         return False
     return said.strip().startswith("yes")
+
+
+# -------------------------------------------------------------------------------------------------- a restore
+
+
+def restorable(found: dict[str, Any]) -> dict[str, Any]:
+    """An object as a backup without status brings it back."""
+    metadata = {
+        name: found["metadata"][name]
+        for name in ("name", "namespace", "labels", "annotations")
+        if name in found["metadata"]
+    }
+    rest = {name: value for name, value in found.items() if name not in {"metadata", "status"}}
+    return {**rest, "metadata": metadata}
+
+
+@pytest.mark.parametrize("source", ["git", "backup"])
+def test_what_is_restored_is_not_sent_a_second_time_and_what_was_half_sent_goes_on(plant: Plant, source: str) -> None:
+    first, count, many = 4000 if source == "git" else 8000, 50, 3000
+    diode, whole, half = (f"{name}-{source}" for name in ("restored", "whole", "half"))
+    plant.listener.forget()
+    plant.diode(diode)
+    in_git = [
+        plant.resend(whole, diode, first, count),
+        plant.resend(half, diode, first + count, many, eps=200),
+    ]
+    plant.operator.start()
+    plant.cluster.apply(in_git[0])
+    plant.until("resend", whole, succeeded, what="sent")
+    plant.cluster.apply(in_git[1])
+    plant.until("resend", half, lambda it: it.get("progress", {}).get("sent", 0) > 600, what="half sent")
+    kinds = ("resend", "diode", *(["configmap"] if source == "backup" else []))
+    backup = [
+        restorable(each)
+        for kind in kinds
+        for each in plant.cluster.list(kind, SENDERS)
+        if kind != "configmap" or each["metadata"].get("labels", {}).get("gapless.dev/role") == "ledger"
+    ]
+    backup = [
+        each for each in backup if each["metadata"]["name"] in {whole, half, diode} or each["kind"] == "ConfigMap"
+    ]
+    for name in (whole, half):
+        plant.cluster.delete("resend", name, SENDERS)
+    plant.cluster.delete("diode", diode, SENDERS)
+    if source == "backup":
+        plant.cluster.kubectl("delete", "configmap", f"--namespace={SENDERS}", "--selector=gapless.dev/role=ledger")
+    over = f"gapless.dev/kind=Resend,gapless.dev/name in ({whole},{half})"
+    plant.operator.until(lambda: not plant.cluster.list("pod", SENDERS, over), what="without pods")
+    if source == "backup":
+        # The ledger before the Resends, which would begin without it.
+        for each in sorted(backup, key=lambda each: ["ConfigMap", "Diode", "Resend"].index(each["kind"])):
+            each.get("spec", {}).pop("eps", None)
+            plant.cluster.apply(each)
+    else:
+        plant.diode(diode)
+        in_git[1]["spec"].pop("eps")
+        plant.cluster.apply(*in_git)
+    status = plant.until("resend", whole, succeeded, what="restored")
+    assert reason(status, "Succeeded") == "AlreadySent"
+    status = plant.until("resend", half, succeeded, timeout_seconds=150, what="sent to its end")
+    assert reason(status, "Succeeded") == "Sent"
+    assert status["progress"]["sent"] == many
+    found = plant.ids()
+    assert set(found) == ids(first, count + many)
+    assert all(found[each] == 1 for each in ids(first, count)), "what was recorded is not sent again"
+    assert sum(found.values()) - len(found) <= A_BATCH, "what was half sent goes on where it was"
+    assert {entry["resend"] for entry in plant.ledger(diode)} == {whole, half}
