@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gapless_api.wire.ledger import LedgerExport
     from gapless_operator.plan import Manifest
     from gapless_operator.shell.api import ClusterApi
+    from gapless_operator.shell.kinds import Kind
 
 _TRIES = 10
 
@@ -104,11 +105,11 @@ class LedgerStore:
         return True
 
     def _parts(self) -> list[LedgerPart]:
-        try:
-            bodies, _ = self._api.list(CONFIG_MAP, self._namespace)
-        except ApiError as error:
-            raise _as_ours(error) from None
-        labelled = [body for body in bodies if (body["metadata"].get("labels") or {}).get(ROLE_LABEL) == LEDGER_ROLE]
+        labelled = [
+            body
+            for body in self._list(CONFIG_MAP)
+            if (body["metadata"].get("labels") or {}).get(ROLE_LABEL) == LEDGER_ROLE
+        ]
         parts = [LedgerPart.of(body) for body in labelled]
         for part in parts:
             if part.problem:
@@ -116,17 +117,19 @@ class LedgerStore:
         return parts
 
     def _diodes(self) -> list[Diode]:
-        try:
-            bodies, _ = self._api.list(DIODE, self._namespace)
-        except ApiError as error:
-            raise _as_ours(error) from None
         found = []
-        for body in bodies:
+        for body in self._list(DIODE):
             try:
                 found.append(Diode.from_resource(body))
             except ConfigurationError:
                 continue  # its ledger counts all the same
         return found
+
+    def _list(self, kind: Kind) -> list[dict[str, Any]]:
+        try:
+            return [body for page in self._api.pages(kind, self._namespace) for body in page.bodies]
+        except ApiError as error:
+            raise _as_ours(error) from None
 
 
 def _of(parts: list[LedgerPart], diode: str) -> list[LedgerPart]:
