@@ -69,7 +69,7 @@ def release(bare_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
         wait_until_refused(bare_cluster, wrong)
     yield manifests
     for each in manifests:
-        if each["kind"].startswith(("ValidatingAdmission", "ClusterRole")):
+        if each["kind"].startswith(("ValidatingAdmission", "ClusterRole", "PriorityClass")):
             bare_cluster.delete(each["kind"], each["metadata"]["name"], wait=False)
     bare_cluster.kubectl("delete", "namespace", SYSTEM, SENDERS, SCANS, "--wait=false")
     if not there_before:

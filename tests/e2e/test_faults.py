@@ -152,7 +152,7 @@ def release(cluster: Cluster) -> Iterator[list[dict[str, Any]]]:
     if os.environ.get("GAPLESS_KEEP"):
         return
     for each in manifests:
-        if each["kind"].startswith(("ValidatingAdmission", "ClusterRole")):
+        if each["kind"].startswith(("ValidatingAdmission", "ClusterRole", "PriorityClass")):
             cluster.delete(each["kind"], each["metadata"]["name"], wait=False)
     cluster.kubectl("delete", "namespace", SYSTEM, SENDERS, SCANS, "--wait=false")
     if not there:
