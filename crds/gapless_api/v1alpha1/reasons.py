@@ -308,7 +308,10 @@ MEANINGS: dict[Reason, Meaning] = {
         (RESEND,), "The filter rules are not where spec.inputFilter.rulesFrom says.", "Create the ConfigMap."
     ),
     Reason.BAD_BUNDLE: Meaning(
-        (RESEND,), "The bundle is cut short, altered, or not the one with spec.bundle.sha256.", "Carry it again."
+        (RESEND,),
+        "The bundle is cut short, altered, not the one with spec.bundle.sha256, or signed by none of the Diode's "
+        "trustedKeys.",
+        "Carry it again, or have it signed where it was made.",
     ),
     Reason.QUEUED: Meaning(
         (RESEND,), "Other resends on the Diode go first, by priority, then by age.", "Raise spec.priority if urgent."
