@@ -51,8 +51,9 @@ class Target:
 
     def try_to(self, verb: str, body: dict[str, Any], *, user: str = USER) -> None:
         """Ask the API server as the user; nothing comes of it but an answer."""
-        options = ("--dry-run=server", "--validate=false", "-o=name", f"--as={user}", "-f=-")
-        self.cluster.kubectl(verb, *options, stdin=json.dumps(body))
+        who = [f"--as={user}"] if user else []  # else the administrator of the cluster
+        options = ("--dry-run=server", "--validate=false", "-o=name", "-f=-")
+        self.cluster.kubectl(verb, *options, *who, stdin=json.dumps(body))
 
     def refusal(self, body: dict[str, Any], *, user: str = USER) -> str:
         """The sentence with which the API server refuses to create an object."""
@@ -251,8 +252,8 @@ PODS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         "Sender pods may use the node's network, but not its processes, memory or files",
     ),
     "other node": (
-        lambda spec: spec.update(nodeSelector={"kubernetes.io/os": "linux"}),
-        "go to its node; give them the nodeSelector of the Diode",
+        lambda spec: spec.update(nodeName="another-node"),
+        "Sender pods go to the node of a Diode;",
     ),
     "API token": (lambda spec: spec["volumes"].append(TOKEN), "service account tokens and all other kinds are refused"),
     "automatic API token": (
@@ -273,6 +274,12 @@ def test_no_pod_of_a_user_gets_the_nodes_network_and_anything_beside_it(target: 
         change(pod["spec"])
         assert sentence in target.refusal(pod, user=EDITOR), what
         assert 'cannot create resource "pods"' in target.refusal(pod), what
+
+
+def test_a_pod_goes_to_no_other_node_than_that_of_its_diode_whoever_asks(target: Target) -> None:
+    pod = sender_pod(target)
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/os": "linux"}
+    assert f"Pods of Diode {target.site.name} go to its node" in target.refusal(pod, user="")
 
 
 def test_what_the_operator_wrote_is_not_changed_by_a_user(target: Target) -> None:

@@ -428,11 +428,11 @@ def test_only_the_operator_and_the_platform_team_change_what_the_operator_wrote(
 def test_a_job_that_passes_for_one_of_the_operators_is_refused(policies: Policies) -> None:
     labels = {"app.kubernetes.io/managed-by": "gapless-operator", "gapless.dev/diode": "north"}
     template = {"metadata": {"labels": labels}, "spec": sender_pod()["spec"]}
-    for namespace, sentence in (
-        (SENDERS, "Jobs in the senders' namespace are written by the operator only; create a Resend."),
-        (SCANS, "are written and deleted by the operator and the platform team only"),
+    for namespace, own, sentence in (
+        (SENDERS, {}, "Jobs in the senders' namespace are written by the operator only; create a Resend."),
+        (SCANS, labels, "are written and deleted by the operator and the platform team only"),
     ):
-        metadata = {"name": "forged", "namespace": namespace, "labels": labels}
+        metadata = {"name": "forged", "namespace": namespace, "labels": own}
         job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
         assert sentence in policies.refusal(job, user=EDITOR)
         policies.create(job, user=OPERATOR)
