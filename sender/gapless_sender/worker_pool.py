@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import select
 import signal
 import time
 from collections import deque
@@ -37,7 +36,19 @@ from gapless_sender.supervisor import (
     WorkerReady,
 )
 from gapless_sender.worker import run_worker
-from gapless_sender.worker_channel import Exhausted, Finished, Go, Inlet, Outlet, Pause, Paused, Ready, Settled, pipe
+from gapless_sender.worker_channel import (
+    Exhausted,
+    Finished,
+    Go,
+    Inlet,
+    Outlet,
+    Pause,
+    Paused,
+    Ready,
+    Settled,
+    pipe,
+    wait_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,7 +208,7 @@ class WorkerPool:
         if self._announcement is not None:
             seconds = min(max(self._announce_at - time.monotonic(), 0.0), seconds)
         heard = {worker.inlet: number for number, worker in enumerate(self._workers) if worker.is_heard}
-        for inlet in select.select(list(heard), [], [], seconds)[0]:
+        for inlet in wait_for(heard, seconds):
             yield from self._told_by(heard[inlet])
 
     def _told_by(self, number: int) -> Iterator[AnyEvent]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import resource
 import threading
 
 import pytest
@@ -12,7 +14,7 @@ from gapless_api.errors import ConfigurationError, LinkError, SourceStalledError
 from gapless_sender.ledger import Step
 from gapless_sender.link import UnsentError
 from gapless_sender.report import Traffic
-from gapless_sender.worker_channel import Finished, Inlet, Outlet, Paused, Settled, ToldProblem, pipe
+from gapless_sender.worker_channel import Finished, Inlet, Outlet, Paused, Settled, ToldProblem, pipe, wait_for
 
 
 def test_messages_come_in_their_order_whatever_their_size() -> None:
@@ -33,6 +35,25 @@ def test_messages_come_in_their_order_whatever_their_size() -> None:
     sending.join()
     assert found == many
     assert inlet.receive() == []
+
+
+def test_a_pipe_is_waited_for_however_many_files_are_open() -> None:
+    """select(2) takes no descriptor above 1023."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        if limits[0] < 2048:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (2048, limits[1]))
+            stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for _ in range(1100):
+            stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        inlet, outlet = pipe()
+        stack.callback(inlet.close)
+        assert inlet.fileno() > 1023
+        assert wait_for([inlet], 0) == []
+        outlet.send("a message")
+        assert wait_for([inlet], 10) == [inlet]
+        outlet.close()
+        assert inlet.receive() == ["a message"]
 
 
 def test_nothing_to_read_is_no_end() -> None:
