@@ -144,8 +144,7 @@ def _ended(attempt: Attempt, now: datetime) -> Ending | None:
             return None
         if driver is None or driver.output.result is None:
             return _without_a_log(attempt)
-    late = now - (attempt.finished or attempt.meta.created)
-    if driver.is_unread and late < (UNREADABLE_GRACE if driver.log_problem else LOG_GRACE):
+    if driver.is_unread and _awaits_log(attempt, driver, now):
         return None
     result = driver.output.result
     if result is not None:
@@ -160,6 +159,14 @@ def _ended(attempt: Attempt, now: datetime) -> Ending | None:
             Reason.RESULT_UNREADABLE, f"Pod {driver.meta.name} ended well, and its result cannot be read: {problem}."
         )
     return _failed(driver)
+
+
+def _awaits_log(attempt: Attempt, driver: ObservedPod, now: datetime) -> bool:
+    """Whether the last words of a driver may still be read; this operator may have begun long after its end."""
+    if not driver.log_problem:
+        return True
+    since = max(filter(None, (attempt.finished, driver.log_problem_since)), default=attempt.meta.created)
+    return now - since < UNREADABLE_GRACE
 
 
 def _incomplete(attempt: Attempt) -> bool:

@@ -121,11 +121,13 @@ def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetim
         return None
     finished = job.ended_at.replace(microsecond=0)
     problem = unread(silent)
-    if problem and now - finished < UNREADABLE_PATIENCE:
-        until = moment_text(finished + UNREADABLE_PATIENCE)
-        message = f"The pods have ended. {problem} Their reports are waited for until {until}."
+    # An operator that was away may ask long after the pods' end: its patience begins when it is refused.
+    until = max([finished, *(pod.log_problem_since for pod in silent if pod.log_problem_since)]) + UNREADABLE_PATIENCE
+    if problem and now < until:
+        message = f"The pods have ended. {problem} Their reports are waited for until {moment_text(until)}."
         return Step(said=standing.working(Reason.LOG_UNREADABLE, message), update=of_job(job), again_after=LOG_PATIENCE)
-    if now - finished >= LOG_PATIENCE:
+    is_being_read = any(pod.is_unread and not pod.log_problem for pod in silent)
+    if not is_being_read and now - finished >= LOG_PATIENCE:
         return None
     said = standing.working(reason, "The pods have ended; their reports are being read.")
     return Step(said=said, update=of_job(job), again_after=_SOON)

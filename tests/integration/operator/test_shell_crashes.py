@@ -69,17 +69,21 @@ def state(place: Any, kubelet: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind, name in (("Diode", "north"), ("GapScan", "night"), ("Resend", "again")):
         found[kind] = settled(place.read(kind, name)["status"])
-    told = json.loads(json.dumps(found).replace(place.name, "PLACE"))
+    objects = {
+        path: place.names(path)
+        for path in ("/apis/batch/v1 jobs", "/api/v1 configmaps", "/api/v1 persistentvolumeclaims")
+    }
+    told = {"status": found, "objects": objects}
+    text = json.dumps(told).replace(place.name, "PLACE")
+    for kind, name in (("Diode", "north"), ("GapScan", "night"), ("Resend", "again")):
+        # The names of children have the beginning of their owner's uid.
+        text = text.replace(f"{name}-{place.read(kind, name)['metadata']['uid'][:8]}-", f"{name}-UID-")
     begun = Counter(
         pod["metadata"]["labels"]["gapless.dev/role"]
         for pod in kubelet.begun
         if pod["metadata"]["namespace"] == place.name
     )
-    objects = {
-        path: place.names(path)
-        for path in ("/apis/batch/v1 jobs", "/api/v1 configmaps", "/api/v1 persistentvolumeclaims")
-    }
-    return {"status": told, "begun": begun, "objects": objects}
+    return {**json.loads(text), "begun": begun}
 
 
 @pytest.fixture(scope="module")

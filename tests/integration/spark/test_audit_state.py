@@ -183,11 +183,15 @@ def test_a_damaged_or_later_state_is_refused_and_left_as_it_is(
         (blocks, content[:-1], "does not match its digest"),
         (blocks, content[:99] + bytes([content[99] ^ 1]) + content[100:], "does not match its digest"),
         (HEAD, None, "its head state.json is gone"),
-        (HEAD, b"", "its head is no JSON"),
-        (HEAD, (sound / HEAD).read_bytes()[:-9], "its head is no JSON"),
+        (HEAD, b"", "it is no JSON object"),
+        (HEAD, (sound / HEAD).read_bytes()[:-9], "it is no JSON object"),
         (HEAD, json.dumps({**head, "records": 1}).encode(), "does not match its digest"),
-        (HEAD, json.dumps({**head, "version": 3}).encode(), "was written by a later Gapless (version 3"),
-        (HEAD, b'{"name": "another program\'s"}', "is not the head of an audit's state"),
+        (
+            HEAD,
+            json.dumps({**head, "gapless_audit_state": 4}).encode(),
+            "has version 4, and this program reads version 3",
+        ),
+        (HEAD, b'{"name": "another program\'s"}', "the head of the audit state has no version"),
     ]
     for file, bad, words in damage:
         if bad is None:

@@ -222,12 +222,14 @@ def test_the_last_words_of_a_pod_are_the_message() -> None:
 
 
 def test_a_log_that_cannot_be_read_is_waited_for_longer() -> None:
-    def ended(problem: str) -> Attempt:
-        pod = a_pod("Succeeded", exit_code=0, is_unread=True, log_problem=problem)
+    def ended(problem: str, since: datetime | None = None) -> Attempt:
+        pod = a_pod("Succeeded", exit_code=0, is_unread=True, log_problem=problem, log_problem_since=since)
         return an_attempt(Phase.SUCCEEDED, pod=pod, finished=at(0))
 
     assert reason_at(ended(""), 29) is None, "it is being read"
-    assert reason_at(ended(""), 31) is Reason.RESULT_UNREADABLE
+    assert reason_at(ended(""), 100_000) is None, "and it is, however long ago the pod ended: the operator was away"
+    assert reason_at(ended("i/o timeout", since=at(5000)), 5599) is None
+    assert reason_at(ended("i/o timeout", since=at(5000)), 5601) is Reason.RESULT_UNREADABLE
     assert reason_at(ended("i/o timeout"), 599) is None
     late = ending_of(ended("i/o timeout"), ENGINE, at(601))
     assert late is not None
