@@ -25,7 +25,7 @@ def test_a_gaps_topic_that_is_not_purely_compacted_is_said_and_a_gap_without_a_r
     cluster: Cluster, make_site: SiteFactory, cluster_kafka: TwoSides
 ) -> None:
     site, kafka = make_site(), cluster_kafka.downstream
-    gaps = kafka.create_topic(f"{site.name}-forgetful", 1, **{"cleanup.policy": "delete"})
+    gaps = kafka.create_topic(f"gaps-{site.name}-forgetful", 1, **{"cleanup.policy": "delete"})
     report_gap(kafka, gaps, [3, 4, 5])
     name = f"{site.name}-forgetful"
     found = scanned(cluster, site, name, {"gapTopic": {"topic": gaps}})
@@ -53,7 +53,7 @@ def test_events_that_expired_before_an_audit_read_them_are_unknown_and_in_a_bund
     cluster: Cluster, make_site: SiteFactory, cluster_kafka: TwoSides
 ) -> None:
     site, kafka = make_site(), cluster_kafka.downstream
-    topic = kafka.create_topic(f"{site.name}-received", 1)
+    topic = kafka.create_topic(f"transfer-{site.name}-received", 1)
     kafka.produce(topic, [b"event"] * 50, keys=[f"{topic}_0_{offset}".encode() for offset in range(50)])
     kafka.delete_records(topic, 0, 40)
     name, wanted = f"{site.name}-expired", {"topics": [topic], "expect": [f"{topic}:0:0-49"]}

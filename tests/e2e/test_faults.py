@@ -466,7 +466,7 @@ USED_ELSEWHERE = {
     # The SparkApplication engine: test_spark_operator.
     *(
         Right("sparkoperator.k8s.io", "sparkapplications", verb)
-        for verb in ("create", "patch", "delete", "list", "watch")
+        for verb in ("create", "get", "patch", "delete", "list", "watch")
     ),
     # The key of an encrypted Resend: test_resends.
     Right("", "secrets", "create"),

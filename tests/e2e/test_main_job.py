@@ -118,7 +118,7 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
     )
     person.file("live.yaml", as_yaml(hall.everything(live, eps=2500)))
     person.kubectl("apply", "-f", "live.yaml")
-    cluster.wait_for("resend", live, lambda it: it["status"].get("progress"), namespace=SENDER_NAMESPACE)
+    cluster.wait_for("resend", live, lambda it: it.get("status", {}).get("progress"), namespace=SENDER_NAMESPACE)
     assert "Sending" in person.kubectl(*LOOK)
     succeeded(person, live)
     assert "Sent" in person.kubectl("get", "resend", live, f"-n={SENDER_NAMESPACE}")

@@ -30,6 +30,7 @@ from gapless_operator.resend.progress import (
     unavailable_ranges,
     unread,
 )
+from gapless_operator.resend.properties import checkpoint_folder
 from gapless_operator.resend.stage import SEND
 from gapless_operator.resend.step import Step
 
@@ -76,12 +77,15 @@ def conclude(resend: Resend, status: ResendStatus, observed: ResendObserved, now
         return Step(said=standing.failed(ending.reason, ending.message), update=update)
     report = merged_report(pods, reason=ending.reason, message=ending.message)
     name = report_name(resend)
+    work = of_work(resend, status, observed.diode, pods)
+    known = resend.model_copy(update={"status": status.model_copy(update=work)})
     update |= {
         "progress": final_progress(status.progress, pods, now=finished),
         "unavailable": unavailable_ranges(pods),
         "report": None if report is None else name,
         "finished_at": finished,
-        **of_work(resend, status, observed.diode, pods),
+        **work,
+        "checkpoint": checkpoint_folder(known),  # Not yet there if the operator died when it had begun the Job.
     }
     return Step(
         said=standing.entering_ledger(ending.reason, ending.message),
