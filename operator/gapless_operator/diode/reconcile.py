@@ -160,7 +160,7 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
             again_after=_until_due(diode, observed, found, now),
         )
     news: Said | None = None
-    is_old = False
+    is_old = is_being_read = False
     if job.ended:
         finished = job.ended_at.replace(microsecond=0)
         is_old = found is not None and found.checked_at is not None and found.checked_at >= finished
@@ -169,8 +169,9 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
             found = seen[-1] if seen else found
             if seen:
                 news = judged(seen[-1], diode.spec)
-            elif not any(pod.is_unread and not pod.log_problem for pod in observed.pods):
-                news = _unseen(diode, job, observed.pods)
+            else:
+                is_being_read = any(pod.is_unread and not pod.log_problem for pod in observed.pods)
+                news = None if is_being_read else _unseen(diode, job, observed.pods)
     elif (trouble := trouble_of(job, observed.pods, now, slow_after=_SLOW_AFTER)) is not None:
         news = Said(None, *trouble)
     stuck = next((pod for pod in observed.pods if pod.job == name and pod.is_lost and not pod.ended), None)
@@ -181,7 +182,8 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
     link = news or _known(diode, found)
     every = _every(diode, observed, is_good=link.status is True)
     left = job.ended_at + every - now if job.ended else every
-    is_due = left <= timedelta(0) or stuck is not None or (is_old and lost is not None)
+    # What a look found is read before the next one, however late: an operator may have been away.
+    is_due = (left <= timedelta(0) and not is_being_read) or stuck is not None or (is_old and lost is not None)
     return _Look(
         found=found or diode.status.preflight,
         link=link,
