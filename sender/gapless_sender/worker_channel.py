@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import pickle
-import select
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from gapless_api import errors
@@ -17,7 +17,6 @@ from gapless_api.exit_codes import ExitCode
 from gapless_sender.report import Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Self
 
     from gapless_sender.checkpoint import Key
@@ -160,23 +159,11 @@ class Inlet:
 
     def wait(self, seconds: float) -> None:
         """Wait for something to come, at most so long."""
-        wait_for([self], seconds)
+        wait([self._descriptor], seconds)
 
     def close(self) -> None:
         """Let the pipe go."""
         os.close(self._descriptor)
-
-
-def wait_for(inlets: Iterable[Inlet], seconds: float) -> list[Inlet]:
-    """Wait at most so long until one of `inlets` has something to read or has ended; return those that do.
-
-    By poll(2), for select(2) takes no descriptor above 1023, however few of them it is given.
-    """
-    by_descriptor = {inlet.fileno(): inlet for inlet in inlets}
-    poller = select.poll()
-    for descriptor in by_descriptor:
-        poller.register(descriptor, select.POLLIN)
-    return [by_descriptor[descriptor] for descriptor, _ in poller.poll(seconds * 1000)]
 
 
 def pipe() -> tuple[Inlet, Outlet]:

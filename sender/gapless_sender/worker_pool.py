@@ -14,6 +14,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.errors import GaplessError, LocalStorageError, StoppedError
@@ -47,7 +48,6 @@ from gapless_sender.worker_channel import (
     Ready,
     Settled,
     pipe,
-    wait_for,
 )
 
 if TYPE_CHECKING:
@@ -207,9 +207,11 @@ class WorkerPool:
         seconds = _POLL_SECONDS
         if self._announcement is not None:
             seconds = min(max(self._announce_at - time.monotonic(), 0.0), seconds)
-        heard = {worker.inlet: number for number, worker in enumerate(self._workers) if worker.is_heard}
-        for inlet in wait_for(heard, seconds):
-            yield from self._told_by(heard[inlet])
+        heard = [(number, worker.inlet.fileno()) for number, worker in enumerate(self._workers) if worker.is_heard]
+        readable = wait([descriptor for _, descriptor in heard], seconds)
+        for number, descriptor in heard:
+            if descriptor in readable:
+                yield from self._told_by(number)
 
     def _told_by(self, number: int) -> Iterator[AnyEvent]:
         worker = self._workers[number]
