@@ -17,6 +17,7 @@ from gapless_api.wire.reading_progress import READING_LINE, ReadingLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
 SHOWN_AFTER_SECONDS = 2.0
 
@@ -53,7 +54,7 @@ class SilentProgress:
 
 
 class ReadingProgress:
-    """Shows how far the reading is; may be told by one thread while another one begins and ends it."""
+    """Shows how far the reading is, as long as its ``with`` block lasts; other threads may report progress to it."""
 
     def __init__(
         self,
@@ -92,10 +93,14 @@ class ReadingProgress:
             self._read = min(max(read, self._read), self._offsets)
             self._show()
 
-    def end(self, *, is_done: bool) -> None:
-        """Show a last time that all was read, if anything was shown, and let others write below a bar."""
+    def __enter__(self) -> Self:
+        """Return the progress, which shows nothing before `begin`."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the bar; show first that everything was read, if anything was shown and the block has not failed."""
         with self._lock:
-            if self._is_shown and is_done and self._offsets is not None:
+            if self._is_shown and kind is None and self._offsets is not None:
                 self._read = self._offsets
                 self._show()
             self._offsets = None

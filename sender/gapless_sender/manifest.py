@@ -121,20 +121,16 @@ def _with_absent(
     absences = Absences(source, known, most_ranges=values["absentLimit"])
     total = absences.to_read(extents.values())
     sys.stderr.write(f"Reading all {total} offsets of {len(extents)} partitions to find the absent ones.\n")
-    progress, read, is_done = ReadingProgress("manifest", interval_seconds=values["progressInterval"]), 0, False
-    progress.begin(total)
+    read = 0
+    with ReadingProgress("manifest", interval_seconds=values["progressInterval"]) as progress:
+        progress.begin(total)
 
-    def advanced(offsets: int) -> None:
-        nonlocal read
-        read += offsets
-        progress.advanced(lambda: read)
+        def advanced(offsets: int) -> None:
+            nonlocal read
+            read += offsets
+            progress.advanced(lambda: read)
 
-    try:
-        found = {place: absences.found(place, extent, advanced) for place, extent in extents.items()}
-        is_done = True
-    finally:
-        progress.end(is_done=is_done)
-    return found
+        return {place: absences.found(place, extent, advanced) for place, extent in extents.items()}
 
 
 def _sentence(manifest: Manifest) -> str:

@@ -185,7 +185,10 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
     """
     wanted = reader_of(values)
     connection = connection_from(values, client_id=f"gapless-{job.command}")
-    with job.earlier as earlier, shown(head["command"], values["progressInterval"]) as progress:
+    with (
+        job.earlier as earlier,
+        ReadingProgress(head["command"], interval_seconds=values["progressInterval"]) as progress,
+    ):
         job.read_bounds()
 
         def unread() -> Cut:
@@ -212,18 +215,6 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
                 )
         head["read_by"] = "spark"
         return _find_with_spark(job, connection, cut, unread, values, progress)
-
-
-@contextlib.contextmanager
-def shown(command: str, interval_seconds: float) -> Iterator[Progress]:
-    """Show how far `command` is while the block lasts."""
-    progress = ReadingProgress(command, interval_seconds=interval_seconds)
-    is_done = False
-    try:
-        yield progress
-        is_done = True
-    finally:
-        progress.end(is_done=is_done)
 
 
 def reader_of(values: Mapping[str, Any]) -> Literal["auto", "spark", "local"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +48,10 @@ def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], Said]:
 
 def test_what_takes_less_than_two_seconds_shows_nothing_and_asks_nobody(said: Callable[[], Said]) -> None:
     reading = Reading()
-    reading.progress.begin(1000)
-    for _ in range(3):
-        reading.after(SHOWN_AFTER_SECONDS / 4, 500)
-    reading.progress.end(is_done=True)
+    with reading.progress as progress:
+        progress.begin(1000)
+        for _ in range(3):
+            reading.after(SHOWN_AFTER_SECONDS / 4, 500)
     assert (said(), reading.looks) == ([], 0)
 
 
@@ -58,14 +59,14 @@ def test_after_two_seconds_a_line_says_how_far_it_is_and_more_follow_every_few_s
     said: Callable[[], Said],
 ) -> None:
     reading = Reading(interval_seconds=5)
-    reading.progress.begin(1000)
-    for read in (100, 200, 300, 400, 500, 600):
-        reading.after(2, read)
-    first, second = said()
-    assert (first["read"], first["offsets"], first["percent"], first["command"]) == (100, 1000, 10.0, "audit")
-    assert first["offsetsPerSecond"] == 50.0
-    assert (second["read"], second["etaSeconds"]) == (400, 12.0)
-    reading.progress.end(is_done=True)
+    with reading.progress as progress:
+        progress.begin(1000)
+        for read in (100, 200, 300, 400, 500, 600):
+            reading.after(2, read)
+        first, second = said()
+        assert (first["read"], first["offsets"], first["percent"], first["command"]) == (100, 1000, 10.0, "audit")
+        assert first["offsetsPerSecond"] == 50.0
+        assert (second["read"], second["etaSeconds"]) == (400, 12.0)
     (last,) = said()
     assert (last["read"], last["percent"], last["etaSeconds"]) == (1000, 100.0, 0.0)
 
@@ -89,9 +90,10 @@ def test_it_never_goes_back_and_never_beyond_the_end(said: Callable[[], Said]) -
 
 def test_what_did_not_end_well_does_not_say_that_all_was_read(said: Callable[[], Said]) -> None:
     reading = Reading()
-    reading.progress.begin(10)
-    reading.after(6, 4)
-    reading.progress.end(is_done=False)
+    with contextlib.suppress(KeyboardInterrupt), reading.progress as progress:
+        progress.begin(10)
+        reading.after(6, 4)
+        raise KeyboardInterrupt
     reading.after(6, 5)
     assert [line["read"] for line in said()] == [4], "nor anything afterwards"
 
@@ -108,20 +110,20 @@ def test_reading_that_begins_again_counts_anew(said: Callable[[], Said]) -> None
 def test_an_interval_of_0_shows_nothing(said: Callable[[], Said]) -> None:
     for on_terminal in (True, False):
         reading = Reading(interval_seconds=0, on_terminal=on_terminal)
-        reading.progress.begin(10)
-        reading.after(60, 4)
-        reading.progress.end(is_done=True)
+        with reading.progress as progress:
+            progress.begin(10)
+            reading.after(60, 4)
         assert (said(), reading.looks) == ([], 0)
 
 
 def test_a_terminal_gets_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     reading = Reading(on_terminal=True)
-    reading.progress.begin(10_000)
-    reading.after(1, 1_000)
-    assert capsys.readouterr().err == ""
-    reading.after(1.5, 2_000)
-    reading.after(0.3, 4_000)
-    reading.progress.end(is_done=True)
+    with reading.progress as progress:
+        progress.begin(10_000)
+        reading.after(1, 1_000)
+        assert capsys.readouterr().err == ""
+        reading.after(1.5, 2_000)
+        reading.after(0.3, 4_000)
     shown = capsys.readouterr().err
     assert "audit" in shown
     assert "10,000 of 10,000 offsets" in shown
