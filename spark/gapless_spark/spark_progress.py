@@ -48,23 +48,16 @@ class SparkReading:
     def _ask(self, context: Any) -> int:
         tracker, most = context.statusTracker(), 0
         for job in tracker.getActiveJobsIds():
-            stages = (tracker.getJobInfo(job) or _NO_JOB).stageIds
-            if not stages:
+            job_info = tracker.getJobInfo(job)
+            if job_info is None or not job_info.stageIds:
                 continue
-            first = min(stages)  # reads Kafka; the others get what it writes
-            info = tracker.getStageInfo(first)
-            if info is not None and info.numTasks and self._tasks_are_even:
-                most = max(most, self._offsets * info.numCompletedTasks // info.numTasks)
+            first = min(job_info.stageIds)  # reads Kafka; the others get what it writes
+            stage_info = tracker.getStageInfo(first)
+            if stage_info is not None and stage_info.numTasks and self._tasks_are_even:
+                most = max(most, self._offsets * stage_info.numCompletedTasks // stage_info.numTasks)
             stage = context._jsc.sc().statusStore().lastStageAttempt(first)  # noqa: SLF001
             most = max(most, int(stage.inputRecords()))
         return min(most, self._offsets)
-
-
-class _NoJob:
-    stageIds = ()  # noqa: N815 -- as Spark names it
-
-
-_NO_JOB = _NoJob()
 
 
 @contextmanager
