@@ -13,6 +13,7 @@ from kit.certificates import make_receiver_keys
 from kit.cluster.product import SENDER_NAMESPACE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from conftest import SiteFactory
@@ -45,6 +46,26 @@ def ready(cluster: Cluster, site: Site) -> Site:
     site.fill(4000)
     cluster.wait_for("diode", site.name, "Ready", namespace=SENDER_NAMESPACE)
     return site
+
+
+@pytest.fixture
+def encrypted_site(cluster: Cluster, make_site: SiteFactory, tmp_path: Path) -> Iterator[Callable[..., Site]]:
+    """Make a site whose Diode is ready and encrypts, with some events; arguments are more fields of encryption."""
+    with contextlib.ExitStack() as after:
+
+        def make(**encryption: Any) -> Site:
+            keys = make_receiver_keys(tmp_path)
+            site = make_site(private_keys=keys.private_key_glob)
+            site.fill(4000)
+            secret = f"{site.name}-certificate"
+            after.callback(cluster.delete, "secret", secret, SENDER_NAMESPACE)
+            certificate = f"--from-file=tls.crt={keys.certificate}"
+            cluster.kubectl("create", "secret", "generic", secret, f"--namespace={SENDER_NAMESPACE}", certificate)
+            cluster.apply(site.diode(encryption={"certificateSecret": {"name": secret}, **encryption}))
+            cluster.wait_for("diode", site.name, "Ready", namespace=SENDER_NAMESPACE)
+            return site
+
+        yield make
 
 
 def test_a_plan_sends_nothing_and_becomes_a_resend_that_is_never_done_twice(cluster: Cluster, ready: Site) -> None:
@@ -120,22 +141,11 @@ def no_pods(cluster: Cluster, name: str) -> None:
         time.sleep(0.5)
 
 
-def test_the_shards_of_an_encrypted_resend_share_one_key(
-    cluster: Cluster, make_site: SiteFactory, tmp_path: Path
-) -> None:
-    keys = make_receiver_keys(tmp_path)
-    vault = make_site(private_keys=keys.private_key_glob)
-    vault.fill(4000)
-    secret = f"{vault.name}-certificate"
-    with contextlib.ExitStack() as after:
-        after.callback(cluster.delete, "secret", secret, SENDER_NAMESPACE)
-        certificate = f"--from-file=tls.crt={keys.certificate}"
-        cluster.kubectl("create", "secret", "generic", secret, f"--namespace={SENDER_NAMESPACE}", certificate)
-        cluster.apply(vault.diode(encryption={"certificateSecret": {"name": secret}}))
-        cluster.wait_for("diode", vault.name, "Ready", namespace=SENDER_NAMESPACE)
-        name = f"{vault.name}-secret"
-        cluster.apply(vault.everything(name, parallelism=2, compressWhenLengthExceeds=1000))
-        ended = wait(cluster, name)
+def test_the_shards_of_an_encrypted_resend_share_one_key(cluster: Cluster, encrypted_site: Callable[..., Site]) -> None:
+    vault = encrypted_site()
+    name = f"{vault.name}-secret"
+    cluster.apply(vault.everything(name, parallelism=2, compressWhenLengthExceeds=1000))
+    ended = wait(cluster, name)
     assert ended["progress"]["sent"] == 4000
     assert vault.compare().complete
     stats = vault.receiver.stats()
@@ -152,25 +162,13 @@ def test_the_shards_of_an_encrypted_resend_share_one_key(
     assert all(share["ledger"]["sent"] for share in shares)
 
 
-def test_the_pods_of_a_resend_replace_their_key_together(
-    cluster: Cluster, make_site: SiteFactory, tmp_path: Path
-) -> None:
-    keys = make_receiver_keys(tmp_path)
-    vault = make_site(private_keys=keys.private_key_glob)
-    vault.fill(4000)
-    secret = f"{vault.name}-certificate"
-    with contextlib.ExitStack() as after:
-        after.callback(cluster.delete, "secret", secret, SENDER_NAMESPACE)
-        certificate = f"--from-file=tls.crt={keys.certificate}"
-        cluster.kubectl("create", "secret", "generic", secret, f"--namespace={SENDER_NAMESPACE}", certificate)
-        encryption = {"certificateSecret": {"name": secret}, "generateNewSymmetricKeyEverySeconds": 3600}
-        cluster.apply(vault.diode(encryption=encryption))
-        cluster.wait_for("diode", vault.name, "Ready", namespace=SENDER_NAMESPACE)
-        name = f"{vault.name}-rotated"
-        cluster.apply(vault.everything(name, parallelism=2, eps=800, generateNewSymmetricKeyEverySeconds=2))
-        ended = wait(cluster, name)
-        pods = [pod["metadata"]["name"] for pod in cluster.list("pod", SENDER_NAMESPACE, f"gapless.dev/name={name}")]
-        reports = [json.loads(line) for pod in pods for line in report_lines(cluster, pod)]
+def test_the_pods_of_a_resend_replace_their_key_together(cluster: Cluster, encrypted_site: Callable[..., Site]) -> None:
+    vault = encrypted_site(generateNewSymmetricKeyEverySeconds=3600)
+    name = f"{vault.name}-rotated"
+    cluster.apply(vault.everything(name, parallelism=2, eps=800, generateNewSymmetricKeyEverySeconds=2))
+    ended = wait(cluster, name)
+    pods = [pod["metadata"]["name"] for pod in cluster.list("pod", SENDER_NAMESPACE, f"gapless.dev/name={name}")]
+    reports = [json.loads(line) for pod in pods for line in report_lines(cluster, pod)]
     assert ended["progress"]["sent"] == 4000
     assert vault.compare().complete
     assert len(reports) == 2

@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from kit.resending import events_of, ids_of
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Iterator
 
     from conftest import TopicFactory
     from kit.kafka import KafkaBroker
@@ -38,6 +40,49 @@ def filled(kafka: KafkaBroker) -> str:
     for partition in range(PARTITIONS):
         kafka.produce(name, (b"%d of %d" % (offset, partition) for offset in range(EVENTS)), partition=partition)
     return name
+
+
+@pytest.fixture
+def encryption(resend: Resend) -> dict[str, Any]:
+    """The settings to encrypt with one key for all shards, which is in a file."""
+    key = resend.folder / "session.key"
+    key.write_bytes(secrets.token_bytes(32))
+    key.chmod(0o600)
+    return {"encryption": True, "publicKeyFile": VECTORS / "test-cert.pem", "sessionKeyFile": key}
+
+
+@dataclass(frozen=True)
+class Downstream:
+    """A receiver with the private key, the topic that it writes to, and the settings of a resend to it."""
+
+    kafka: KafkaBroker
+    receiver: Receiver
+    topic: str
+    settings: dict[str, Any]
+
+    def check_all_is_there(self) -> None:
+        """Every event is there, with its value."""
+        got = {message.key().decode(): message.value() for message in self.kafka.read(self.topic)}
+        assert got == {
+            f"{self.topic}_{partition}_{offset}": b"%d of %d" % (offset, partition)
+            for partition in range(PARTITIONS)
+            for offset in range(EVENTS)
+        }
+
+
+@pytest.fixture
+def downstream(
+    filled: str, kafka: KafkaBroker, topic: TopicFactory, resend: Resend, encryption: dict[str, Any]
+) -> Iterator[Downstream]:
+    arrived = topic(PARTITIONS, prefix="shard-arrived")
+    with Receiver(kafka.bootstrap, private_keys=str(VECTORS / "test-private.pem")) as receiver:
+        settings = {
+            "resendFileName": resend.bundle(wanted(arrived)),
+            "topicTranslations": {filled: arrived},
+            "targetPort": receiver.port,
+            **encryption,
+        }
+        yield Downstream(kafka, receiver, arrived, settings)
 
 
 def wanted(topic: str) -> dict[tuple[str, int], list[list[int]]]:
@@ -147,76 +192,36 @@ def test_a_checkpoint_of_another_number_of_shards_is_not_taken_for_this_one(fill
     assert "belongs to another resend (shard was 0-of-2 and is 0-of-3)" in other.stderr.replace('"', "")
 
 
-def test_shards_that_encrypt_with_one_key_are_all_understood(
-    filled: str, kafka: KafkaBroker, topic: TopicFactory, resend: Resend
-) -> None:
-    arrived = topic(PARTITIONS, prefix="shard-arrived")
-    key = resend.folder / "session.key"
-    key.write_bytes(secrets.token_bytes(32))
-    key.chmod(0o600)
-    with Receiver(kafka.bootstrap, private_keys=str(VECTORS / "test-private.pem")) as receiver:
-        ended = [
-            resend.ended(pod)
-            for pod in pods(
-                resend,
-                resendFileName=resend.bundle(wanted(arrived)),
-                topicTranslations={filled: arrived},
-                targetPort=receiver.port,
-                encryption=True,
-                publicKeyFile=VECTORS / "test-cert.pem",
-                sessionKeyFile=key,
-                paceFile=resend.folder / "pace",
-                eps=3000,
-            )
-        ]
-        assert [one.exit_code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
-        assert [report_of(one)["keysAnnounced"] for one in ended] == [1] * SHARDS
-        receiver.wait_idle()
-    got = {message.key().decode(): message.value() for message in kafka.read(arrived)}
-    assert got == {
-        f"{arrived}_{partition}_{offset}": b"%d of %d" % (offset, partition)
-        for partition in range(PARTITIONS)
-        for offset in range(EVENTS)
-    }
+def test_shards_that_encrypt_with_one_key_are_all_understood(downstream: Downstream, resend: Resend) -> None:
+    settings = {**downstream.settings, "paceFile": resend.folder / "pace", "eps": 3000}
+    ended = [resend.ended(pod) for pod in pods(resend, **settings)]
+    assert [one.exit_code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
+    assert [report_of(one)["keysAnnounced"] for one in ended] == [1] * SHARDS
+    downstream.receiver.wait_idle()
+    downstream.check_all_is_there()
 
 
-def test_shards_replace_their_key_together_although_one_is_killed(
-    filled: str, kafka: KafkaBroker, topic: TopicFactory, resend: Resend
-) -> None:
-    arrived = topic(PARTITIONS, prefix="rotated-arrived")
-    key = resend.folder / "session.key"
-    key.write_bytes(secrets.token_bytes(32))
-    key.chmod(0o600)
-    with Receiver(kafka.bootstrap, private_keys=str(VECTORS / "test-private.pem")) as receiver:
-        settings = {
-            "resendFileName": resend.bundle(wanted(arrived)),
-            "topicTranslations": {filled: arrived},
-            "targetPort": receiver.port,
-            "encryption": True,
-            "publicKeyFile": VECTORS / "test-cert.pem",
-            "sessionKeyFile": key,
-            "generateNewSymmetricKeyEvery": 1,
-            "keyRotationFile": resend.folder / "keys",
-            "keyRepeats": 1,
-            "keySettle": 0.2,
-            "checkpoint": f"{resend.folder}/state/",
-            "eps": 3000,
-        }
-        running = [pod(resend, index, **settings, parallelism=1 + (index == 0)) for index in range(SHARDS)]
-        wait_until(lambda: receiver.stats()["keys_installed"] >= 2, timeout_seconds=60, what="a second key")
-        running[1].kill()
-        running[1].communicate()
-        running[1] = pod(resend, 1, **settings)
-        ended = [resend.ended(one) for one in running]
-        assert [one.exit_code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
-        receiver.wait_idle()
-        stats = receiver.stats()
-    got = {message.key().decode(): message.value() for message in kafka.read(arrived)}
-    assert got == {
-        f"{arrived}_{partition}_{offset}": b"%d of %d" % (offset, partition)
-        for partition in range(PARTITIONS)
-        for offset in range(EVENTS)
+def test_shards_replace_their_key_together_although_one_is_killed(downstream: Downstream, resend: Resend) -> None:
+    receiver = downstream.receiver
+    settings = {
+        **downstream.settings,
+        "generateNewSymmetricKeyEvery": 1,
+        "keyRotationFile": resend.folder / "keys",
+        "keyRepeats": 1,
+        "keySettle": 0.2,
+        "checkpoint": f"{resend.folder}/state/",
+        "eps": 3000,
     }
+    running = [pod(resend, index, **settings, parallelism=1 + (index == 0)) for index in range(SHARDS)]
+    wait_until(lambda: receiver.stats()["keys_installed"] >= 2, timeout_seconds=60, what="a second key")
+    running[1].kill()
+    running[1].communicate()
+    running[1] = pod(resend, 1, **settings)
+    ended = [resend.ended(one) for one in running]
+    assert [one.exit_code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
+    receiver.wait_idle()
+    downstream.check_all_is_there()
+    stats = receiver.stats()
     assert (stats["unreadable"], stats["keys_ignored"]) == ({}, 0)
     announced = sum(report_of(one)["keysAnnounced"] for one in ended)
     assert announced <= stats["keys_installed"] <= announced + 2, (
@@ -225,16 +230,11 @@ def test_shards_replace_their_key_together_although_one_is_killed(
 
 
 def test_no_nonce_comes_twice_although_shards_are_killed_and_started_again(
-    filled: str, resend: Resend, listener: Listener
+    filled: str, resend: Resend, listener: Listener, encryption: dict[str, Any]
 ) -> None:
-    key = resend.folder / "session.key"
-    key.write_bytes(secrets.token_bytes(32))
-    key.chmod(0o600)
     settings = {
         "resendFileName": resend.bundle(wanted(filled)),
-        "encryption": True,
-        "publicKeyFile": VECTORS / "test-cert.pem",
-        "sessionKeyFile": key,
+        **encryption,
         "keyRepeats": 1,
         "keySettle": 0,
         "parallelism": 2,
