@@ -16,15 +16,16 @@ from gapless_api.v1alpha1.reasons import Reason
 
 
 class ConditionType(StrEnum):
-    """What can be said about a resource."""
+    """The types of conditions."""
 
     ACCEPTED = "Accepted"
     """Resend: the spec is understood, and what it refers to exists."""
     GAP_TOPIC_COMPACTED = "GapTopicCompacted"
-    """GapScan: the gaps topic is purely compacted, so that no record of a gap expires (True), is not (False), or nobody
-    can tell."""
+    """GapScan: the gaps topic is purely compacted, so that no record of a gap expires (True), is not (False), or its
+    cleanup policy is unknown (Unknown)."""
     GAPS_CLOSED = "GapsClosed"
-    """GapScan: nothing that the bundle before listed is still missing (True), some is (False), or nobody can tell."""
+    """GapScan: no event that the previous bundle listed is still missing (True), some are (False), or this cannot be
+    determined (Unknown)."""
     LINK_UP = "LinkUp"
     """Diode: the last preflight on its node found the interface fit to send."""
     READY = "Ready"
@@ -41,16 +42,16 @@ ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 class Condition(StatusModel):
-    """One thing that can be said about the resource."""
+    """One condition of the resource."""
 
     type: Annotated[str, Field(min_length=1, max_length=64)]
-    """What is said, such as Ready."""
+    """Type of the condition, such as Ready."""
     status: ConditionStatus
-    """Whether it is so."""
+    """Status of the condition: True, False or Unknown."""
     observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
-    """The generation of the spec that this was said about."""
+    """The generation of the spec that the condition is about."""
     last_transition_time: Moment
-    """When the status last became another one."""
+    """When the status last changed."""
     reason: Annotated[str, Field(min_length=1, max_length=64)]
     """Why, in one word; docs/reference/conditions.md lists them all."""
     message: Message = ""
@@ -67,12 +68,12 @@ Conditions = Annotated[
 
 
 def condition(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
-    """Find a condition; ``None`` when nothing was said yet."""
+    """Find a condition; ``None`` when it is not set."""
     return next((found for found in conditions if found.type == kind), None)
 
 
 def is_true(conditions: Iterable[Condition], kind: ConditionType) -> bool:
-    """Whether a condition was said to be so."""
+    """Whether a condition is set and True."""
     found = condition(conditions, kind)
     return found is not None and found.status == "True"
 
@@ -87,24 +88,24 @@ def set_condition(  # noqa: PLR0913 -- the parts of a condition
     generation: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    """Say something about a resource; return all conditions, sorted by type.
+    """Set one condition; return all conditions, sorted by type.
 
     Args:
-        conditions: what was said before; conditions of other types stay as they are.
-        kind: what is said.
-        status: whether it is so; ``None`` for "unknown".
+        conditions: the conditions so far; those of other types stay unchanged.
+        kind: the type of the condition.
+        status: of the condition; ``None`` for Unknown.
         reason: why, in one word; another text is kept as it is.
         message: why, in a sentence.
         generation: of the resource that was looked at.
         now: the time of the transition, if it is one.
     """
-    said: ConditionStatus = "Unknown" if status is None else "True" if status else "False"
+    new_status: ConditionStatus = "Unknown" if status is None else "True" if status else "False"
     others = {found.type: found for found in conditions}
     before = others.get(str(kind))
-    since = before.last_transition_time if before is not None and before.status == said else now
+    since = before.last_transition_time if before is not None and before.status == new_status else now
     others[str(kind)] = Condition(
         type=str(kind),
-        status=said,
+        status=new_status,
         observed_generation=generation,
         last_transition_time=since,
         reason=str(reason),

@@ -116,8 +116,8 @@ class DiodeSpec(ApiModel):
         Rule(
             "!has(self.topicTranslations) || self.topicTranslations.all(one, self.topicTranslations.exists_one(other, "
             "self.topicTranslations[other] == self.topicTranslations[one]))",
-            "two topics are translated into the same one, so that nobody could tell which an event came from: give "
-            "each its own Diode",
+            "two topics are translated into the same one, so that the topic of an event would be ambiguous: create one "
+            "Diode for each of them",
             lambda diode: len(set((diode.topic_translations or {}).values())) == len(diode.topic_translations or {}),
             "topicTranslations",
         ),
@@ -189,17 +189,17 @@ class DiodeSpec(ApiModel):
     ) = None
     """The live sender's translation of upstream topics to topics on the wire; Kafka is read under the upstream name."""
     require_static_neighbour: bool = False
-    """Whether the node must have a permanent neighbour (ARP) entry for the target. Behind a real diode nobody answers
-    ARP, so the entry is needed; in a test without a diode it is not."""
+    """Whether the node must have a permanent neighbour (ARP) entry for the target. Set it to true behind a real diode,
+    where no ARP reply comes back; a test without a diode does not need the entry."""
     state: State = State()
     """The volume for checkpoints, so that a resend goes on where its pod died."""
     deletion_policy: Literal["Retain", "Delete"] = "Retain"
     """What becomes of the ledger and of the volume with the checkpoints when the Diode is deleted: Retain keeps them
     for the next Diode of the same name, so that nothing is sent a second time; Delete deletes them with the Diode."""
     not_before: Time | None = None
-    """Resends of work from before this moment need force. Set it when a cluster was restored and the ledger was lost:
-    work is as old as its bundle or as the oldest timestamp of its time range; of offsets nobody can tell, so they need
-    force as well."""
+    """Resends of work that is older than this time need force. Set it when a cluster was restored and the ledger was
+    lost. The age of the work is that of its bundle, or of the oldest timestamp of its time range. The age of offsets
+    is unknown, so a Resend of offsets needs force, too."""
     resources: Resources | None = None
     """Processor time and memory of each sender pod; without it the operator's default."""
     image: Image | None = None

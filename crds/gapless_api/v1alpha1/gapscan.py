@@ -308,7 +308,7 @@ class GapScan(Resource):
         Column("Last scan", "date", ".status.lastScanTime", "When the last scan that ended well ended."),
         Column("Ranges", "integer", ".status.missingRanges", "Missing ranges.", wide=True),
         Column("Unknown", "integer", ".status.unknownEvents", "Events of which an audit cannot know.", wide=True),
-        Column("Inferred", "integer", ".status.inferredEvents", "Missing events that nobody reported.", wide=True),
+        Column("Inferred", "integer", ".status.inferredEvents", "Missing events that no record reported.", wide=True),
         Column("Oldest gap", "date", ".status.oldestGapSince", "Since when gaps are open.", wide=True),
         Column("Read by", "string", ".status.readBy", "What read Kafka, spark or local.", wide=True),
         Column("Percent", "integer", ".status.progress.percent", "How far the running scan has read.", wide=True),

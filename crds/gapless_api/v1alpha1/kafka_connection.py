@@ -52,7 +52,7 @@ class Tls(ApiModel):
     RULES: ClassVar = (
         Rule(
             "self.enabled || (!has(self.caSecret) && !has(self.clientSecret))",
-            "caSecret and clientSecret need TLS: set enabled to true, or delete them",
+            "caSecret and clientSecret require TLS: set enabled to true, or remove them",
             lambda tls: tls.enabled or (tls.ca_secret is None and tls.client_secret is None),
             "enabled",
         ),
@@ -89,15 +89,15 @@ class KafkaConnectionSpec(ApiModel):
     RULES: ClassVar = (
         Rule(
             f"self.bootstrapServers.matches({cel(f'^{_SERVERS}$')})",
-            "write the brokers as host:port, several separated by commas, such as kafka-0:9092,kafka-1:9092; an IPv4 "
-            "address has four numbers, an IPv6 address stands in brackets",
+            "bootstrapServers must be a comma-separated list of host:port, such as kafka-0:9092,kafka-1:9092; write an "
+            "IPv4 address as four numbers and an IPv6 address in brackets",
             lambda kafka: _ADDRESSES.fullmatch(kafka.bootstrap_servers) is not None,
             "bootstrapServers",
         ),
         Rule(
             f"!self.bootstrapServers.matches({cel(_LOCAL_SERVER)})",
-            "loopback, link-local and metadata addresses are refused, because pods share the network of their node: "
-            "write addresses of brokers that other machines reach, too",
+            "loopback, link-local and metadata addresses are refused, because sender pods use the network of their "
+            "node: use broker addresses that are reachable from other machines",
             lambda kafka: _LOCAL.match(kafka.bootstrap_servers) is None,
             "bootstrapServers",
         ),

@@ -107,12 +107,15 @@ class ApiModel(BaseModel):
 
 def _rule_schema(rule: Rule | TransitionRule) -> dict[str, Any]:
     """A rule as Kubernetes spells it."""
-    said: dict[str, Any] = {"rule": rule.expression if isinstance(rule, Rule) else rule.cel, "message": rule.message}
+    schema: dict[str, Any] = {
+        "rule": rule.expression if isinstance(rule, Rule) else rule.cel,
+        "message": rule.message,
+    }
     if rule.field:
-        said["fieldPath"] = f".{rule.field}"
+        schema["fieldPath"] = f".{rule.field}"
     if isinstance(rule, Rule) and rule.stored:
-        said["optionalOldSelf"] = True
-    return said
+        schema["optionalOldSelf"] = True
+    return schema
 
 
 class StatusModel(ApiModel):
@@ -206,7 +209,7 @@ def _plain(given: Any) -> Any:
 
 
 _SUBJECT = re.compile(r"^(Input|String|Value|Tuple|List|Dictionary) (?=should)")
-"""Who should, in pydantic's messages; in ours the value itself stands there."""
+"""The subject of pydantic's messages, which ours replace with the value itself."""
 _WORDS = {
     "missing": "the field is missing; add it",
     "extra_forbidden": "there is no such field; delete it or correct its name (see kubectl explain)",
@@ -216,10 +219,10 @@ _WORDS = {
 def _in_words(error: ErrorDetails) -> str:
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
-    said = _WORDS.get(error["type"])
-    if said is None:
+    sentence = _WORDS.get(error["type"])
+    if sentence is None:
         given = json.dumps(error["input"], default=str, ensure_ascii=False)
         shown = given if len(given) <= 60 else given[:59] + "…"
         wanted = _SUBJECT.sub("", error["msg"]).rstrip(".")
-        said = f"{shown} {wanted[0].lower()}{wanted[1:]}; correct it"
-    return said
+        sentence = f"{shown} {wanted[0].lower()}{wanted[1:]}; correct it"
+    return sentence

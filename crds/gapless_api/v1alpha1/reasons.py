@@ -146,7 +146,7 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.NODE_LOST: Meaning(
         (DIODE, RESEND),
-        "The node of the link is not ready, so nobody knows what its pods do; the message says since when.",
+        "The node of the link is not ready, so the state of its pods is unknown; the message says since when.",
         "Bring the node back, or have another one take over (docs/runbooks/GaplessDiodeNodeLost.md).",
     ),
     Reason.SOURCE_UNREACHABLE: Meaning(
@@ -195,7 +195,7 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.NEIGHBOUR_MISSING: Meaning(
         (DIODE,),
-        "There is no permanent neighbour entry for the target, and behind a diode nobody answers ARP.",
+        "There is no permanent neighbour entry for the target; no ARP reply comes back through a diode.",
         "On the node: ip neigh replace TARGET lladdr MAC nud permanent dev NIC.",
     ),
     Reason.WINDOW_OVERLAP: Meaning(
@@ -218,7 +218,7 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.NOTHING_TO_DO: Meaning((GAP_SCAN,), "The topics hold nothing that tells about gaps.", "Check the topics."),
     Reason.UNKNOWN_EVENTS: Meaning(
         (GAP_SCAN,),
-        "Kafka deleted records before an audit read them, so nobody can know whether status.unknownEvents are missing.",
+        "Kafka deleted records before an audit read them; whether status.unknownEvents are missing is unknown.",
         "Audit more often than records expire; source.events.includeUnknown: true sends these events again.",
     ),
     Reason.UNREADABLE_RECORDS: Meaning(
@@ -333,7 +333,7 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.LEDGER_UNREADABLE: Meaning(
         (RESEND,),
-        "A ConfigMap of the Diode's ledger cannot be read, so nobody can tell whether the same was sent before.",
+        "A ConfigMap of the Diode's ledger cannot be read, so it is unknown whether the same was sent before.",
         "Restore it, or delete it and set spec.notBefore of the Diode.",
     ),
     Reason.TOO_OLD: Meaning(

@@ -18,7 +18,7 @@ _PUBLIC_KEY = re.compile(PEM)
 
 
 class TrustedKey(ApiModel):
-    """Whoever has the private half of this key may ask for events with a bundle."""
+    """A public key. Bundles that are signed with its private key may be resent."""
 
     RULES: ClassVar = (
         Rule(
@@ -31,7 +31,7 @@ class TrustedKey(ApiModel):
     )
 
     name: Label
-    """Whose key it is, such as the receiving cluster; messages say this name."""
+    """Name of the owner of the key, such as the receiving cluster; shown in messages."""
     public_key: Annotated[str, Field(min_length=60, max_length=256)]
     """Ed25519 public key in PEM form, as openssl pkey -in signing.pem -pubout prints it."""
 
@@ -54,10 +54,10 @@ class ResendLimits(ApiModel):
     )
 
     max_eps: Rate = 0.0
-    """Most events per second that one Resend may ask for; one that asks for no pace gets this one. 0 for no other
-    limit than the budget."""
+    """Maximum events per second (`eps`) of one Resend. Also the rate of a Resend whose `eps` is 0 or absent. 0
+    sets no limit besides the Diode's budget."""
     max_parallelism: Annotated[int, int32(1, MOST_PARALLEL)] = MOST_PARALLEL
-    """Most pods of one Resend."""
+    """Maximum number of pods of one Resend."""
     min_priority: Annotated[int, int32(LOWEST_PRIORITY, HIGHEST_PRIORITY)] = LOWEST_PRIORITY
     """Lowest priority of a Resend."""
     max_priority: Annotated[int, int32(LOWEST_PRIORITY, HIGHEST_PRIORITY)] = HIGHEST_PRIORITY
@@ -69,5 +69,5 @@ class ResendLimits(ApiModel):
     """Whether a Resend may send again what was sent before (spec.force). The same bundle under another name is never
     sent again without it."""
     bundles_only: bool = False
-    """Whether a Resend must name a bundle. With trustedKeys, only what a signed bundle lists can be sent then;
-    without it, whoever may create Resends can also ask by offsets and by time."""
+    """Whether a Resend must name a bundle. Together with trustedKeys, only events that a signed bundle lists can be
+    sent. If false, a Resend may also select events by offsets or by time."""

@@ -149,8 +149,8 @@ class Events(ApiModel):
     topics: Annotated[tuple[KafkaTopic, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), EachOnce]
     """Topics with received events."""
     expect: Annotated[tuple[Expectation, ...], Field(max_length=1000, json_schema_extra=LIST_SET), EachOnce] = ()
-    """What should be there, each as topic:partition:first-last with the topic and partition as the events' keys name
-    them. A partition that nothing is said about is expected from the lowest to the highest offset seen."""
+    """The offsets to expect, each as topic:partition:first-last with the topic and partition of the events' keys. A
+    partition that is not listed is expected from the lowest to the highest offset seen."""
     manifest: ExpectedManifest | None = None
     """What should be there, as manifests of the sending side say it; beside them, expect adds to it."""
     include_unknown: bool = False

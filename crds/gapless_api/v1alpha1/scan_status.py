@@ -65,7 +65,7 @@ class PartitionFindings(StatusModel):
     missing: Count
     """Missing events."""
     inferred: Count | None = None
-    """How many of them nobody reported (source.gapTopic.infer)."""
+    """Missing events that no record reported (source.gapTopic.infer)."""
     unknown: Count | None = None
     """Events that may have been received in records that Kafka deleted before an audit read them (source.events)."""
     ranges: Count
@@ -153,13 +153,13 @@ class GapScanStatus(StatusModel):
     missing_ranges: Count | None = None
     """Missing ranges in all partitions."""
     inferred_events: Count | None = None
-    """How many of the missing events nobody reported (source.gapTopic.infer)."""
+    """Missing events in all partitions that no record reported (source.gapTopic.infer)."""
     gap_topic_cleanup_policy: Annotated[str, Field(max_length=64)] | None = None
     """The cleanup.policy of the gaps topic at the last scan that ended well, or unknown; unless it is compact, records
     of gaps may have expired, and what no record tells of is unknown. Absent for an audit."""
     unknown_events: Count | None = None
-    """Events that may have been received in records that Kafka deleted before an audit read them: neither missing nor
-    received, as far as anybody can know, and not in the bundle (source.events)."""
+    """Events that may have been received in records that Kafka deleted before an audit read them. They count neither
+    as missing nor as received, and are not in the bundle (source.events)."""
     partitions: Annotated[tuple[PartitionFindings, ...], Field(max_length=LONGEST_PARTITIONS)] = ()
     """The partitions with the most missing events, worst first, all of which are in the bundle; then those with unknown
     events."""
@@ -170,8 +170,8 @@ class GapScanStatus(StatusModel):
     closed_events_total: Count | None = None
     """Events that were seen to close, by all comparisons since the GapScan was created; it never falls."""
     unverified_events: Count | None = None
-    """Events that bundles before listed and of which no record tells any more, while the gaps topic was not compacted:
-    nobody knows whether they arrived. An audit (source.events) ends the count."""
+    """Events that earlier bundles listed and that no record reports any more, while the gaps topic was not compacted.
+    Whether they arrived is unknown. An audit (source.events) ends the count."""
     oldest_gap_since: Moment | None = None
     """When a scan first reported gaps of which some may still be open: never later than it was for the oldest one, and
     perhaps earlier. Absent when nothing is missing or unverified."""

@@ -101,7 +101,7 @@ def structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str,
     unknown = set(found) - set(_ORDER)
     if unknown:
         raise ValueError(f"no structural form for {sorted(unknown)} of {schema}")
-    # Copies, because YAML would write what stands in two places by reference.
+    # Copies, because YAML would write an object that occurs twice as an anchor and an alias.
     return {key: copy.copy(found[key]) for key in _ORDER if key in found}
 
 
@@ -149,7 +149,7 @@ def _told(default: Any) -> Any:
 
 
 def _drop_defaults(schema: dict[str, Any]) -> None:
-    """Nothing may appear in a status that nobody has written."""
+    """Remove all defaults: the API server must not add fields to a status."""
     schema.pop("default", None)
     for part in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
         if isinstance(part, dict):

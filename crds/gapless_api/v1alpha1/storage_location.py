@@ -42,8 +42,8 @@ class S3Location(ApiModel):
         ),
         Rule(
             f"!self.endpoint.matches({cel(f'^{_LOCAL_URL}$')})",
-            "loopback, link-local and metadata addresses are refused, because pods share the network of their node: "
-            "write an address that other machines reach, too",
+            "loopback, link-local and metadata addresses are refused, because sender pods use the network of their "
+            "node: use an address that is reachable from other machines",
             lambda s3: _LOCAL_ENDPOINT.fullmatch(s3.endpoint) is None,
             "endpoint",
         ),

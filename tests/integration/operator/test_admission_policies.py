@@ -394,7 +394,7 @@ def test_no_container_is_added_to_a_pod_that_runs_and_nobody_opens_a_shell_in_it
             content="application/strategic-merge-patch+json",
         )
     for ask in ("exec?command=sh&stdout=true", "attach?stdout=true", "portforward?ports=80"):
-        with pytest.raises(ApiError, match="Nobody but the platform team may exec into, attach to or forward ports"):
+        with pytest.raises(ApiError, match="Only the platform team may exec into, attach to or forward ports"):
             policies.api.request("POST", f"{path}/{ask}", user=EDITOR)
     # What does not concern its containers may change.
     change = {"metadata": {"annotations": {"any": "note"}}}
