@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gapless_api.errors import ConfigurationError, SourceUnreachableError
 from gapless_api.v1alpha1 import Diode
 from gapless_api.wire.ledger import DiodeLedger
-from gapless_operator.diode.ledger import LedgerPart, entries_of, writes_for
+from gapless_operator.diode.ledger import LedgerPart, entries_of, keys_of, writes_for
 from gapless_operator.observed import LEDGER_ROLE, ROLE_LABEL
 from gapless_operator.shell.api import ApiError, ConflictError, NotFoundError, RefusedError
 from gapless_operator.shell.kinds import CONFIG_MAP, DIODE
@@ -76,7 +76,7 @@ class LedgerStore:
         wanted = {entry.key for entry in ledger.entries}
         for _ in range(_TRIES):
             parts = _of(self._parts(), ledger.diode)
-            there = {entry.key for part in parts for entry in part.entries}
+            there = keys_of(parts)
             first = wanted - there if first is None else first
             diode = next((diode for diode in self._diodes() if diode.metadata.name == ledger.diode), None)
             writes = writes_for(ledger.entries, parts, namespace=self._namespace, diode_name=ledger.diode, diode=diode)

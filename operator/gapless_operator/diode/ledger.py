@@ -95,7 +95,12 @@ def entry_of(resend: Resend) -> LedgerEntry | None:
 def entries_of(parts: Iterable[LedgerPart], diode: Diode | None) -> tuple[LedgerEntry, ...]:
     """All that is recorded, with what a version before kept in the Diode's status."""
     found = {entry.key: entry for entry in _in_status(diode)} | {e.key: e for part in parts for e in part.entries}
-    return tuple(sorted(found.values(), key=lambda entry: (entry.finished_at, entry.resend, entry.resend_uid)))
+    return _ordered(found.values())
+
+
+def keys_of(parts: Iterable[LedgerPart]) -> set[tuple[str, str | None, str]]:
+    """The keys of all entries in `parts`."""
+    return {entry.key for part in parts for entry in part.entries}
 
 
 def same_work(entries: Iterable[LedgerEntry], *, identity: str, force: str | None) -> LedgerEntry | None:
@@ -123,7 +128,7 @@ def writes_for(
         diode_name: whose ledger it is.
         diode: the Diode, if it is there.
     """
-    known = {entry.key for part in parts for entry in part.entries}
+    known = keys_of(parts)
     missing = {entry.key: entry for entry in entries if entry.key not in known}
     taken = {part.meta.name for part in parts}
     create: list[Manifest] = []
@@ -166,7 +171,7 @@ def kept_with(diode: Diode, parts: Iterable[LedgerPart]) -> LedgerWrites:
 
 def has_moved(diode: Diode, parts: Iterable[LedgerPart]) -> bool:
     """Whether the ConfigMaps have all that a version before kept in the Diode's status."""
-    known = {entry.key for part in parts for entry in part.entries}
+    known = keys_of(parts)
     return all(entry.key in known for entry in _in_status(diode))
 
 
