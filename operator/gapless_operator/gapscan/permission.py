@@ -1,7 +1,7 @@
 """Owns which images, accounts and signing keys a GapScan may name: those that the platform team lists.
 
-Must not know what a scan does with them. The chart's admission policy `gapscan-engine` refuses the same in the same
-words; this holds where the policy is off or a list was changed later.
+Must not know what a scan does with them. The chart's admission policy ``<fullname>-gapscans`` refuses the same
+in the same words; this holds where the policy is off or a list was changed later.
 """
 
 from __future__ import annotations
