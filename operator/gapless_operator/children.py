@@ -86,14 +86,7 @@ def name_behind(value: str, names: Iterable[str]) -> str | None:
 
 def labels_of(owner: Resource, *, role: str, attempt: int | None = None) -> dict[str, str]:
     """The labels by which a child of `owner` is found again."""
-    labels = {
-        "app.kubernetes.io/managed-by": "gapless-operator",
-        "app.kubernetes.io/part-of": "gapless",
-        KIND_LABEL: owner.KIND,
-        NAME_LABEL: label_value(owner.metadata.name),
-        UID_LABEL: owner.metadata.uid,
-        ROLE_LABEL: role,
-    }
+    labels = {**_named_labels(owner.KIND, owner.metadata.name, role), UID_LABEL: owner.metadata.uid}
     if attempt is not None:
         labels[ATTEMPT_LABEL] = str(attempt)
     return labels
@@ -127,10 +120,7 @@ def owned(  # noqa: PLR0913 -- the parts of an object's head
         "annotations": dict(annotations or {}),
         "ownerReferences": [owner.owner_reference()],
     }
-    head = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"]}
-    whole = {**head, "metadata": metadata, **manifest}
-    metadata["annotations"][DIGEST_ANNOTATION] = digest(whole)
-    return whole
+    return _with_digest(manifest, metadata)
 
 
 def lasting(  # noqa: PLR0913 -- the parts of an object's head
@@ -159,20 +149,31 @@ def lasting(  # noqa: PLR0913 -- the parts of an object's head
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": namespace,
-        "labels": {
-            "app.kubernetes.io/managed-by": "gapless-operator",
-            "app.kubernetes.io/part-of": "gapless",
-            KIND_LABEL: kind,
-            NAME_LABEL: label_value(owner_name),
-            ROLE_LABEL: role,
-        },
+        "labels": _named_labels(kind, owner_name, role),
         "annotations": {},
         **({} if owner is None else {"ownerReferences": [owner.owner_reference()]}),
     }
-    whole = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata, **manifest}
-    metadata["annotations"][DIGEST_ANNOTATION] = digest(whole)
+    whole = _with_digest(manifest, metadata)
     if version:
         metadata["resourceVersion"] = version
+    return whole
+
+
+def _named_labels(kind: str, owner_name: str, role: str) -> dict[str, str]:
+    """The labels of every child: whose it is by kind and name, and what it is for."""
+    return {
+        "app.kubernetes.io/managed-by": "gapless-operator",
+        "app.kubernetes.io/part-of": "gapless",
+        KIND_LABEL: kind,
+        NAME_LABEL: label_value(owner_name),
+        ROLE_LABEL: role,
+    }
+
+
+def _with_digest(manifest: Mapping[str, Any], metadata: dict[str, Any]) -> Manifest:
+    """`manifest` with its `metadata`, to whose annotations the digest of all of it is added."""
+    whole = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata, **manifest}
+    metadata["annotations"][DIGEST_ANNOTATION] = digest(whole)
     return whole
 
 
