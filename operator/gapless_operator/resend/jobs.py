@@ -33,8 +33,9 @@ from gapless_operator.resend.conclude import (
 from gapless_operator.resend.ending import SPEC_DEADLINE, End, Ending, ending_of, pause_before
 from gapless_operator.resend.manifests import (
     SETTINGS_ANNOTATION,
+    SenderAttempt,
     SessionKey,
-    attempt_of,
+    attempt_manifests,
     job_name,
     key_secret,
     needs_key,
@@ -132,16 +133,7 @@ def _begun(situation: Situation, role: str) -> Step:
     is_same = status.retry_at is None and status.attempt > 0 and status.job == job_name(resend, role, status.attempt)
     number = status.attempt if is_same else status.attempt + 1
     name, key = job_name(resend, role, number), _session_key(situation, role)
-    parts = attempt_of(
-        resend,
-        situation.diode,
-        situation.sources,
-        situation.program,
-        role=role,
-        name=name,
-        number=number,
-        key=key,
-    )
+    parts = attempt_manifests(_attempt(situation, role, name=name, number=number, key=key))
     begun = {"attempt": number, "job": name, "retry_at": None, "session_key_secret": key.secret if key else None}
     if role == PLAN:
         said = standing.working(Reason.PLANNING, "A pod on the Diode's node counts what would be sent.")
@@ -155,6 +147,19 @@ def _begun(situation: Situation, role: str) -> Step:
         create=(key_secret(resend, key),) if key is not None and key.content else (),
         apply=parts,
         again_after=WRITE_EVERY,
+    )
+
+
+def _attempt(situation: Situation, role: str, *, name: str, number: int, key: SessionKey | None) -> SenderAttempt:
+    return SenderAttempt(
+        resend=situation.resend,
+        diode=situation.diode,
+        sources=situation.sources,
+        program=situation.program,
+        role=role,
+        name=name,
+        number=number,
+        key=key,
     )
 
 
@@ -221,16 +226,8 @@ def _running(situation: Situation, role: str, job: ObservedJob, pods: Sequence[O
         update["checkpoint"] = checkpoint_folder(resend)
         update["progress"] = progress_while_sending(status.progress, pods, now=now)
     # Under the names that the Job uses: one of the version before has others than it would be given now.
-    *parts, _ = attempt_of(
-        resend,
-        situation.diode,
-        situation.sources,
-        situation.program,
-        role=role,
-        name=job.meta.name,
-        number=job.meta.attempt,
-        key=None,
-    )
+    attempt = _attempt(situation, role, name=job.meta.name, number=job.meta.attempt, key=None)
+    *parts, _ = attempt_manifests(attempt)
     there = {child.meta.name: child.meta.digest for child in situation.observed.config_maps}
     missing = tuple(part for part in parts if there.get(part["metadata"]["name"]) != digest_of(part))
     return Step(said=said, update=update, apply=missing, again_after=WRITE_EVERY)

@@ -6,6 +6,7 @@ Must not know when they are wanted.
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.exit_codes import ExitCode
@@ -66,6 +67,25 @@ class SessionKey(NamedTuple):
     """32 random bytes for a Secret that has to be created; empty for one that is there."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderAttempt:
+    """All that the objects of an attempt to plan or to send depend on."""
+
+    resend: Resend
+    diode: Diode
+    sources: ResendSources
+    """The Kafka and the storage that the Resend names."""
+    program: Program
+    """The sender image."""
+    role: str
+    """`SEND` or `PLAN`."""
+    name: str
+    """Of the Job and of its settings."""
+    number: int
+    key: SessionKey | None
+    """For a Diode that encrypts."""
+
+
 def job_name(resend: Resend, role: str, attempt: int) -> str:
     """Name of the Job of an attempt, and of the ConfigMap with its settings."""
     return child_name(resend, f"{role}-{attempt}")
@@ -90,43 +110,24 @@ def settings_digest(resend: Resend, diode: Diode, sources: ResendSources, *, rol
     return digest([settings, *_arguments(resend, diode, sources)])
 
 
-def attempt_of(  # noqa: PLR0913 -- all that an attempt depends on
-    resend: Resend,
-    diode: Diode,
-    sources: ResendSources,
-    program: Program,
-    *,
-    role: str,
-    name: str,
-    number: int,
-    key: SessionKey | None,
-) -> tuple[Manifest, ...]:
-    """All that an attempt to plan or to send needs, to be applied in this order; the Job is last.
-
-    Args:
-        resend: what to send.
-        diode: over which link.
-        sources: the Kafka and the storage that the Resend names.
-        program: the sender image.
-        role: `SEND` or `PLAN`.
-        name: of the Job and of its settings.
-        number: of the attempt.
-        key: for a Diode that encrypts.
+def attempt_manifests(attempt: SenderAttempt) -> tuple[Manifest, ...]:
+    """All that an attempt needs, to be applied in this order; the Job is last.
 
     Raises:
         ConfigurationError: the settings cannot be written down.
     """
-    entries = _settings(resend, diode, sources, role=role)
+    resend, diode, role = attempt.resend, attempt.diode, attempt.role
+    entries = _settings(resend, diode, attempt.sources, role=role)
     if role == SEND:
         entries[RATES_NAME] = rates(resend.spec, diode.spec)
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "data": entries}
-    parts = [owned(resend, settings, name=name, role=role, attempt=number)]
+    parts = [owned(resend, settings, name=attempt.name, role=role, attempt=attempt.number)]
     if resend.spec.bundle is not None and resend.spec.bundle.inline is not None:
         bundle = {"apiVersion": "v1", "kind": "ConfigMap", "data": {BUNDLE_NAME: resend.spec.bundle.inline}}
         parts.append(owned(resend, bundle, name=_bundle_name(resend), role=BUNDLE))
     if (rules := rules_copy(resend)) is not None:
         parts.append(rules)
-    parts.append(_job(resend, diode, sources, program, role=role, name=name, number=number, key=key))
+    parts.append(_job(attempt))
     return tuple(parts)
 
 
@@ -175,22 +176,13 @@ def key_secret(resend: Resend, key: SessionKey) -> Manifest:
     return {**whole, "data": {SESSION_KEY: base64.b64encode(key.content).decode("ascii")}}
 
 
-def _job(  # noqa: PLR0913 -- all that an attempt depends on
-    resend: Resend,
-    diode: Diode,
-    sources: ResendSources,
-    program: Program,
-    *,
-    role: str,
-    name: str,
-    number: int,
-    key: SessionKey | None,
-) -> Manifest:
+def _job(attempt: SenderAttempt) -> Manifest:
+    resend, diode, role, key = attempt.resend, attempt.diode, attempt.role, attempt.key
     spec = resend.spec
     labels = {DIODE_LABEL: label_value(diode.metadata.name), RUN_LABEL: run_label(resend)}
     template = {
-        "metadata": {"labels": {**labels_of(resend, role=role, attempt=number), **labels}},
-        "spec": _pod(resend, diode, sources, program, role=role, settings_name=name, key=key),
+        "metadata": {"labels": {**labels_of(resend, role=role, attempt=attempt.number), **labels}},
+        "spec": _pod(attempt),
     }
     job: dict[str, Any] = {"template": template}
     if role == SEND:
@@ -208,12 +200,12 @@ def _job(  # noqa: PLR0913 -- all that an attempt depends on
     return owned(
         resend,
         {"apiVersion": "batch/v1", "kind": "Job", "spec": job},
-        name=name,
+        name=attempt.name,
         role=role,
-        attempt=number,
+        attempt=attempt.number,
         labels=labels,
         annotations={
-            SETTINGS_ANNOTATION: settings_digest(resend, diode, sources, role=role),
+            SETTINGS_ANNOTATION: settings_digest(resend, diode, attempt.sources, role=role),
             **({} if key is None else {KEY_ANNOTATION: key.secret}),
         },
     )
@@ -238,23 +230,12 @@ def _failure_rules(role: str) -> list[dict[str, Any]]:
     return rules
 
 
-def _pod(  # noqa: PLR0913 -- all that an attempt depends on
-    resend: Resend,
-    diode: Diode,
-    sources: ResendSources,
-    program: Program,
-    *,
-    role: str,
-    settings_name: str,
-    key: SessionKey | None,
-) -> dict[str, Any]:
+def _pod(attempt: SenderAttempt) -> dict[str, Any]:
+    resend, diode, sources, program = attempt.resend, attempt.diode, attempt.sources, attempt.program
     volumes: list[dict[str, Any]] = [
         {
             "name": "configuration",
-            "projected": {
-                "defaultMode": _MODE,
-                "sources": _sources(resend, diode, sources, role=role, settings_name=settings_name, key=key),
-            },
+            "projected": {"defaultMode": _MODE, "sources": _sources(attempt)},
         },
         {"name": "state", "persistentVolumeClaim": {"claimName": state_claim_name(diode.metadata.name)}},
     ]
@@ -277,7 +258,7 @@ def _pod(  # noqa: PLR0913 -- all that an attempt depends on
             )
         )
     arguments = ["resend", f"{CONFIGURATION_FOLDER}/{PROPERTIES_NAME}", *_arguments(resend, diode, sources)]
-    sender = container(diode.spec, program, name=role, arguments=arguments, mounts=mounts)
+    sender = container(diode.spec, program, name=attempt.role, arguments=arguments, mounts=mounts)
     return pod_spec(diode.spec, program, containers=[sender], init_containers=fetching, volumes=volumes)
 
 
@@ -303,26 +284,26 @@ def _fetch_arguments(resend: Resend, s3: S3Location) -> list[str]:
     return arguments
 
 
-def _sources(  # noqa: PLR0913 -- all that an attempt depends on
-    resend: Resend, diode: Diode, sources: ResendSources, *, role: str, settings_name: str, key: SessionKey | None
-) -> list[dict[str, Any]]:
+def _sources(attempt: SenderAttempt) -> list[dict[str, Any]]:
     """What is put together in the folder of settings; one volume, because none can be mounted into another."""
+    resend = attempt.resend
     names = [
         PROPERTIES_NAME,
         *([FILTER_NAME] if resend.spec.input_filter is not None else []),
-        *([RATES_NAME] if role == SEND else []),
+        *([RATES_NAME] if attempt.role == SEND else []),
     ]
-    found: list[dict[str, Any]] = [config_map_source(settings_name, {name: name for name in names})]
+    found: list[dict[str, Any]] = [config_map_source(attempt.name, {name: name for name in names})]
     bundle = resend.spec.bundle
     if bundle is not None and bundle.inline is not None:
         found.append(config_map_source(_bundle_name(resend), {BUNDLE_NAME: BUNDLE_NAME}))
     elif bundle is not None and bundle.config_map is not None:
         found.append(config_map_source(bundle.config_map.name, {bundle.config_map.key: BUNDLE_NAME}))
-    return [*found, *secret_sources(_secret_entries(diode, sources, key))]
+    return [*found, *secret_sources(_secret_entries(attempt))]
 
 
-def _secret_entries(diode: Diode, sources: ResendSources, key: SessionKey | None) -> list[Wanted]:
+def _secret_entries(attempt: SenderAttempt) -> list[Wanted]:
     """Which entries of which Secrets a pod needs."""
+    diode, sources, key = attempt.diode, attempt.sources, attempt.key
     wanted = kafka_secrets(sources.kafka)
     if diode.spec.encryption is not None:
         certificate = diode.spec.encryption.certificate_secret

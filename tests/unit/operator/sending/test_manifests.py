@@ -19,8 +19,9 @@ from gapless_operator.children import LONGEST_NAME
 from gapless_operator.diode.manifests import preflight_job, state_claim
 from gapless_operator.references import Named, ResendSources, resend_sources
 from gapless_operator.resend.manifests import (
+    SenderAttempt,
     SessionKey,
-    attempt_of,
+    attempt_manifests,
     job_name,
     key_secret,
     needs_key,
@@ -185,8 +186,17 @@ def attempt_at(resend: Resend, diode: Diode, role: str, number: int) -> list[Any
     """The objects of an attempt in the order in which they are written; the Secret with the key is first."""
     key = SessionKey(session_key_name(resend, "5e55104e"), bytes(range(32))) if needs_key(diode, role) else None
     name = job_name(resend, role, number)
-    parts = attempt_of(resend, diode, sources_of(resend), PROGRAM, role=role, name=name, number=number, key=key)
-    return [*([] if key is None else [key_secret(resend, key)]), *parts]
+    attempt = SenderAttempt(
+        resend=resend,
+        diode=diode,
+        sources=sources_of(resend),
+        program=PROGRAM,
+        role=role,
+        name=name,
+        number=number,
+        key=key,
+    )
+    return [*([] if key is None else [key_secret(resend, key)]), *attempt_manifests(attempt)]
 
 
 class Readable(yaml.SafeDumper):
