@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gapless_operator.settings import OperatorSettings, Program
     from gapless_operator.shell.api import ClusterApi
     from gapless_operator.shell.cache import Body, Cache, Key
+    from gapless_operator.shell.kinds import Kind
     from gapless_operator.shell.metrics import Metrics
     from gapless_operator.shell.world import World
 
@@ -92,7 +93,8 @@ class Controller:
             world: what reconcilers are shown of it.
             metrics: to count in.
             clock: the time.
-            told: called with every object that was changed by writing it, in the thread of the reconcile.
+            told: called, in the thread of the reconcile, with every object that a reconcile found changed or gone, or
+                changed itself.
         """
         self._settings, self._api, self._cache, self._world = settings, api, cache, world
         self._metrics, self._clock, self._told = metrics, clock, told
@@ -114,11 +116,11 @@ class Controller:
         except ConflictError:
             # Somebody changed the object meanwhile, and we have not heard of it yet.
             outcome = "conflict"
-            self._refresh(key, body)
+            self._refresh(_KINDS[key.kind], body)
             return _AT_ONCE
         except NotFoundError:
             outcome = "conflict"
-            self._refresh(key, body)
+            self._refresh(_KINDS[key.kind], body)
             return self._settings.resync_seconds
         else:
             outcome = "ok"
@@ -186,14 +188,11 @@ class Controller:
             RefusedError: an object of somebody else bears the name.
             ConflictError: it is there; look again.
         """
-        metadata, kind = manifest["metadata"], kind_of(manifest["apiVersion"], manifest["kind"])
         try:
             self._wrote(manifest, "create", self._api.create(manifest))
         except ConflictError:
-            there = None if kind is SECRET else self._api.get(kind, metadata["namespace"], metadata["name"])
-            if there is not None:
-                check_ours(there, manifest)
-                self._keep(there)
+            if kind_of(manifest["apiVersion"], manifest["kind"]) is not SECRET:
+                self._take_in(manifest)
             raise
 
     def _write(self, manifest: Manifest) -> None:
@@ -210,10 +209,7 @@ class Controller:
         known = self._cache.get(kind, metadata["namespace"], metadata["name"])
         if known is None:
             # What is not ours is not in the cache, and server-side apply would take it over.
-            there = self._api.get(kind, metadata["namespace"], metadata["name"])
-            if there is not None:
-                check_ours(there, manifest)
-                self._keep(there)
+            if self._take_in(manifest):
                 raise ConflictError(f"The {kind.name} {metadata['namespace']}/{metadata['name']} was not known yet.")
             self._wrote(manifest, "apply", self._api.apply(manifest))
             return
@@ -224,12 +220,22 @@ class Controller:
         try:
             self._wrote(manifest, "apply", self._api.apply(pinned))
         except ConflictError:
-            there = self._api.get(kind, metadata["namespace"], metadata["name"])
-            if there is None:
-                self._cache.remove(known)
-            else:
-                self._keep(there)
+            self._refresh(kind, known)
             raise
+
+    def _take_in(self, manifest: Manifest) -> bool:
+        """Read the object that has the name of a manifest; return whether there is one.
+
+        Raises:
+            RefusedError: it belongs to somebody else.
+        """
+        metadata, kind = manifest["metadata"], kind_of(manifest["apiVersion"], manifest["kind"])
+        there = self._api.get(kind, metadata["namespace"], metadata["name"])
+        if there is None:
+            return False
+        check_ours(there, manifest)
+        self._keep(there)
+        return True
 
     def _wrote(self, manifest: Manifest, verb: str, answer: Body) -> None:
         self._metrics.writes.labels(manifest["kind"], verb).inc()
@@ -237,9 +243,18 @@ class Controller:
             self._keep(answer)
 
     def _keep(self, answer: Body) -> None:
-        """Know at once what we have written, and tell of it: when the watch brings it, it will be no news."""
+        """Know at once what we have written or read, and tell of it: when the watch brings it, it will be no news."""
         if self._cache.store(answer):
             self._told(answer)
+
+    def _refresh(self, kind: Kind, known: Body) -> None:
+        """Take an object that somebody else has changed as it is now, and tell of it."""
+        metadata = known["metadata"]
+        fresh = self._api.get(kind, metadata["namespace"], metadata["name"])
+        if fresh is not None:
+            self._keep(fresh)
+        elif self._cache.remove(known):
+            self._told(known)
 
     def _post(self, body: Body, event: Event, now: datetime, number: int) -> None:
         """Post an event. One that cannot be posted is not worth doing the rest again for."""
@@ -260,14 +275,6 @@ class Controller:
             self._log(body, "event lost", reason=event.reason, error=str(error))
         else:
             self._metrics.writes.labels("Event", "create").inc()
-
-    def _refresh(self, key: Key, body: Body) -> None:
-        """Take the object as it is now."""
-        fresh = self._api.get(_KINDS[key.kind], key.namespace, key.name)
-        if fresh is None:
-            self._cache.remove(body)
-        else:
-            self._cache.store(fresh)
 
     def _tell_transitions(self, body: Body, status: Any) -> None:
         """One line for each condition that became another one."""
