@@ -1,12 +1,13 @@
 """Owns what the operator answers over HTTP: probes of the kubelet and the metrics of Prometheus.
 
 Must not know what is healthy, ready or measured. Both run in the operator's own event loop: when that stands still,
-nothing is answered, which is the right answer.
+nothing is answered, which is the right answer. What blocks has a few threads of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
     from gapless_operator.shell.metrics_access import MetricsAccess
 
+THREADS = 2
+"""For metrics and reviews of tokens, apart from those of the reconciles: whoever reaches the port may ask for them."""
+MOST_REQUESTS = 16
+"""For metrics at the same time; more are refused at once."""
 _SHUTDOWN_SECONDS = 1.0
 Verdict = tuple[HTTPStatus, str]
 """A status and a sentence."""
@@ -33,6 +38,9 @@ class Endpoints:
 
     def __init__(self) -> None:
         self._runners: list[web.AppRunner] = []
+        self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="metrics")
+        self._requests = 0
+        """For metrics, that are being answered."""
 
     async def serve_probes(self, port: int, *, healthy: Callable[[], Verdict], ready: Callable[[], Verdict]) -> None:
         """Answer ``/healthz`` (is it worth going on?) and ``/readyz`` (does it serve what it should?)."""
@@ -63,11 +71,21 @@ class Endpoints:
         """
 
         async def metrics(request: web.Request) -> web.Response:
+            if self._requests >= MOST_REQUESTS:
+                return _refusal(HTTPStatus.TOO_MANY_REQUESTS)
+            self._requests += 1
+            try:
+                return await answer(request.headers.get("Authorization", ""))
+            finally:
+                self._requests -= 1
+
+        async def answer(authorization: str) -> web.Response:
+            loop = asyncio.get_running_loop()
             if access is not None:
-                status = await asyncio.to_thread(access.status, request.headers.get("Authorization", ""))
+                status = await loop.run_in_executor(self._threads, access.status, authorization)
                 if status is not HTTPStatus.OK:
                     return _refusal(status)
-            text = await asyncio.to_thread(generate_latest, registry)
+            text = await loop.run_in_executor(self._threads, generate_latest, registry)
             return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
         await self._serve(port, {METRICS_PATH: metrics}, security)
@@ -76,6 +94,7 @@ class Endpoints:
         """Answer nothing more."""
         for runner in self._runners:
             await runner.cleanup()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _serve(
         self,
@@ -101,6 +120,7 @@ def _refusal(status: HTTPStatus) -> web.Response:
     sentences = {
         HTTPStatus.UNAUTHORIZED: "Send a token of a Kubernetes account as Authorization: Bearer TOKEN.",
         HTTPStatus.FORBIDDEN: f"The account may not get {METRICS_PATH}; bind the metrics reader role to it.",
+        HTTPStatus.TOO_MANY_REQUESTS: "Too many others ask for the metrics at the moment; try again.",
     }
     headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else {}
     text = sentences.get(status, "The API server cannot say who may read the metrics; try again.")

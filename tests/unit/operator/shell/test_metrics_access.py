@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import itertools
 import ssl
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from gapless_api.errors import ConfigurationError
 from gapless_operator.shell.api import UnavailableError
-from gapless_operator.shell.endpoints import Endpoints
+from gapless_operator.shell.endpoints import MOST_REQUESTS, THREADS, Endpoints
 from gapless_operator.shell.kinds import TOKEN_REVIEW
 from gapless_operator.shell.metrics_access import MetricsAccess
 from gapless_operator.shell.serving_certificate import ServingCertificate
@@ -131,6 +134,55 @@ def test_metrics_are_served_by_https_to_who_may_read_them_and_nothing_is_told_to
     assert [without[0], other[0], good[0]] == [401, 403, 200]
     assert "gapless_things_total 1.0" in good[1]
     assert "gapless_things" not in without[1] + other[1]
+
+
+class Hanging:
+    """An API server that answers no review before it is told to, and counts how many wait."""
+
+    def __init__(self) -> None:
+        self.all_busy, self.go_on = threading.Event(), threading.Event()
+        self.lock, self.waiting, self.most = threading.Lock(), 0, 0
+
+    def review(self, _kind: Any, _spec: Any) -> dict[str, Any]:
+        with self.lock:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+            if self.waiting >= THREADS:
+                self.all_busy.set()
+        self.go_on.wait(timeout=30)
+        with self.lock:
+            self.waiting -= 1
+        return {"authenticated": False}
+
+
+def test_a_flood_of_unknown_tokens_keeps_no_reconcile_waiting() -> None:
+    reviews, requests = Hanging(), MOST_REQUESTS + 4
+
+    async def flood() -> list[int]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=THREADS))
+        clients = ThreadPoolExecutor(max_workers=requests + 1)
+        [port], endpoints = free_ports(1), Endpoints()
+        certificate, access = ServingCertificate(None), MetricsAccess(reviews)  # type: ignore[arg-type]
+        await endpoints.serve_metrics(port, CollectorRegistry(), access=access, security=certificate.context)
+        loop = asyncio.get_running_loop()
+        asked = [loop.run_in_executor(clients, _get, port, f"random-{number}") for number in range(requests)]
+        try:
+            assert await loop.run_in_executor(clients, reviews.all_busy.wait, 30)
+            async with asyncio.timeout(5):
+                # A reconcile runs in a thread of the default executor.
+                assert await asyncio.to_thread(lambda: "reconciled") == "reconciled"
+                for refused in itertools.islice(asyncio.as_completed(asked), requests - MOST_REQUESTS):
+                    await refused
+        finally:
+            reviews.go_on.set()
+            answers = await asyncio.gather(*asked)
+            await endpoints.close()
+            clients.shutdown()
+        return sorted(status for status, _ in answers)
+
+    answers = asyncio.run(flood())
+    assert reviews.most == THREADS
+    assert answers == [401] * MOST_REQUESTS + [429] * (requests - MOST_REQUESTS)
 
 
 def test_a_folder_without_a_certificate_is_refused_in_one_sentence(tmp_path: Path) -> None:
