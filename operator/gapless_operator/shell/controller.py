@@ -61,9 +61,9 @@ def plan_for(body: Body, world: World, now: datetime, *, sender: Program, spark:
         status, events = refused(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
         return Plan(stop=world.all_that_sends(body), status=status, events=events)
     if isinstance(resource, GapScan):
-        return reconcile_gapscan(resource, world.around_gap_scan(resource), now, program=spark)
+        return reconcile_gapscan(resource, world.around_gap_scan(resource, body), now, program=spark)
     if isinstance(resource, Resend):
-        observed = world.around_resend(resource)
+        observed = world.around_resend(resource, body)
         return reconcile_resend(resource if observed.diode is None else world.whole(resource), observed, now, sender)
     if isinstance(resource, Diode):
         return reconcile_diode(resource, world.around_diode(resource), now, sender)

@@ -116,8 +116,13 @@ class World:
         self._models.pop(key, None)
         self._ledger_parts.pop(key, None)
 
-    def around_gap_scan(self, scan: GapScan) -> GapScanObserved:
-        """What belongs to a GapScan; only the logs of attempts are read that its status is not done with."""
+    def around_gap_scan(self, scan: GapScan, body: Body) -> GapScanObserved:
+        """What belongs to a GapScan; only the logs of attempts are read that its status is not done with.
+
+        Args:
+            scan: the GapScan.
+            body: what it was read from.
+        """
         uid = scan.metadata.uid
         return GapScanObserved(
             spark_operator=self.spark_operator,
@@ -128,11 +133,16 @@ class World:
                 for body in self._cache.owned(POD, uid)
             ),
             config_maps=self._children(CONFIG_MAP, uid),
-            named=self._named(scan),
+            named=self._named(body),
         )
 
-    def around_resend(self, resend: Resend) -> ResendObserved:
-        """What a Resend needs to know."""
+    def around_resend(self, resend: Resend, body: Body) -> ResendObserved:
+        """What a Resend needs to know.
+
+        Args:
+            resend: the Resend.
+            body: what it was read from.
+        """
         uid, namespace = resend.metadata.uid, resend.metadata.namespace
         diodes = self._all(Diode, DIODE, namespace)
         named = resend.spec.diode_ref.name
@@ -146,7 +156,7 @@ class World:
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
             config_maps=self._children(CONFIG_MAP, uid),
             ledger=self._ledger(namespace, named),
-            named=self._named(resend),
+            named=self._named(body),
             bundle_entry=bundle_entry,
             bundle_problem=bundle_problem,
             filter_entry=filter_entry,
@@ -208,11 +218,11 @@ class World:
                 continue
         return tuple(found)
 
-    def _named(self, resource: GapScan | Resend) -> Named:
-        """The Kafka and the storage that a resource names; what cannot be read counts as missing."""
+    def _named(self, owner: Body) -> Named:
+        """The Kafka and the storage that the spec of `owner` names; what cannot be read counts as missing."""
         kafka, locations = None, []
-        for kind, name in sorted(names_of(resource.spec.to_dict())):
-            body = self._cache.get(NAMED_KINDS[kind], resource.metadata.namespace, name)
+        for kind, name in sorted(names_of(owner.get("spec"))):
+            body = self._cache.get(NAMED_KINDS[kind], owner["metadata"]["namespace"], name)
             try:
                 if body is not None and kind == KAFKA_CONNECTION.name:
                     kafka = self.resource(KafkaConnection, body)

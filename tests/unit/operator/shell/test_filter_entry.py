@@ -44,7 +44,8 @@ def resend(**status: Any) -> Resend:
 
 def entry(store: Store, cache: Cache, of: Resend) -> bytes | None:
     world = World(cache, cast("ClusterApi", store), cast("PodLogs", None))
-    return world.around_resend(of).filter_entry
+    body = {"metadata": {"namespace": "senders"}, "spec": of.spec.to_dict()}
+    return world.around_resend(of, body).filter_entry
 
 
 @pytest.mark.parametrize(
