@@ -14,13 +14,15 @@ from gapless_api.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_METADATA = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254")))
-"""Metadata services of clouds that are not at a link-local address."""
-_THIS_HOST = ipaddress.ip_network("0.0.0.0/8")
+_OWN_NETWORKS = tuple(map(ipaddress.ip_network, ("0.0.0.0/8", "100.100.100.200/32", "fd00:ec2::/32")))
+"""This host, and services of clouds for their machines (metadata, credentials) that are not at a link-local address."""
 
 
 def is_local(text: str) -> bool:
-    """Whether an IP address is loopback, link-local, unspecified or a metadata service."""
+    """Whether an IP address is loopback, link-local, unspecified or a cloud's metadata service.
+
+    `v1alpha1.hosts.LOCAL` says the same of what a spec names.
+    """
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
@@ -28,8 +30,7 @@ def is_local(text: str) -> bool:
         address.is_loopback
         or address.is_link_local
         or address.is_unspecified
-        or address in _METADATA
-        or (address.version == 4 and address in _THIS_HOST)
+        or any(address in network for network in _OWN_NETWORKS)
     )
 
 

@@ -24,13 +24,13 @@ LOCAL = (
             r"100\.100\.100\.200",  # the metadata service of one more
             r"\[[0:]*1?\]",  # :: and ::1
             r"(?i:\[fe[89ab][0-9a-f]:[0-9a-f:]*\])",  # fe80::/10
-            r"(?i:\[[0:]*:ffff:[0-9a-f:]*\])",  # IPv4 in IPv6
-            r"(?i:\[fd00:0?ec2:[0-9a-f:]*\])",  # the metadata service over IPv6
+            r"(?i:\[[0:]*:ffff:[0-9a-f:]*\])",  # IPv4 in IPv6, of whichever kind
+            r"(?i:\[fd00:0?ec2:[0-9a-f:]*\])",  # services of a cloud for its machines, over IPv6
         )
     )
     + ")"
 )
-"""Hosts that no spec may name."""
+"""Hosts that no spec may name; `local_addresses.is_local` says the same of what a name resolves to."""
 
 
 def cel(pattern: str) -> str:
