@@ -17,6 +17,7 @@ from gapless_operator.diode.ledger import has_moved, kept_with
 from gapless_operator.diode.manifests import preflight_job, preflight_name, state_claim, state_claim_name
 from gapless_operator.diode.preflight import found_by, judged
 from gapless_operator.diode.queue import is_sending, turns
+from gapless_operator.log_grace import is_being_read
 from gapless_operator.plan import Manifest, Plan, Ref
 from gapless_operator.pod_trouble import lost_message, trouble_of
 from gapless_operator.resend.progress import unreadable
@@ -160,7 +161,7 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
             again_after=_until_due(diode, observed, found, now),
         )
     news: Said | None = None
-    is_old = is_being_read = False
+    is_old = is_read_now = False
     if job.ended:
         finished = job.ended_at.replace(microsecond=0)
         is_old = found is not None and found.checked_at is not None and found.checked_at >= finished
@@ -170,8 +171,8 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
             if seen:
                 news = judged(seen[-1], diode.spec)
             else:
-                is_being_read = any(pod.is_unread and not pod.log_problem for pod in observed.pods)
-                news = None if is_being_read else _unseen(diode, job, observed.pods)
+                is_read_now = is_being_read(observed.pods)
+                news = None if is_read_now else _unseen(diode, job, observed.pods)
     elif (trouble := trouble_of(job, observed.pods, now, slow_after=_SLOW_AFTER)) is not None:
         news = Said(None, *trouble)
     stuck = next((pod for pod in observed.pods if pod.job == name and pod.is_lost and not pod.ended), None)
@@ -183,7 +184,7 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
     every = _every(diode, observed, is_good=link.status is True)
     left = job.ended_at + every - now if job.ended else every
     # What a look found is read before the next one, however late: an operator may have been away.
-    is_due = (left <= timedelta(0) and not is_being_read) or stuck is not None or (is_old and lost is not None)
+    is_due = (left <= timedelta(0) and not is_read_now) or stuck is not None or (is_old and lost is not None)
     return _Look(
         found=found or diode.status.preflight,
         link=link,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless_api.exit_codes import ExitCode
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.engines.engine import Attempt, Phase
+from gapless_operator.log_grace import LOG_GRACE, is_being_read, unreadable_until
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 TROUBLE_GRACE = timedelta(seconds=30)
 """For how long what keeps a driver from starting may go away by itself, such as a registry that stumbles."""
-LOG_GRACE = timedelta(seconds=30)
-"""For how long the pod of an attempt that has ended may still be unknown or running for us."""
-UNREADABLE_GRACE = timedelta(minutes=10)
-"""For how long a log that is there may be unreadable, because the node's kubelet does not answer."""
 _LONGEST_COMPLAINT = 500
 _HOPELESS = frozenset({Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
 """Why a driver does not start and, after the grace, will not. Without a pod or a node it may still: there Kubernetes
@@ -144,7 +141,9 @@ def _ended(attempt: Attempt, now: datetime) -> Ending | None:
             return None
         if driver is None or driver.output.result is None:
             return _without_a_log(attempt)
-    if driver.is_unread and _awaits_log(attempt, driver, now):
+    if driver.is_unread and (
+        is_being_read([driver]) or now < unreadable_until(attempt.finished or attempt.meta.created, [driver])
+    ):
         return None
     result = driver.output.result
     if result is not None:
@@ -159,14 +158,6 @@ def _ended(attempt: Attempt, now: datetime) -> Ending | None:
             Reason.RESULT_UNREADABLE, f"Pod {driver.meta.name} ended well, and its result cannot be read: {problem}."
         )
     return _failed(driver)
-
-
-def _awaits_log(attempt: Attempt, driver: ObservedPod, now: datetime) -> bool:
-    """Whether the last words of a driver may still be read; this operator may have begun long after its end."""
-    if not driver.log_problem:
-        return True
-    since = max(filter(None, (attempt.finished, driver.log_problem_since)), default=attempt.meta.created)
-    return now - since < UNREADABLE_GRACE
 
 
 def _incomplete(attempt: Attempt) -> bool:

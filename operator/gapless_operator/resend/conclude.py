@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.marks import moment_text
 from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.log_grace import LOG_GRACE, is_being_read, unreadable_until
 from gapless_operator.resend import standing
 from gapless_operator.resend.ending import End, ending_of, pause_before
 from gapless_operator.resend.manifests import (
@@ -43,10 +44,6 @@ if TYPE_CHECKING:
     from gapless_operator.observed import ObservedJob, ObservedPod, ResendObserved
     from gapless_operator.resend.ending import Ending
 
-LOG_PATIENCE = timedelta(seconds=30)
-"""How long to wait for the last lines of a pod's log after its Job has ended."""
-UNREADABLE_PATIENCE = timedelta(minutes=10)
-"""How long to wait for a log that is there and cannot be read, because the node's kubelet does not answer."""
 _SOON = timedelta(seconds=2)
 _SHA256_CHARACTERS = 64
 
@@ -125,13 +122,11 @@ def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetim
         return None
     finished = job.ended_at.replace(microsecond=0)
     problem = unread(silent)
-    # An operator that was away may ask long after the pods' end: its patience begins when it is refused.
-    until = max([finished, *(pod.log_problem_since for pod in silent if pod.log_problem_since)]) + UNREADABLE_PATIENCE
+    until = unreadable_until(finished, silent)
     if problem and now < until:
         message = f"The pods have ended. {problem} Their reports are waited for until {moment_text(until)}."
-        return Step(said=standing.working(Reason.LOG_UNREADABLE, message), update=of_job(job), again_after=LOG_PATIENCE)
-    is_being_read = any(pod.is_unread and not pod.log_problem for pod in silent)
-    if not is_being_read and now - finished >= LOG_PATIENCE:
+        return Step(said=standing.working(Reason.LOG_UNREADABLE, message), update=of_job(job), again_after=LOG_GRACE)
+    if not is_being_read(silent) and now - finished >= LOG_GRACE:
         return None
     said = standing.working(reason, "The pods have ended; their reports are being read.")
     return Step(said=said, update=of_job(job), again_after=_SOON)
