@@ -10,6 +10,8 @@ export GAPLESS_CACHE := $(CACHE)
 ENCRYPT ?= 0
 INTEGRATION := $(BIN)/python -m pytest -q tests/integration
 IMAGES := sender operator spark
+PACKAGES := crds kafka archive sender spark operator
+SHARED := crds kafka archive
 
 .PHONY: help
 help: ## list the targets
@@ -21,24 +23,24 @@ $(UV):
 	@$(PYTHON) -m venv .tools
 	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-.venv/.ready: $(UV) requirements.lock pyproject.toml crds/pyproject.toml sender/pyproject.toml spark/pyproject.toml operator/pyproject.toml
+.venv/.ready: $(UV) requirements.lock pyproject.toml $(addsuffix /pyproject.toml,$(PACKAGES))
 	@echo "==> Python packages into .venv/ (from requirements.lock; PySpark alone is 434 MB, so the first time takes a minute)"
 	@test -x $(BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e crds -e sender -e spark -e operator
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps $(addprefix -e ,$(PACKAGES))
 	@# Where PYTHONDONTWRITEBYTECODE is set, each start would compile everything anew: two thirds of a short command's time.
 	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/' $(BIN)/../lib/python*/site-packages || true
-	@$(BIN)/python -m compileall -q crds sender spark operator
+	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@
 
 .PHONY: lock
 lock: $(UV) ## resolve the dependencies anew into requirements.lock
 	$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	  crds/pyproject.toml sender/pyproject.toml spark/pyproject.toml operator/pyproject.toml --group dev --all-extras \
-	  --no-emit-package gapless-api --output-file requirements.lock
+	  $(addsuffix /pyproject.toml,$(PACKAGES)) --group dev --all-extras \
+	  --no-emit-package gapless-api --no-emit-package gapless-kafka --no-emit-package gapless-archive --output-file requirements.lock
 	@for image in $(IMAGES); do extras=; test $$image = operator || extras="--extra s3"; $(UV) pip compile $$extras --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	  crds/pyproject.toml $$image/pyproject.toml --constraint requirements.lock \
-	  --no-emit-package gapless-api --output-file images/$$image/requirements.lock || exit 1; done
+	  $$(test $$image = operator && echo crds/pyproject.toml || echo $(addsuffix /pyproject.toml,$(SHARED))) $$image/pyproject.toml --constraint requirements.lock \
+	  --no-emit-package gapless-api --no-emit-package gapless-kafka --no-emit-package gapless-archive --output-file images/$$image/requirements.lock || exit 1; done
 
 .PHONY: java
 java:
@@ -61,9 +63,9 @@ $(SPARK_JARS)/.ready: spark/connector/pom.xml | java .venv/.ready
 	@touch $@
 
 # Java takes from the archive only what was loaded when it was made: it is made anew with the modules that say what is loaded.
-$(SPARK_JARS)/.archived: $(SPARK_JARS)/.ready requirements.lock $(addprefix spark/gapless_spark/,startup.py session.py latest_records.py received.py)
+$(SPARK_JARS)/.archived: $(SPARK_JARS)/.ready requirements.lock $(addprefix spark/gapless_spark/,runtime/startup.py runtime/session.py scan/latest_records.py model/bitmaps.py)
 	@echo "==> class archive for quick starts of Spark (20 seconds)"
-	@$(BIN)/python -m gapless_spark.startup || true
+	@$(BIN)/python -m gapless_spark.cli.startup || true
 	@touch $@
 
 .PHONY: kafka

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from messages_page import messages_page
 
-from gapless_api.cli import SettingsCommand, gapless
-from gapless_api.exit_codes import ExitCode
-from gapless_api.v1alpha1 import KINDS
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.cli.main import SettingsCommand, gapless
 from gapless_api.v1alpha1.conditions import ConditionType
+from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.reasons import MEANINGS, Reason
 from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_api.v1alpha1.schema import root_schema

@@ -12,10 +12,10 @@ from typing import Any
 
 import structlog
 
-from gapless_api.errors import GaplessError
-from gapless_api.exit_codes import ExitCode
-from gapless_api.log import configure_logging
-from gapless_operator.settings import read_settings
+from gapless_api.base.errors import GaplessError
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.log import configure_logging
+from gapless_operator.common.settings import read_settings
 
 _LEVELS = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
 _LONGEST_SAID = 500

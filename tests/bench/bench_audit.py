@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gapless_api.kafka_connection import KafkaConnection
-from gapless_spark.jobs import SHORT_WORK_OFFSETS
-from gapless_spark.kafka_source import look, records
-from gapless_spark.session import Engine, session
+from gapless_kafka.connection import KafkaConnection
+from gapless_spark.output.jobs import SHORT_WORK_OFFSETS
+from gapless_spark.runtime.kafka_source import look, records
+from gapless_spark.runtime.session import Engine, session
 from kit.kafka import KafkaBroker
 from kit.received_events import Stream, receive_many
 

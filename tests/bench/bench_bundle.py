@@ -15,8 +15,10 @@ from array import array
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gapless_api.bundle import BundleKind, PartitionGaps, read_bundle, write_bundle
-from gapless_api.offsets import OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.reader import read_bundle
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRanges
 
 RANGES = 10_000_000
 LIMIT_MIB = 1024

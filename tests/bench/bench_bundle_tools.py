@@ -15,10 +15,12 @@ from array import array
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gapless_api.bundle import BundleKind, PartitionGaps, read_bundle, write_bundle
-from gapless_api.bundle_algebra import Limits, differences, merged, pieces, subtracted
-from gapless_api.offsets import OffsetRanges
-from gapless_api.reconciliation import NewerFinding, reconcile
+from gapless_api.bundle.algebra import Limits, differences, merged, pieces, subtracted
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.reader import read_bundle
+from gapless_api.bundle.reconciliation import NewerFinding, reconcile
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.form import members_of
 from gapless_api.wire.resend_report_files import read_resend_reports
 from gapless_api.wire.totals import Totals

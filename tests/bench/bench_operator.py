@@ -24,9 +24,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.marks import moment_text
-from gapless_api.offsets import OffsetRange, OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.codec.canonical import moment_text
+from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.wire.totals import Totals
 from kit import messages
 from kit.api_server import ApiServer

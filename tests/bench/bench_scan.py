@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap
 
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.offsets import OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRanges
 from kit.kafka import KafkaBroker
 
 if TYPE_CHECKING:

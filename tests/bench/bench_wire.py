@@ -11,14 +11,14 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from gapless_sender.budget import Budget
-from gapless_sender.compression import gzip_body
-from gapless_sender.encryption import SessionKey
-from gapless_sender.input_filter import InputFilter
-from gapless_sender.link import UdpLink
-from gapless_sender.pacing import Pace
-from gapless_sender.packets import EventPacketizer, PacketType
-from gapless_sender.transmitter import Transmitter
+from gapless_sender.link.transmitter import Transmitter
+from gapless_sender.link.udp_link import UdpLink
+from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pacing import Pace
+from gapless_sender.replay.input_filter import InputFilter
+from gapless_sender.wire.compression import gzip_body
+from gapless_sender.wire.encryption import SessionKey
+from gapless_sender.wire.packets import EventPacketizer, PacketType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from gapless_sender.compression import gzip_body
-from gapless_sender.encryption import OVERHEAD_BYTES
-from gapless_sender.packets import GZIP_FLAG, HEADER_BYTES, EventPacketizer, PacketType
+from gapless_sender.wire.compression import gzip_body
+from gapless_sender.wire.encryption import OVERHEAD_BYTES
+from gapless_sender.wire.packets import GZIP_FLAG, HEADER_BYTES, EventPacketizer, PacketType
 from kit.kafka_records import enqueue
 
 if TYPE_CHECKING:

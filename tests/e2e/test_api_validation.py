@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.v1alpha1 import KINDS
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.v1alpha1.kinds import KINDS
 from kit.cluster.places import ClusterError
 
 if TYPE_CHECKING:

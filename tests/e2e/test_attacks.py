@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.offsets import OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.v1alpha1.diode import Diode
-from gapless_operator.sender_pods import container, pod_spec
-from gapless_operator.settings import Program
+from gapless_operator.common.settings import Program
+from gapless_operator.sending.sender_pods import container, pod_spec
 from kit.cluster.places import ClusterError
 from kit.cluster.product import API_VERSION, RELEASE, SCAN_NAMESPACE, SENDER_NAMESPACE, said
 from kit.signing import KeyPair, key_pair

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from gapless_api.v1alpha1 import KINDS
 from gapless_api.v1alpha1.diode import Diode
-from gapless_operator.sender_pods import container, pod_spec
-from gapless_operator.settings import Program
+from gapless_api.v1alpha1.kinds import KINDS
+from gapless_operator.common.settings import Program
+from gapless_operator.sending.sender_pods import container, pod_spec
 from kit.cluster.places import ClusterError
 
 if TYPE_CHECKING:

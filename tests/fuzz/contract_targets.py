@@ -14,15 +14,15 @@ import struct
 from pyroaring import BitMap
 
 from fuzz.target import Target, as_file
-from gapless_api.bundle_lines import _check_word, read_typed, typed_lines
-from gapless_api.bundle_reader import read_bundle_text
-from gapless_api.errors import BundleError, ConfigurationError
-from gapless_api.gap_keys import UndecodableRecordError, decode_gap_key
-from gapless_api.gap_records import decode_gap_record
-from gapless_api.manifest_parts import PartsHeld, parse_part
-from gapless_api.manifest_reader import read_manifest_text
-from gapless_api.roaring import MalformedBitmapError, bitmap_ranges
-from gapless_api.window_files import read_window_files
+from gapless_api.base.errors import BundleError, ConfigurationError
+from gapless_api.bundle.reader import read_bundle_text
+from gapless_api.bundle.typed_lines import _check_word, read_typed, typed_lines
+from gapless_api.codec.roaring import MalformedBitmapError, bitmap_ranges
+from gapless_api.gaps.keys import UndecodableRecordError, decode_gap_key
+from gapless_api.gaps.records import decode_gap_record
+from gapless_api.inventory.parts import PartsHeld, parse_part
+from gapless_api.inventory.reader import read_manifest_text
+from gapless_api.offsets.window_files import read_window_files
 from gapless_api.wire.resend_report_files import read_resend_reports
 from gapless_api.wire.result_lines import ResultLinesError, find_result
 

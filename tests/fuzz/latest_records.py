@@ -17,18 +17,18 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from pyroaring import BitMap
 
-from gapless_api.ids import MAX_OFFSET
-from gapless_spark.few_windows import latest_of_few
-from gapless_spark.gap_windows import Choices, read_windows
-from gapless_spark.latest_records import find_windows
-from gapless_spark.session import Engine, session
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_spark.model.gap_windows import Choices, read_windows
+from gapless_spark.runtime.session import Engine, session
+from gapless_spark.scan.latest_records import find_windows
+from gapless_spark.scan.local_latest import latest_of_few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from gapless_spark.gap_windows import WindowFindings
+    from gapless_spark.model.gap_windows import WindowFindings
 
 PARTITIONS = 3
 RECORDS_A_BATCH = 50_000

@@ -15,8 +15,8 @@ import atheris
 with atheris.instrument_imports(include=["gapless_api", "gapless_sender"]):
     from fuzz.sender_targets import CHEAP_PATTERN_BYTES, CHEAP_ROUNDS
     from fuzz.targets import TARGETS
-    from gapless_api import key_derivation
-    from gapless_sender import input_filter
+    from gapless_api.keys import key_derivation
+    from gapless_sender.replay import input_filter
 
 
 def main() -> None:

@@ -11,16 +11,16 @@ import hashlib
 import warnings
 
 from fuzz.target import Target, as_file
-from gapless_api.errors import ConfigurationError
-from gapless_api.pem_files import pkcs8_pem, read_certificates, read_private_key
-from gapless_api.settings import resolve
-from gapless_api.signatures import load_verifying
-from gapless_sender import checkpoint
-from gapless_sender.encryption import KeyExchange, SessionKey
-from gapless_sender.input_filter import InputFilter
-from gapless_sender.packets import MAX_FRAGMENTS, PacketError, Reassembler, packetize, parse_packet
-from gapless_sender.plan import select
-from gapless_sender.settings import RESEND
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import resolve
+from gapless_api.keys.pem_files import pkcs8_pem, read_certificates, read_private_key
+from gapless_api.keys.signatures import load_verifying
+from gapless_sender.replay import checkpoint
+from gapless_sender.replay.input_filter import InputFilter
+from gapless_sender.settings.resend import RESEND
+from gapless_sender.source.plan import select
+from gapless_sender.wire.encryption import KeyExchange, SessionKey
+from gapless_sender.wire.packets import MAX_FRAGMENTS, PacketError, Reassembler, packetize, parse_packet
 from kit import reassembly
 
 CHEAP_ROUNDS = 4096

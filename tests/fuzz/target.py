@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gapless_api.errors import GaplessError
+from gapless_api.base.errors import GaplessError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

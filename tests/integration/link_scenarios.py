@@ -14,9 +14,9 @@ import threading
 import time
 from typing import Any
 
-from gapless_api.errors import GaplessError
-from gapless_sender.link import UdpLink, UnsentError
-from gapless_sender.preflight import look
+from gapless_api.base.errors import GaplessError
+from gapless_sender.link.udp_link import UdpLink, UnsentError
+from gapless_sender.link_test.preflight import look
 
 ETHERTYPE_ALL = 3
 NEIGHBOUR = "ip neigh replace 10.9.0.2 lladdr 02:00:00:00:00:02 dev near"

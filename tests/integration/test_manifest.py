@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.manifest_parts import PartsHeld, parse_part
-from gapless_api.manifest_reader import read_manifest, read_manifest_text
+from gapless_api.inventory.parts import PartsHeld, parse_part
+from gapless_api.inventory.reader import read_manifest, read_manifest_text
 from kit.processes import wait_until
 from kit.receiver import Receiver
 from kit.resending import PROGRAM
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import TopicFactory
-    from gapless_api.manifest_form import Manifest
+    from gapless_api.inventory.form import Manifest
     from kit.kafka import KafkaBroker
     from kit.listener import Listener
 

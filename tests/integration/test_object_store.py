@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.bundle import BundleKind, PartitionGaps, read_bundle, write_bundle
-from gapless_api.errors import ConfigurationError, StoreUnreachableError
-from gapless_api.object_store import S3Access, open_store
-from gapless_api.offsets import OffsetRanges
+from gapless_api.base.errors import ConfigurationError, StoreUnreachableError
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.reader import read_bundle
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_archive.store.object_store import S3Access, open_store
 from kit.object_store import ObjectStore
 
 if TYPE_CHECKING:

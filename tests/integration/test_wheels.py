@@ -15,13 +15,15 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
     "crds": "gapless_api",
+    "kafka": "gapless_kafka",
+    "archive": "gapless_archive",
     "sender": "gapless_sender",
     "spark": "gapless_spark",
     "operator": "gapless_operator",
 }
 _RENDER = """
-import gapless_spark.report_page.page as page
-from gapless_api.reconciliation import Reconciliation
+import gapless_spark.output.report_page.page as page
+from gapless_api.bundle.reconciliation import Reconciliation
 assert ".whl" in page.__file__, page.__file__
 became = Reconciliation(None, "0" * 64, ()).as_json()
 report = {"command": "verify", "created": "", "older": "old", "message": "m", "outcome": "o", "exit_code": 0}
@@ -53,7 +55,7 @@ def test_a_wheel_holds_every_file_of_its_package_as_it_is(folder: str, tmp_path:
 
 
 def test_the_report_page_is_made_of_what_the_wheel_holds(tmp_path: Path) -> None:
-    wheels = [str(built(folder, tmp_path)) for folder in ("crds", "spark")]
+    wheels = [str(built(folder, tmp_path)) for folder in ("crds", "kafka", "archive", "spark")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(wheels)}
     ended = subprocess.run(
         [sys.executable, "-c", _RENDER], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False

@@ -9,20 +9,20 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.bundle_form import Bundle, BundleKind, PartitionGaps
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
-from gapless_api.reconciliation import reconcile
-from gapless_spark.comparison import finding_of
-from gapless_spark.gap_windows import Choices, Stale, WindowFindings
-from gapless_spark.outcome import conclude_scan
-from gapless_spark.report_page.history import entry_of, write_history
-from gapless_spark.report_page.output import told_by_page, write_page_and_history, write_page_of_verify
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
+from gapless_api.bundle.reconciliation import reconcile
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_spark.model.gap_windows import Choices, Stale, WindowFindings
+from gapless_spark.model.outcome import conclude_scan
+from gapless_spark.output.comparison import finding_of
+from gapless_spark.output.report_page.history import entry_of, write_history
+from gapless_spark.output.report_page.output import told_by_page, write_page_and_history, write_page_of_verify
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gapless_spark.outcome import Conclusion
+    from gapless_spark.model.outcome import Conclusion
 
 TOPICS = {"transfer.orders": 64, "transfer.sensor-readings": 48, "billing_events": 24}
 """How many partitions each has."""

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, WithJsonSchema
 from pydantic.alias_generators import to_snake
 
-from gapless_api import windows
-from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
+from gapless_api.offsets import windows
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.v1alpha1.model import ApiModel, Rule
 
 # Bounds stand in the schema for two reasons: an object must stay far below etcd's 1.5 MB, and the API server refuses
@@ -96,7 +96,7 @@ class PartitionWindow(ApiModel):
     """How many partitions, from start up, belong to this cluster (air-gap's partitionStopValue); 0 for all above."""
 
     def window(self) -> windows.PartitionWindow:
-        """The same for the functions of `gapless_api.windows`."""
+        """The same for the functions of `gapless_api.offsets.windows`."""
         return windows.PartitionWindow(self.start, self.count)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gapless_api.allowed_topics import PATTERN, AllowedTopics
+from gapless_api.base.allowed_topics import PATTERN, AllowedTopics
 from gapless_api.v1alpha1.common import Name, SecretEntry, SecretKey
 from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel
 from gapless_api.v1alpha1.model import ApiModel, Rule

@@ -28,8 +28,8 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.marks import moment_text
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.codec.canonical import moment_text
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 LONGEST_MESSAGE = 4096

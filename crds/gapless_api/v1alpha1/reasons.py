@@ -1,6 +1,6 @@
 """Owns the reasons of all conditions, with what each means and what to do; must not know how they are found out.
 
-docs/reference/conditions.md is made from this table. Reasons of errors are those of `gapless_api.errors`.
+docs/reference/conditions.md is made from this table. Reasons of errors are those of `gapless_api.base.errors`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from gapless_api.trusted_keys import PEM, encoded
+from gapless_api.keys.trusted_keys import PEM, encoded
 from gapless_api.v1alpha1.common import Label, PartitionWindow, Rate, int32
 from gapless_api.v1alpha1.model import ApiModel, Rule
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.v1alpha1 import KINDS
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.resource import CATEGORY, GROUP, VERSION, Column, Resource
 
 HEADER = "# Made by `make crds` from crds/gapless_api/v1alpha1; do not edit.\n"

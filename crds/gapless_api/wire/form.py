@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
-from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 
 Message = TypeVar("Message")
 

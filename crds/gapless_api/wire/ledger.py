@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gapless_api.marks import moment_of
+from gapless_api.codec.canonical import moment_of
 from gapless_api.wire.form import Form, Offset, WireError, parsed
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import ijson
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.ids import MAX_OFFSET, is_topic
-from gapless_api.offsets import OffsetRanges, RangesBuilder
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.offsets.ids import MAX_OFFSET, is_topic
+from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_api.wire.form import WireError, members_of
 from gapless_api.wire.resend_report import (
     FULL_REPORT_HEAD,

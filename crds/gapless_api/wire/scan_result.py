@@ -76,7 +76,7 @@ class ScanFindings:
     inferred_events: int | None
     """How many of the missing events nobody has reported; null when nothing was to be inferred."""
     cleanup_policy: str | None
-    """Of the gaps topic, or ``unknown`` (see `gapless_api.gap_topic`); null for an audit."""
+    """Of the gaps topic, or ``unknown`` (see `gapless_api.gaps.cleanup_policy`); null for an audit."""
     unknown: int | None
     """Events that may have been received in records that Kafka deleted before an audit read them; null for a scan."""
     partitions: tuple[PartitionFinding, ...]

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from gapless_api.v1alpha1.gapscan import Engine
+    from gapless_operator.common.observed import ObservedJob, ObservedPod
+    from gapless_operator.common.plan import Ref
     from gapless_operator.engines.engine import Attempt, EngineName, SparkEngine
     from gapless_operator.engines.sparkapplication import ObservedSparkApplication
-    from gapless_operator.observed import ObservedJob, ObservedPod
-    from gapless_operator.plan import Ref
 
 _ENGINES: dict[str, SparkEngine] = {"Job": JobEngine(), "SparkApplication": SparkApplicationEngine()}
 

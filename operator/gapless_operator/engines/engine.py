@@ -11,18 +11,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from gapless_api.v1alpha1.resource import GROUP
-from gapless_operator.observed import moment
+from gapless_operator.common.observed import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_operator.observed import Meta, ObservedPod
-    from gapless_operator.plan import Manifest, Ref
-    from gapless_operator.pod_trouble import Trouble
-    from gapless_operator.references import ScanPlaces
-    from gapless_operator.settings import Program
+    from gapless_operator.common.observed import Meta, ObservedPod
+    from gapless_operator.common.plan import Manifest, Ref
+    from gapless_operator.common.pod_trouble import Trouble
+    from gapless_operator.common.references import ScanPlaces
+    from gapless_operator.common.settings import Program
 
 EngineName = Literal["Job", "SparkApplication"]
 

@@ -7,25 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.children import labels_of, owned
+from gapless_operator.common.children import labels_of, owned
+from gapless_operator.common.plan import Ref
+from gapless_operator.common.pod_trouble import trouble_of
 from gapless_operator.engines.engine import SCAN_ROLE, Attempt, EngineName, Phase, Run, pods_of
-from gapless_operator.engines.scan_pod import (
-    arguments,
-    container,
-    pod,
-    pod_memory,
-)
-from gapless_operator.plan import Ref
-from gapless_operator.pod_trouble import trouble_of
+from gapless_operator.engines.scan_pod import arguments, container, pod, pod_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_operator.observed import ObservedJob, ObservedPod
-    from gapless_operator.plan import Manifest
-    from gapless_operator.settings import Program
+    from gapless_operator.common.observed import ObservedJob, ObservedPod
+    from gapless_operator.common.plan import Manifest
+    from gapless_operator.common.settings import Program
 
 
 class JobEngine:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gapless_operator.children import container_security, pod_security
-from gapless_operator.kafka_access import kafka_arguments, kafka_secrets
-from gapless_operator.projected import config_map_source, secret_sources
-from gapless_operator.storage_access import store_secrets
+from gapless_operator.common.children import container_security, pod_security
+from gapless_operator.common.kafka_access import kafka_arguments, kafka_secrets
+from gapless_operator.common.projected import config_map_source, secret_sources
+from gapless_operator.common.storage_access import store_secrets
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_api.v1alpha1.scan_source import AuditState
     from gapless_api.v1alpha1.storage_location import S3Location
+    from gapless_operator.common.projected import Wanted
+    from gapless_operator.common.references import ScanPlaces
     from gapless_operator.engines.engine import Run
-    from gapless_operator.projected import Wanted
-    from gapless_operator.references import ScanPlaces
 
 CONFIGURATION_FOLDER = "/etc/gapless"
 SETTINGS_FILE = "scan.properties"

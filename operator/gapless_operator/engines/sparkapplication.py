@@ -9,26 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.children import labels_of, owned
+from gapless_operator.common.children import labels_of, owned
+from gapless_operator.common.observed import Meta, moment
+from gapless_operator.common.plan import Ref
+from gapless_operator.common.pod_trouble import pod_trouble
 from gapless_operator.engines.engine import SCAN_ROLE, Attempt, EngineName, Phase, Run, pods_of
-from gapless_operator.engines.scan_pod import (
-    arguments,
-    container,
-    java_memory,
-    pod,
-)
-from gapless_operator.observed import Meta, moment
-from gapless_operator.plan import Ref
-from gapless_operator.pod_trouble import pod_trouble
+from gapless_operator.engines.scan_pod import arguments, container, java_memory, pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_operator.observed import ObservedPod
-    from gapless_operator.plan import Manifest
-    from gapless_operator.settings import Program
+    from gapless_operator.common.observed import ObservedPod
+    from gapless_operator.common.plan import Manifest
+    from gapless_operator.common.settings import Program
 
 API_VERSION, KIND = "sparkoperator.k8s.io/v1beta2", "SparkApplication"
 MAIN_FILE = "local:///opt/gapless/gapless.py"

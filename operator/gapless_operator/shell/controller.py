@@ -15,29 +15,32 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.v1alpha1 import Diode, GapScan, Reason, Resend
-from gapless_operator.diode.reconcile import reconcile_diode
-from gapless_operator.gapscan.reconcile import reconcile_gapscan
-from gapless_operator.observed import DIGEST_ANNOTATION
-from gapless_operator.plan import Plan
-from gapless_operator.resend.reconcile import reconcile_resend
-from gapless_operator.shell.api import ApiError, ConflictError, NotFoundError, RefusedError, event_manifest
-from gapless_operator.shell.kinds import DIODE, OWNERS, SECRET, kind_of
-from gapless_operator.shell.ownership import check_ours
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.v1alpha1.diode import Diode
+from gapless_api.v1alpha1.gapscan import GapScan
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.resend import Resend
+from gapless_operator.common.observed import DIGEST_ANNOTATION
+from gapless_operator.common.plan import Plan
+from gapless_operator.scanning.reconcile import reconcile_gapscan
+from gapless_operator.sending.diode.reconcile import reconcile_diode
+from gapless_operator.sending.resend.reconcile import reconcile_resend
+from gapless_operator.shell.api.client import ApiError, ConflictError, NotFoundError, RefusedError, event_manifest
+from gapless_operator.shell.api.kinds import DIODE, OWNERS, SECRET, kind_of
+from gapless_operator.shell.api.ownership import check_ours
+from gapless_operator.shell.observer import MODELS
 from gapless_operator.shell.refusal import refused
-from gapless_operator.shell.world import MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from gapless_operator.plan import Event, Manifest, Ref
-    from gapless_operator.settings import OperatorSettings, Program
-    from gapless_operator.shell.api import ClusterApi
-    from gapless_operator.shell.cache import Body, Cache, Key
-    from gapless_operator.shell.kinds import Kind
+    from gapless_operator.common.plan import Event, Manifest, Ref
+    from gapless_operator.common.settings import OperatorSettings, Program
+    from gapless_operator.shell.api.client import ClusterApi
+    from gapless_operator.shell.api.kinds import Kind
+    from gapless_operator.shell.cache.store import Body, Cache, Key
     from gapless_operator.shell.metrics import Metrics
-    from gapless_operator.shell.world import World
+    from gapless_operator.shell.observer import World
 
 _LOG = structlog.get_logger("gapless.controller")
 _KINDS = {kind.name: kind for kind in OWNERS}

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from gapless_operator.shell.api import ApiError, ConflictError, NotFoundError, RefusedError
-from gapless_operator.shell.kinds import LEASE
+from gapless_operator.shell.api.client import ApiError, ConflictError, NotFoundError, RefusedError
+from gapless_operator.shell.api.kinds import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from gapless_operator.shell.api import ClusterApi
+    from gapless_operator.shell.api.client import ClusterApi
 
 LEASE_NAME = "gapless-operator"
 LEASE_SECONDS = 60

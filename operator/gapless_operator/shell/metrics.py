@@ -21,14 +21,14 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gapless_operator.shell.kinds import DIODE, GAP_SCAN, OWNERS, RESEND
+from gapless_operator.shell.api.kinds import DIODE, GAP_SCAN, OWNERS, RESEND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from prometheus_client import Metric
 
-    from gapless_operator.shell.cache import Body, Cache
+    from gapless_operator.shell.cache.store import Body, Cache
 
 MOST_RESENDS = 1000
 """Whose progress is told: the newest, for finished Resends can be kept without end."""

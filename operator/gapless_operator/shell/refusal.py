@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.conditions import Condition, ConditionType
 from gapless_api.v1alpha1.model import parsed
-from gapless_operator.plan import Event, EventType
-from gapless_operator.standing import Said, conditions_with
+from gapless_operator.common.conditions import Said, conditions_with
+from gapless_operator.common.plan import Event, EventType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from gapless_api.errors import ConfigurationError
-from gapless_operator.observed import KIND_LABEL
-from gapless_operator.references import names_of
-from gapless_operator.shell.api import ApiError, ClusterApi, RefusedError, connected
-from gapless_operator.shell.cache import Body, Cache, Key, key_of
-from gapless_operator.shell.controller import Controller
-from gapless_operator.shell.endpoints import Endpoints
-from gapless_operator.shell.faults import FaultPoint
-from gapless_operator.shell.kinds import (
+from gapless_api.base.errors import ConfigurationError
+from gapless_operator.common.observed import KIND_LABEL
+from gapless_operator.common.references import names_of
+from gapless_operator.shell.api.client import ApiError, ClusterApi, RefusedError, connected
+from gapless_operator.shell.api.faults import FaultPoint
+from gapless_operator.shell.api.kinds import (
     CONFIG_MAP,
     DIODE,
     GAP_SCAN,
@@ -37,24 +34,27 @@ from gapless_operator.shell.kinds import (
     SPARK_APPLICATION,
     Kind,
 )
+from gapless_operator.shell.api.server_clock import ServerClock
+from gapless_operator.shell.cache.lists import Lists
+from gapless_operator.shell.cache.nodes import Nodes
+from gapless_operator.shell.cache.pod_logs import PodLogs
+from gapless_operator.shell.cache.relations import diode_of, owner_of
+from gapless_operator.shell.cache.store import Body, Cache, Key, key_of
+from gapless_operator.shell.cache.watches import Watches
+from gapless_operator.shell.controller import Controller
+from gapless_operator.shell.http.endpoints import Endpoints
+from gapless_operator.shell.http.metrics_access import MetricsAccess
+from gapless_operator.shell.http.serving_certificate import ServingCertificate
 from gapless_operator.shell.leases import TRY_SECONDS, Leases
-from gapless_operator.shell.lists import Lists
 from gapless_operator.shell.metrics import Metrics
-from gapless_operator.shell.metrics_access import MetricsAccess
-from gapless_operator.shell.nodes import Nodes
-from gapless_operator.shell.pod_logs import PodLogs
+from gapless_operator.shell.observer import World
 from gapless_operator.shell.queue import WorkQueue
-from gapless_operator.shell.relations import diode_of, owner_of
-from gapless_operator.shell.server_clock import ServerClock
-from gapless_operator.shell.serving_certificate import ServingCertificate
-from gapless_operator.shell.watches import Watches
-from gapless_operator.shell.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from gapless_operator.settings import OperatorSettings
-    from gapless_operator.shell.endpoints import Verdict
+    from gapless_operator.common.settings import OperatorSettings
+    from gapless_operator.shell.http.endpoints import Verdict
 
 _LOG = structlog.get_logger("gapless.service")
 _WORKERS = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gapless_api.settings import Setting, boolean, choice, integer
+from gapless_api.base.settings import Setting, boolean, choice, integer
 from gapless_sender.settings.values import seconds
 
 _GROUP = "Bodies: filter, compression, encryption"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gapless_api.allowed_topics import ALLOWED_TOPICS
-from gapless_api.kafka_settings import CONNECT_TIMEOUT, KAFKA_GROUP
-from gapless_api.settings import Setting, boolean, choice
-from gapless_api.stall_clock import STALLED_AFTER_SECONDS
+from gapless_api.base.allowed_topics import ALLOWED_TOPICS
+from gapless_api.base.settings import Setting, boolean, choice
+from gapless_kafka.settings import CONNECT_TIMEOUT, KAFKA_GROUP
+from gapless_kafka.stall_clock import STALLED_AFTER_SECONDS
 from gapless_sender.settings.values import positive_seconds
 
 KAFKA: tuple[Setting, ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gapless_api.settings import Setting, boolean, integer
+from gapless_api.base.settings import Setting, boolean, integer
 from gapless_sender.settings.values import address, code_point, payload_size
 
 _GROUP = "The link"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gapless_api.settings import Setting
+from gapless_api.base.settings import Setting
 from gapless_sender.settings.values import bit_rate, rate
 
 _GROUP = "Pace"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gapless_api.settings import Setting, choice, integer
+from gapless_api.base.settings import Setting, choice, integer
+from gapless_sender.base.sharding import INDEX_VARIABLE
 from gapless_sender.settings.values import file_or_folder
-from gapless_sender.sharding import INDEX_VARIABLE
 
 _GROUP = "Progress, safety and speed"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gapless_api.ids import MAX_PARTITION
-from gapless_api.settings import Setting, boolean, choice, integer
-from gapless_api.trusted_keys import parse_keys
+from gapless_api.base.settings import Setting, boolean, choice, integer
+from gapless_api.keys.trusted_keys import parse_keys
+from gapless_api.offsets.ids import MAX_PARTITION
 from gapless_sender.settings.values import manual_offset, moment, partition, reasons, sha256, translations
 
 _GROUP = "What to resend"

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
-from gapless_api.settings import choice, integer
-from gapless_sender.network import LEAST_PAYLOAD_SIZE, MOST_PAYLOAD_SIZE
-from gapless_sender.sharding import FileOrFolder
+from gapless_api.base.settings import choice, integer
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
+from gapless_sender.base.network import LEAST_PAYLOAD_SIZE, MOST_PAYLOAD_SIZE
+from gapless_sender.base.sharding import FileOrFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gapless_api.settings import Setting, choice, integer
+from gapless_api.base.settings import Setting, choice, integer
 from gapless_spark.settings.values import master, memory
 
 READER = Setting(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.settings import Setting, boolean, choice, integer
+from gapless_api.base.settings import Setting, boolean, choice, integer
+from gapless_api.offsets.ids import MAX_OFFSET
 
 TOPIC = Setting("topic", "The gaps topic, which the gap detector writes.", required=True, group="What to read")
 BEYOND_THE_RECORDS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gapless_api.settings import Setting, boolean
+from gapless_api.base.settings import Setting, boolean
 from gapless_spark.settings.values import files, state_place, topic_ids, words
 
 RECEIVED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gapless_api.object_store import ObjectAddress
+from gapless_archive.store.object_store import ObjectAddress
 
 
 def file_or_object(text: str) -> Path | ObjectAddress:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from gapless_api.v1alpha1 import KINDS
+from gapless_api.v1alpha1.kinds import KINDS
 from kit.cluster.build import KUBE
 
 if TYPE_CHECKING:

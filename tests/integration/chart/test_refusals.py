@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.windows import PartitionWindow, check_disjoint
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.offsets.windows import PartitionWindow, check_disjoint
 
 if TYPE_CHECKING:
     from conftest import Helm

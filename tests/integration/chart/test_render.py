@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from gapless_operator.settings import read_settings
-from gapless_operator.shell.kinds import CHILDREN, LEASE, NAMED, OWNERS, POD
+from gapless_operator.common.settings import read_settings
+from gapless_operator.shell.api.kinds import CHILDREN, LEASE, NAMED, OWNERS, POD
 
 if TYPE_CHECKING:
     from conftest import Helm, Manifest
@@ -409,7 +409,7 @@ def test_what_scans_may_name_reaches_the_operator(helm: Helm) -> None:
 
 
 def test_the_rendered_windows_can_be_checked_again(helm: Helm, tmp_path: Path) -> None:
-    from gapless_api.window_files import read_window_files  # noqa: PLC0415 -- the only test that reads windows
+    from gapless_api.offsets.window_files import read_window_files  # noqa: PLC0415 -- the only test that reads windows
 
     [fleet] = helm.manifests(values_of("upstream"), show="templates/fleet.yaml")
     (tmp_path / "windows.yaml").write_text(fleet["data"]["windows.yaml"])

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.offsets import OffsetRange, OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.wire.result_lines import result_lines
 from gapless_api.wire.totals import Totals
-from gapless_spark.result_log import short_report
+from gapless_spark.output.result_log import short_report
 from kit import messages
 from kit.api_server import ApiServer
 from kit.kubelet import Behaviour, Kubelet, Runs, as_lines

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from gapless_api.v1alpha1.diode import Diode
-from gapless_operator.sender_pods import container, pod_spec
-from gapless_operator.settings import Program
+from gapless_operator.common.settings import Program
+from gapless_operator.sending.sender_pods import container, pod_spec
 from kit.api_server import ApiError
 from kit.cluster.build import HELM
 

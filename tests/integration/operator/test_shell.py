@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.bundle import read_bundle_text
+from gapless_api.bundle.reader import read_bundle_text
 from kit.api_server import ApiError
 from kit.kubelet import Runs, Waits
 

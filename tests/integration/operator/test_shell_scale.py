@@ -16,10 +16,10 @@ import pytest
 from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
 
-from gapless_operator.shell.api import ClusterApi
-from gapless_operator.shell.cache import Cache
-from gapless_operator.shell.kinds import RESEND
-from gapless_operator.shell.lists import Lists
+from gapless_operator.shell.api.client import ClusterApi
+from gapless_operator.shell.api.kinds import RESEND
+from gapless_operator.shell.cache.lists import Lists
+from gapless_operator.shell.cache.store import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from gapless_api.ids import MAX_OFFSET
+from gapless_api.offsets.ids import MAX_OFFSET
 from kit.big_finding import HIGHEST, big_scan
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from conftest import OpenPage, Written
-    from gapless_api.bundle_form import PartitionGaps
+    from gapless_api.bundle.form import PartitionGaps
 
 pytestmark = pytest.mark.integration
 

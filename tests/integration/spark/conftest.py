@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from gapless_api import cli
-from gapless_api.exit_codes import ExitCode
-from gapless_spark.session import Engine, session
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.cli import main
+from gapless_spark.runtime.session import Engine, session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def gapless(
         places = [f"--report={report}", *([] if arguments[0] == "verify" else [f"--resendFileName={bundle}"])]
         monkeypatch.setattr(sys, "argv", ["gapless", *arguments, *places])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         said = capfd.readouterr()
         written = [json.loads(file.read_text()) if file.exists() else None for file in (bundle, report)]
         assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == [], "half-written files"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.ids import MAX_OFFSET
+from gapless_api.offsets.ids import MAX_OFFSET
 from kit.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def test_the_job_runs_as_a_module_with_a_spec(kafka: KafkaBroker, topic: TopicFa
     spec = {"bootstrapServers": kafka.bootstrap, "topics": [name], "expect": ["t:0:0-3"], "master": "local[1]"}
     (tmp_path / "job.yaml").write_text(json.dumps(spec))
     ended = subprocess.run(
-        [sys.executable, "-m", "gapless_spark.audit", "--spec", tmp_path / "job.yaml"],
+        [sys.executable, "-m", "gapless_spark.audit.command", "--spec", tmp_path / "job.yaml"],
         capture_output=True,
         text=True,
         check=False,

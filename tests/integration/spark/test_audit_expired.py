@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_spark import jobs
+from gapless_spark.output import jobs
 from integration.spark.test_audit import audit as audited
 from integration.spark.test_audit import receive
 from kit.transactions import in_transaction
@@ -89,10 +89,10 @@ def test_an_audit_that_retention_has_overtaken_goes_on_and_what_it_cannot_know_i
     report = tmp_path / "verified.json"
     where = (f"--bootstrap-servers={kafka.bootstrap}", f"--topics={name}", f"--state={state}", f"--report={report}")
     monkeypatch.setattr("sys.argv", ["gapless", "verify", str(tmp_path / "older.json"), *where])
-    from gapless_api import cli  # noqa: PLC0415
+    from gapless_api.cli import main  # noqa: PLC0415
 
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        main.main()
     became = json.loads(report.read_text())["reconciliation"]
     assert (ended.value.code, became["closed"], became["open"], became["unknown"]) == (4, 0, 0, 1)
     receive(kafka, name, events(0, [50, *range(100, 200)]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_spark import jobs
+from gapless_spark.output import jobs
 from kit.processes import wait_until
 from kit.receiver import Receiver
 from kit.resending import PROGRAM
@@ -223,10 +223,10 @@ def test_events_and_an_inventory_that_arrive_while_records_are_read_are_no_gaps(
 
 def run_verify(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     """Run `gapless verify` in this process."""
-    from gapless_api import cli  # noqa: PLC0415
+    from gapless_api.cli import main  # noqa: PLC0415
 
     monkeypatch.setattr("sys.argv", ["gapless", "verify", *arguments])
-    cli.main()
+    main.main()
 
 
 def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(

@@ -18,7 +18,7 @@ from fuzz.latest_records import (
     hostile_records,
     smallest,
 )
-from gapless_spark.gap_windows import Choices
+from gapless_spark.model.gap_windows import Choices
 
 if TYPE_CHECKING:
     from conftest import TopicFactory

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import SparkSession
 
-from gapless_api import reading_progress
-from gapless_spark import few_records
-from gapless_spark.kafka_source import Cut, TopicCut
-from gapless_spark.spark_progress import SparkReading
+from gapless_api.cli import reading_progress
+from gapless_spark.runtime import local_reader
+from gapless_spark.runtime.kafka_source import Cut, TopicCut
+from gapless_spark.runtime.spark_progress import SparkReading
 from integration.spark.test_audit import receive
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ pytestmark = [
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Show also what takes less than two seconds, and read in small steps."""
     monkeypatch.setattr(reading_progress, "SHOWN_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr(few_records, "_AT_ONCE", 100)
+    monkeypatch.setattr(local_reader, "_AT_ONCE", 100)
 
 
 def shown(ended: Ended) -> list[dict[str, Any]]:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from pyroaring import BitMap
 
-from gapless_api import cli
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.offsets import OffsetRange, OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.cli import main
+from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +78,7 @@ def typed(
     def run(*arguments: str) -> tuple[object, str]:
         monkeypatch.setattr(sys, "argv", ["gapless", *arguments])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         return ended.value.code, capfd.readouterr().out
 
     return run
@@ -154,8 +155,8 @@ def test_what_takes_too_much_memory_for_this_process_is_left_to_spark_or_refused
     state = f"--state={tmp_path / 'state'}"
     read("audit", LOCAL, state)
     receive(kafka, topics["audit"], 4)
-    monkeypatch.setattr("gapless_spark.audit.MOST_LOCAL_BYTES", 500)
-    monkeypatch.setattr("gapless_spark.scan.MOST_LOCAL_BYTES", 500)
+    monkeypatch.setattr("gapless_spark.audit.command.MOST_LOCAL_BYTES", 500)
+    monkeypatch.setattr("gapless_spark.scan.command.MOST_LOCAL_BYTES", 500)
     commands: list[tuple[str, ...]] = [("scan",), ("audit", state)]
     for command in commands:
         refused = read(*command, LOCAL)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyroaring import BitMap
 
-from gapless_api import cli
-from gapless_api.bundle import read_bundle, read_bundle_text
+from gapless_api.bundle.reader import read_bundle, read_bundle_text
+from gapless_api.cli import main
 from gapless_api.wire.result_lines import find_result, unpacked
 from gapless_api.wire.scan_result import NamedBundle
-from gapless_spark.jars import connector_jars
+from gapless_spark.runtime.jars import connector_jars
 from kit.object_store import ObjectStore
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def gaps(kafka: KafkaBroker, topic: TopicFactory) -> str:
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr(sys, "argv", ["gapless", *arguments])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        main.main()
     assert isinstance(ended.value.code, int)
     return ended.value.code
 

@@ -14,10 +14,10 @@ import pytest
 from confluent_kafka.admin import AclOperation
 from pyroaring import BitMap
 
-from gapless_api.bundle import read_bundle_text
-from gapless_api.bundle_signature import check_trusted
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.trusted_keys import encoded
+from gapless_api.bundle.reader import read_bundle_text
+from gapless_api.bundle.signature import check_trusted
+from gapless_api.keys.trusted_keys import encoded
+from gapless_api.offsets.ids import MAX_OFFSET
 from kit.kafka import USERS
 from kit.signing import key_pair
 from kit.transactions import end_transaction, in_transaction
@@ -108,7 +108,7 @@ def test_more_windows_than_one_process_shall_hold_are_left_to_spark(
     write(kafka, name, [gap("t", 0, first, first + 999, [first]) for first in range(0, 3_000_000, 1000)])
     alone = scan(gapless, kafka, name)
     assert "reading" not in alone.err
-    monkeypatch.setattr("gapless_spark.scan.MOST_LOCAL_BYTES", 1_000_000)
+    monkeypatch.setattr("gapless_spark.scan.command.MOST_LOCAL_BYTES", 1_000_000)
     with_spark = scan(gapless, kafka, name, f"--spark-above={MAX_OFFSET}")
     assert "reading" in with_spark.err
     assert with_spark.gaps == alone.gaps == {("t", 0): [[first] for first in range(0, 3_000_000, 1000)]}
@@ -326,7 +326,7 @@ def test_an_unreachable_kafka_is_3_after_the_connect_timeout(gapless: Gapless) -
 def test_a_failure_leaves_an_older_bundle_as_it_is(tmp_path: Path) -> None:
     older = tmp_path / "older.json"
     older.write_text("older")
-    command = [sys.executable, "-m", "gapless_spark.scan", "--spec", str(tmp_path / "job.yaml")]
+    command = [sys.executable, "-m", "gapless_spark.scan.command", "--spec", str(tmp_path / "job.yaml")]
     spec = {"bootstrapServers": "127.0.0.1:9", "topic": "gaps", "resendFileName": str(older), "connectTimeout": 0.5}
     (tmp_path / "job.yaml").write_text(json.dumps(spec))
     assert subprocess.run(command, check=False, capture_output=True).returncode == 3

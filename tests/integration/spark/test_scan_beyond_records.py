@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyroaring import BitMap
 
-from gapless_api.ids import MAX_OFFSET
+from gapless_api.offsets.ids import MAX_OFFSET
 from kit.detector import Detector
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import SparkSession
 
-from gapless_spark.latest_records import latest_of
+from gapless_spark.scan.latest_records import latest_of
 
 pytestmark = pytest.mark.integration
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from pyroaring import BitMap
 
-from gapless_api import cli
-from gapless_api.bundle import read_bundle
+from gapless_api.bundle.reader import read_bundle
+from gapless_api.cli import main
 from gapless_api.wire.form import members_of
 from gapless_api.wire.totals import Totals
 from kit.object_store import ObjectStore
@@ -68,7 +68,7 @@ def run(
         report.unlink(missing_ok=True)
         monkeypatch.setattr(sys, "argv", ["gapless", command, *map(str, arguments), f"--report={report}"])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         said = capfd.readouterr()
         assert isinstance(ended.value.code, int)
         return Ended(ended.value.code, said.out, said.err, json.loads(report.read_text()))

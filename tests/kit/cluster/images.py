@@ -80,9 +80,9 @@ class Image:
 
 
 IMAGES = (
-    Image("sender", ("crds", "sender")),
+    Image("sender", ("crds", "kafka", "archive", "sender")),
     Image("operator", ("crds", "operator")),
-    Image("spark", ("crds", "spark")),
+    Image("spark", ("crds", "kafka", "archive", "spark")),
     Image("spark-operator", after="spark"),
 )
 

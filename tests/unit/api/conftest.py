@@ -27,7 +27,7 @@ def gapless() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs the real command in a process of its own."""
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "from gapless_api.cli import main; main()", *map(str, arguments)]
+        command = [sys.executable, "-c", "from gapless_api.cli.main import main; main()", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     return run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gapless_api.allowed_topics import AllowedTopics
-from gapless_api.errors import ConfigurationError
+from gapless_api.base.allowed_topics import AllowedTopics
+from gapless_api.base.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.bundle import Bundle, BundleKind, BundleMark, PartitionGaps, read_bundle, write_bundle
-from gapless_api.errors import LocalStorageError
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
+from gapless_api.base.errors import LocalStorageError
+from gapless_api.bundle.form import Bundle, BundleKind, BundleMark, PartitionGaps
+from gapless_api.bundle.reader import read_bundle
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
 
 CREATED = datetime(2026, 11, 20, 10, 0, 0, 999, tzinfo=UTC)
 PEERS_ENTRIES = [

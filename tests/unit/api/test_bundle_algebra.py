@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.bundle import Bundle, BundleKind, PartitionGaps, read_bundle, write_bundle
-from gapless_api.bundle_algebra import (
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.bundle.algebra import (
     _KEYS,
     Limits,
     Portion,
@@ -25,10 +25,11 @@ from gapless_api.bundle_algebra import (
     pieces,
     subtracted,
 )
-from gapless_api.bundle_form import arranged, arranged_inferred, new_mark
-from gapless_api.errors import ConfigurationError
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, arranged, arranged_inferred, new_mark
+from gapless_api.bundle.reader import read_bundle
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,14 +7,14 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import pytest
 
-from gapless_api.bundle_fetch import fetch_bundle
-from gapless_api.errors import BundleError, LocalStorageError
-from gapless_api.object_store import ObjectAddress
+from gapless_api.base.errors import BundleError, LocalStorageError
+from gapless_archive.bundles import fetch_bundle
+from gapless_archive.store.object_store import ObjectAddress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gapless_api.object_store import ObjectStore
+    from gapless_archive.store.object_store import ObjectStore
 
 BUNDLE = b'{"type":"all","results":[{"gaps":[[1,2]],"partition":0,"topic":"t","window_max":999,"window_min":0}]}'
 

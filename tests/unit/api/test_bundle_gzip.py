@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.bundle import BundleKind, PartitionGaps, read_bundle, write_bundle
-from gapless_api.errors import BundleError
-from gapless_api.offsets import OffsetRanges
+from gapless_api.base.errors import BundleError
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.reader import read_bundle
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from gapless_api.bundle import BundleKind, PartitionGaps, read_bundle, read_bundle_text, write_bundle, write_signed
-from gapless_api.errors import BundleError
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
+from gapless_api.base.errors import BundleError
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.reader import read_bundle, read_bundle_text
+from gapless_api.bundle.writer import write_bundle, write_signed
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     import subprocess

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gapless_api.bundle import Bundle, BundleKind, PartitionGaps
-from gapless_api.bundle_algebra import Portion
-from gapless_api.bundle_codes import MOST_BYTES, drawn, in_codes
-from gapless_api.bundle_form import arranged, arranged_inferred, new_mark
-from gapless_api.bundle_lines import USUAL_WIDTH, read_typed, typed_lines
-from gapless_api.errors import BundleError, ConfigurationError
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
+from gapless_api.base.errors import BundleError, ConfigurationError
+from gapless_api.bundle.algebra import Portion
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, arranged, arranged_inferred, new_mark
+from gapless_api.bundle.qr_codes import MOST_BYTES, drawn, in_codes
+from gapless_api.bundle.typed_lines import USUAL_WIDTH, read_typed, typed_lines
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api import strict_json
-from gapless_api.bundle import BundleKind, PartitionGaps, read_bundle, write_bundle
-from gapless_api.bundle_reader import read_bundle_text
-from gapless_api.errors import BundleError
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
+from gapless_api.base.errors import BundleError
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.reader import read_bundle, read_bundle_text
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.codec import strict_json
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     Gapless = Callable[..., subprocess.CompletedProcess[str]]
 
 HEAVY = ("pydantic", "cryptography", "pyspark", "confluent_kafka", "rich", "structlog", "ijson", "yaml")
-MODULES = {"resend": "gapless_sender.cli", "bundle": "gapless_api.cli_bundle", "windows": "gapless_api.cli_windows"}
+MODULES = {
+    "resend": "gapless_sender.cli.resend",
+    "bundle": "gapless_api.cli.bundle.group",
+    "windows": "gapless_api.cli.windows",
+}
 
 
 def test_an_unknown_command_is_one_sentence_and_exit_2(gapless: Gapless) -> None:
@@ -70,7 +74,7 @@ def test_a_message_of_several_lines_becomes_one_sentence(gapless: Gapless) -> No
 def test_values_and_files_are_completed(words: str, completed: str) -> None:
     *_, begun = typed = words.split(" ")
     variables = {"COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1), "_GAPLESS_COMPLETE": "bash_complete"}
-    program = "import sys; sys.argv = ['gapless']; from gapless_api.cli import main; main()"
+    program = "import sys; sys.argv = ['gapless']; from gapless_api.cli.main import main; main()"
     command = [sys.executable, "-c", program]
     ended = subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60)
     assert ended.stdout.splitlines()[0] == completed, begun
@@ -84,7 +88,7 @@ def test_help_loads_nothing_heavy(command: str) -> None:
         "import atexit, sys\n"
         f"atexit.register(lambda: print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr))\n"
         f"sys.argv = ['gapless', {command!r}, '--help']\n"
-        "from gapless_api.cli import main; main()"
+        "from gapless_api.cli.main import main; main()"
     )
     begun = time.monotonic()
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)

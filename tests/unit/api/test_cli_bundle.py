@@ -9,8 +9,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.offsets import OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     import subprocess

@@ -12,9 +12,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from gapless_api.bundle import Bundle, BundleKind, PartitionGaps, read_bundle, write_bundle
-from gapless_api.bundle_algebra import inferred_of
-from gapless_api.offsets import OffsetRanges
+from gapless_api.bundle.algebra import inferred_of
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
+from gapless_api.bundle.reader import read_bundle
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,7 +146,14 @@ def test_split_leaves_nothing_behind_when_it_cannot(make: Make, gapless: Gapless
 
 
 def type_in(text: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from gapless_api.cli import main; main()", "bundle", "text", *map(str, arguments)]
+    command = [
+        sys.executable,
+        "-c",
+        "from gapless_api.cli.main import main; main()",
+        "bundle",
+        "text",
+        *map(str, arguments),
+    ]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
 
 

@@ -5,19 +5,18 @@ import pkgutil
 
 import pytest
 
-from gapless_api import errors
-from gapless_api.errors import VERDICTS, GaplessError, StoppedError, verdict
-from gapless_api.exit_codes import ExitCode
+from gapless_api.base import errors
+from gapless_api.base.errors import VERDICTS, GaplessError, StoppedError, verdict
+from gapless_api.base.exit_codes import ExitCode
 
-PACKAGES = ("gapless_api", "gapless_sender", "gapless_spark", "gapless_operator")
+PACKAGES = ("gapless_api", "gapless_kafka", "gapless_archive", "gapless_sender", "gapless_spark", "gapless_operator")
 
 
 def import_everything() -> None:
     for name in PACKAGES:
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
+            importlib.import_module(module.name)
 
 
 def below(kind: type[GaplessError]) -> list[type[GaplessError]]:

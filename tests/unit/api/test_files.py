@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gapless_api.errors import LocalStorageError
-from gapless_api.files import put_in_place, read_small, write_whole, written_whole
+from gapless_api.base.errors import LocalStorageError
+from gapless_api.base.files import put_in_place, read_small, write_whole, written_whole
 
 
 def test_a_file_appears_with_its_content_and_nothing_beside_it(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_a_folder_that_may_not_be_written_to_is_one_sentence(tmp_path: Path) -> 
 
 def test_a_file_system_that_takes_no_more_leaves_nothing_behind(tmp_path: Path) -> None:
     program = (
-        "import resource, sys; from pathlib import Path; from gapless_api.files import write_whole\n"
-        "from gapless_api.errors import LocalStorageError\n"
+        "import resource, sys; from pathlib import Path; from gapless_api.base.files import write_whole\n"
+        "from gapless_api.base.errors import LocalStorageError\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try: write_whole(Path(sys.argv[1]), b'x' * 5000, what='report')\n"
         "except LocalStorageError as error: sys.exit(str(error))\n"
@@ -160,7 +160,7 @@ def test_the_umask_decides_who_may_read_a_file_unless_it_is_private(tmp_path: Pa
 _KILLED_WHILE_WRITING = """
 import os, sys
 from pathlib import Path
-from gapless_api.files import written_whole
+from gapless_api.base.files import written_whole
 with written_whole(Path(sys.argv[1]), what="report") as stream:
     stream.write(b"half")
     stream.flush()

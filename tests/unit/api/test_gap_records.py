@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gapless_api.gap_keys import GapKey, UndecodableRecordError, decode_gap_key
-from gapless_api.gap_records import GapRecord, decode_gap_record
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
-from gapless_api.roaring import MalformedBitmapError, bitmap_ranges
+from gapless_api.codec.roaring import MalformedBitmapError, bitmap_ranges
+from gapless_api.gaps.keys import GapKey, UndecodableRecordError, decode_gap_key
+from gapless_api.gaps.records import GapRecord, decode_gap_record
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from pathlib import Path

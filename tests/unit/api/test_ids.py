@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, EventId, is_topic, parse_event_id
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, EventId, is_topic, parse_event_id
 
 
 @given(

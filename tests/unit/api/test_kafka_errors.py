@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from gapless_api.errors import VERDICTS, ConfigurationError, SourceStalledError, SourceUnreachableError
-from gapless_api.exit_codes import ExitCode
-from gapless_api.kafka_errors import (
+from gapless_api.base.errors import VERDICTS, ConfigurationError, SourceStalledError, SourceUnreachableError
+from gapless_api.base.exit_codes import ExitCode
+from gapless_kafka.errors import (
     BAD_SETTINGS,
     DENIED,
     EXPIRED,
@@ -95,7 +95,7 @@ def test_nobody_else_sorts_errors_of_kafka() -> None:
     """No other module holds a set of error names or codes: what they mean is said once."""
     few = {"_PARTITION_EOF", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"}
     offenders = []
-    for folder in ("crds", "sender", "spark", "operator"):
+    for folder in ("crds", "kafka", "archive", "sender", "spark", "operator"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             if path.name == "kafka_errors.py":
                 continue

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.key_derivation import MOST_ROUNDS, CostlyKeyError, check_cost
-from gapless_api.pem_files import read_certificates, read_password, read_private_key
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.keys.key_derivation import MOST_ROUNDS, CostlyKeyError, check_cost
+from gapless_api.keys.pem_files import read_certificates, read_password, read_private_key
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.listed_ranges import ListedRanges
-from gapless_api.offsets import OffsetRanges
+from gapless_api.offsets.range_accumulator import ListedRanges
+from gapless_api.offsets.ranges import OffsetRanges
 
 PIECES = st.lists(
     st.lists(st.tuples(st.integers(0, 80), st.integers(0, 2)).map(lambda pair: (pair[0], sum(pair))), max_size=5),

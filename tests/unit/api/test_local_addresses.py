@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.local_addresses import is_local, refuse_local
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.local_addresses import is_local, refuse_local
 
 
 @pytest.mark.parametrize(

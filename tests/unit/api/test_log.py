@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.hangup import at_hangup
-from gapless_api.log import LEVELS, configure_logging
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.hangup import at_hangup
+from gapless_api.base.log import LEVELS, configure_logging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

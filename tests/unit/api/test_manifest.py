@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
-from gapless_api.manifest_form import Isolation, Manifest, PartitionExtent, new_manifest
-from gapless_api.manifest_parts import MOST_PARTS, PartsHeld, parse_part, part_texts
-from gapless_api.manifest_reader import read_manifest, read_manifest_text
-from gapless_api.manifest_writer import manifest_pieces, signed, write_manifest
-from gapless_api.offsets import OffsetRanges
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.inventory.form import Isolation, Manifest, PartitionExtent, new_manifest
+from gapless_api.inventory.parts import MOST_PARTS, PartsHeld, parse_part, part_texts
+from gapless_api.inventory.reader import read_manifest, read_manifest_text
+from gapless_api.inventory.writer import manifest_pieces, signed, write_manifest
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
+from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from pathlib import Path

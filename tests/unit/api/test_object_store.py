@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.errors import ConfigurationError, StoreUnreachableError
-from gapless_api.object_store import ObjectAddress, S3Access, open_store
+from gapless_api.base.errors import ConfigurationError, StoreUnreachableError
+from gapless_archive.store.object_store import ObjectAddress, S3Access, open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,5 +68,5 @@ def test_a_store_that_nobody_listens_at_is_one_sentence(tmp_path: Path) -> None:
 
 def test_without_the_client_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.store", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'gapless-api\[s3\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'gapless-archive\[s3\]'"):
         open_store("bucket", S3Access())

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api import offsets as offsets_module
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRange, OffsetRanges, RangesBuilder
+from gapless_api.offsets import ranges as offsets_module
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRange, OffsetRanges, RangesBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.reading_progress import SHOWN_AFTER_SECONDS, ReadingProgress
+from gapless_api.cli.reading_progress import SHOWN_AFTER_SECONDS, ReadingProgress
 from gapless_api.wire.log_lines import read_line
 
 if TYPE_CHECKING:

@@ -10,15 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.bundle import Bundle, BundleKind, PartitionGaps, read_bundle, write_bundle
-from gapless_api.bundle_algebra import Portion
-from gapless_api.bundle_form import BundleMark
-from gapless_api.cli_bundle.parts import write_portion
-from gapless_api.errors import ConfigurationError
-from gapless_api.gap_topic import KEEPS_ALL
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
-from gapless_api.reconciliation import (
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.bundle.algebra import Portion
+from gapless_api.bundle.form import Bundle, BundleKind, BundleMark, PartitionGaps
+from gapless_api.bundle.reader import read_bundle
+from gapless_api.bundle.reconciliation import (
     MADE_OF_RECORDS,
     MOST_PARTITIONS,
     TOOLS,
@@ -27,14 +23,19 @@ from gapless_api.reconciliation import (
     is_made_of_records,
     reconcile,
 )
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.cli.bundle.parts import write_portion
+from gapless_api.gaps.cleanup_policy import KEEPS_ALL
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.form import members_of
 from gapless_api.wire.resend_report import UNAVAILABLE, Outcome, RangeKind, report_text
 from gapless_api.wire.resend_report_files import ResendFindings, read_resend_reports
 from gapless_api.wire.totals import Totals
-from gapless_sender.ledger import FILLED, FILTERED, OUTSIDE
-from gapless_sender.plan import Reason
-from gapless_sender.report import Account, PartitionAccount
-from gapless_sender.report import report as report_of_sender
+from gapless_sender.replay.account import FILLED, FILTERED, OUTSIDE
+from gapless_sender.replay.report import Account, PartitionAccount
+from gapless_sender.replay.report import report as report_of_sender
+from gapless_sender.source.plan import Reason
 
 if TYPE_CHECKING:
     from pathlib import Path

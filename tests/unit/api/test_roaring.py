@@ -7,7 +7,7 @@ import struct
 import pyroaring
 import pytest
 
-from gapless_api.roaring import EMPTY_BITMAP, MalformedBitmapError, bitmap_ranges
+from gapless_api.codec.roaring import EMPTY_BITMAP, MalformedBitmapError, bitmap_ranges
 
 
 def without_runs(*containers: tuple[int, bytes, int]) -> bytes:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.settings import Setting, SettingsTable, boolean, choice, integer, kebab, resolve, snake
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import Setting, SettingsTable, boolean, choice, integer, kebab, resolve, snake
 
 if TYPE_CHECKING:
     from pathlib import Path

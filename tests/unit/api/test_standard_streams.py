@@ -12,7 +12,7 @@ GAPLESS = Path(sys.executable).parent / "gapless"
 BUNDLE = Path(__file__).parent.parent / "vectors" / "bundle-in-bundle-all.json"
 TALKS = """
 import os, sys
-from gapless_api.standard_streams import guard_standard_streams
+from gapless_api.cli.standard_streams import guard_standard_streams
 guard_standard_streams()
 print("before", file=sys.stderr, flush=True)
 opened = os.open("/dev/null", os.O_RDONLY)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.ids import MAX_PARTITION
-from gapless_api.windows import PartitionWindow, check_disjoint
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.offsets.ids import MAX_PARTITION
+from gapless_api.offsets.windows import PartitionWindow, check_disjoint
 
 WINDOWS = st.builds(PartitionWindow, st.integers(0, 12), st.integers(0, 5))
 

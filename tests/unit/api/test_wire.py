@@ -216,7 +216,7 @@ def test_nobody_else_knows_how_a_message_is_spelt() -> None:
     spelt = {form.marker for form in ALL} | {"bundle_gzip_base64"}
     events = {form.event for form in LINES} | {"result"}
     offenders = []
-    for folder in ("crds", "sender", "spark", "operator"):
+    for folder in ("crds", "kafka", "archive", "sender", "spark", "operator"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             if "wire" in path.parts:
                 continue

@@ -11,7 +11,7 @@ import promql_parser
 import pytest
 import yaml
 
-from gapless_operator.shell.cache import Cache
+from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.metrics import Metrics
 
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from gapless_api.cli import gapless
+from gapless_api.cli.main import gapless
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

@@ -9,7 +9,7 @@ import pytest
 from fuzz.sender_targets import CHEAP_ROUNDS
 from fuzz.target import CORPUS, Target, expected_outcome
 from fuzz.targets import TARGETS
-from gapless_api import key_derivation
+from gapless_api.keys import key_derivation
 
 ROOT = Path(__file__).parents[3]
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.errors import ConfigurationError, LocalStorageError
-from gapless_sender import budget as budget_module
-from gapless_sender.budget import Budget
-from gapless_sender.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Paces
+from gapless_api.base.errors import ConfigurationError, LocalStorageError
+from gapless_sender.pace import budget as budget_module
+from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Paces
 from kit.processes import wait_until
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _SENDER = """
 import os, sys, time
 from pathlib import Path
-from gapless_sender.budget import Budget
-from gapless_sender.pacing import Pace
+from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pacing import Pace
 pace = Pace(float(sys.argv[2]), budget=Budget.in_file(Path(sys.argv[1])))
 at_once = int(sys.argv[3])
 print("ready", flush=True)
@@ -38,7 +38,7 @@ while True:
 _HOLDER = """
 import sys, time
 from pathlib import Path
-from gapless_sender.budget import Budget
+from gapless_sender.pace.budget import Budget
 Budget.in_file(Path(sys.argv[1])).lock()
 print("held", flush=True)
 time.sleep(600)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.offsets import OffsetRange, OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 
 PROGRAM = Path(sys.executable).parent / "gapless"
 SETTINGS = ["--bootstrap-servers=127.0.0.1:1", "--target-ip=127.0.0.1", "--target-port=1"]

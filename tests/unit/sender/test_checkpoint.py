@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.errors import ConfigurationError, LocalStorageError
-from gapless_api.offsets import OffsetRanges
-from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files, shard_path
-from gapless_sender.ledger import FILTERED, PartitionLedger, Step, totals
-from gapless_sender.plan import Reason
+from gapless_api.base.errors import ConfigurationError, LocalStorageError
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_sender.replay.account import FILTERED, PartitionLedger, Step, totals
+from gapless_sender.replay.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files, shard_path
+from gapless_sender.source.plan import Reason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -210,7 +210,7 @@ def test_a_slow_disk_delays_nobody_and_what_was_saved_meanwhile_is_whole(
         to_disk(handle)
 
     monkeypatch.setattr(os, "fdatasync", slow)
-    monkeypatch.setattr("gapless_sender.checkpoint.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("gapless_sender.replay.checkpoint.SAVE_SECONDS", 0.0)
     for number in range(1, 6):
         checkpoint.note(KEY, step(10 * number, 10))
     assert begun.wait(20)
@@ -251,7 +251,7 @@ def test_a_full_disk_is_said_at_the_next_batch(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(os, "fdatasync", full)
     with monkeypatch.context() as patch:
-        patch.setattr("gapless_sender.checkpoint.SAVE_SECONDS", 0.0)
+        patch.setattr("gapless_sender.replay.checkpoint.SAVE_SECONDS", 0.0)
         checkpoint.note(KEY, step(10, 10))
     assert refused.wait(20)
     for thread in threading.enumerate():

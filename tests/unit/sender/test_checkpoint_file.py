@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gapless_api.errors import ConfigurationError, LocalStorageError
-from gapless_sender import checkpoint as module
-from gapless_sender.checkpoint import Checkpoint, Progress, load, locked, shard_path
-from gapless_sender.ledger import FILTERED, PartitionLedger, Step
+from gapless_api.base.errors import ConfigurationError, LocalStorageError
+from gapless_sender.replay import checkpoint as module
+from gapless_sender.replay.account import FILTERED, PartitionLedger, Step
+from gapless_sender.replay.checkpoint import Checkpoint, Progress, load, locked, shard_path
 
 IDENTITY: dict[str, Any] = {"bundle": "abc"}
 KEY = ("topic", 3)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_sender.compression import gzip_bodies, gzip_body
+from gapless_sender.wire.compression import gzip_bodies, gzip_body
 
 
 @given(st.binary(min_size=1, max_size=5000) | st.integers(1, 300_000).map(lambda length: b"log line " * length))

@@ -25,9 +25,9 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.errors import ConfigurationError
-from gapless_sender.encryption import MESSAGES_PER_KEY, NONCE_BYTES, OVERHEAD_BYTES, KeyExchange, SessionKey
-from gapless_sender.packets import KEY_ID, PacketType, Reassembler, parse_packet
+from gapless_api.base.errors import ConfigurationError
+from gapless_sender.wire.encryption import MESSAGES_PER_KEY, NONCE_BYTES, OVERHEAD_BYTES, KeyExchange, SessionKey
+from gapless_sender.wire.packets import KEY_ID, PacketType, Reassembler, parse_packet
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 CERTIFICATE = VECTORS / "test-cert.pem"
@@ -73,7 +73,7 @@ def test_an_empty_body_becomes_28_bytes() -> None:
 def test_no_nonce_comes_twice_within_a_process_or_across_processes_that_share_a_key() -> None:
     program = (
         "import os, sys\n"
-        "from gapless_sender.encryption import SessionKey\n"
+        "from gapless_sender.wire.encryption import SessionKey\n"
         "key = SessionKey(bytes(range(32)))\n"
         "key.seal_batch([b''] * 10)\n"
         "children = []\n"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.errors import ConfigurationError, SourceStalledError
-from gapless_api.manifest_form import PartitionExtent
-from gapless_api.offsets import OffsetRanges
-from gapless_sender.extents import Absences
-from gapless_sender.plan import PartitionPlan, Place, Reason
-from gapless_sender.walk import Chunk, Walk
+from gapless_api.base.errors import ConfigurationError, SourceStalledError
+from gapless_api.inventory.form import PartitionExtent
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_sender.inventory.partition_offsets import Absences
+from gapless_sender.source.plan import PartitionPlan, Place, Reason
+from gapless_sender.source.range_cursor import Chunk, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

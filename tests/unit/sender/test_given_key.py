@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from gapless_api.errors import ConfigurationError
-from gapless_sender.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
-from gapless_sender.key_schedule import KeyTimings
-from gapless_sender.keys import AnnouncedKeys
+from gapless_api.base.errors import ConfigurationError
+from gapless_sender.link.session_keys import AnnouncedKeys
+from gapless_sender.wire.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
+from gapless_sender.wire.key_schedule import KeyTimings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,7 @@ def test_no_two_shards_can_ever_have_the_same_nonce() -> None:
 def test_starts_forks_and_full_counters_of_one_shard_draw_new_prefixes() -> None:
     program = (
         "import os, sys\n"
-        "from gapless_sender.encryption import SessionKey\n"
+        "from gapless_sender.wire.encryption import SessionKey\n"
         "key = SessionKey(bytes(range(32)), series=5)\n"
         "nonces = [body[:12] for body in key.seal_batch([b''] * 50)]\n"
         "key._messages = 2**32 - 10\n"

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.sender_targets import check_decisions
-from gapless_api.errors import ConfigurationError
-from gapless_sender.input_filter import InputFilter
+from gapless_api.base.errors import ConfigurationError
+from gapless_sender.replay.input_filter import InputFilter
 
 
 def test_the_first_rule_that_finds_something_decides() -> None:

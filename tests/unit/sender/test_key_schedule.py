@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_sender.key_schedule import KeyDuty, KeySchedule, KeyStep, KeyTimings
+from gapless_sender.wire.key_schedule import KeyDuty, KeySchedule, KeyStep, KeyTimings
 
 RECEIVER_IGNORES_SECONDS = 1.0
 TIMINGS = KeyTimings()

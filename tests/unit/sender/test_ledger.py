@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
-from gapless_sender.ledger import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, Step, totals, whole
-from gapless_sender.plan import Reason
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, Step, totals, whole
+from gapless_sender.source.plan import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

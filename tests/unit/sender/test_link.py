@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_api.errors import ConfigurationError, LinkError, verdict
-from gapless_api.exit_codes import ExitCode
-from gapless_api.settings import resolve
-from gapless_sender.bulk import MOST_RUNS
-from gapless_sender.link import UdpLink, UnsentError
-from gapless_sender.link_opening import open_link
-from gapless_sender.network import MOST_PAYLOAD_SIZE, resolve_target
-from gapless_sender.runs import MOST_SEGMENT_BYTES, MOST_SEGMENTS, Order, Run, arranged
-from gapless_sender.settings import RESEND
-from gapless_sender.stopping import Stopping
+from gapless_api.base.errors import ConfigurationError, LinkError, verdict
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.settings import resolve
+from gapless_sender.base.network import MOST_PAYLOAD_SIZE, resolve_target
+from gapless_sender.base.shutdown import Stopping
+from gapless_sender.link.gso_batches import MOST_SEGMENT_BYTES, MOST_SEGMENTS, Order, Run, arranged
+from gapless_sender.link.opening import open_link
+from gapless_sender.link.sendmmsg import MOST_RUNS
+from gapless_sender.link.udp_link import UdpLink, UnsentError
+from gapless_sender.settings.resend import RESEND
 from kit.listener import Listener
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from gapless_api.errors import ConfigurationError
-from gapless_sender.network import MOST_PAYLOAD_SIZE, nic_named, payload_size_for, resolve_target
+from gapless_api.base.errors import ConfigurationError
+from gapless_sender.base.network import MOST_PAYLOAD_SIZE, nic_named, payload_size_for, resolve_target
 
 
 def test_an_interface_is_known_with_its_mtu() -> None:

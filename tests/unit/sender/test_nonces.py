@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_sender.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
-from gapless_sender.key_schedule import KeyTimings
-from gapless_sender.keys import AnnouncedKeys
-from gapless_sender.settings import RESEND
-from gapless_sender.worker import Instructions
-from gapless_sender.worker_channel import Exhausted, Go, Pause, Paused, pipe
+from gapless_sender.link.session_keys import AnnouncedKeys
+from gapless_sender.settings.resend import RESEND
+from gapless_sender.wire.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
+from gapless_sender.wire.key_schedule import KeyTimings
+from gapless_sender.workers.channel import Exhausted, Go, Pause, Paused, pipe
+from gapless_sender.workers.worker import Instructions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

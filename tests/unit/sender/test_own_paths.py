@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.settings import resolve
-from gapless_sender.own_paths import _READ, _WRITTEN, check_paths
-from gapless_sender.resend import run
-from gapless_sender.settings import RESEND
-from gapless_sender.sharding import WHOLE, FileOrFolder, with_own_files
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import resolve
+from gapless_sender.base.own_paths import _READ, _WRITTEN, check_paths
+from gapless_sender.base.sharding import WHOLE, FileOrFolder, with_own_files
+from gapless_sender.settings.resend import RESEND
+from gapless_sender.workers.resend import run
 
 
 def settings(**given: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_sender.pacing import (
+from gapless_sender.pace.pacing import (
     BURST_SECONDS,
     CATCH_UP_FACTOR,
     CATCH_UP_SECONDS,
@@ -229,7 +229,7 @@ def test_several_paces_of_one_budget_keep_one_rate_together() -> None:
 
 _SHARD = """
 import os, sys, time
-from gapless_sender.pacing import Budget, Pace
+from gapless_sender.pace.pacing import Budget, Pace
 pace = Pace(budget=Budget.attach(int(sys.argv[1])))
 deadline = time.monotonic() + 60
 admitted = 0

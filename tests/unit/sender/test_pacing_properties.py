@@ -21,8 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_sender.budget import Budget
-from gapless_sender.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Paces
+from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Paces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from gapless_api.ids import parse_event_id
-from gapless_sender.compression import gzip_body
-from gapless_sender.encryption import NONCE_BYTES, SessionKey
-from gapless_sender.input_filter import InputFilter
-from gapless_sender.packets import (
+from gapless_api.offsets.ids import parse_event_id
+from gapless_sender.replay.input_filter import InputFilter
+from gapless_sender.wire.compression import gzip_body
+from gapless_sender.wire.encryption import NONCE_BYTES, SessionKey
+from gapless_sender.wire.packets import (
     GZIP_FLAG,
     KEY_ID,
     STATUS_ID,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.ids import MAX_OFFSET, EventId
-from gapless_sender.packets import (
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.offsets.ids import MAX_OFFSET, EventId
+from gapless_sender.wire.packets import (
     GZIP_FLAG,
     HEADER_BYTES,
     MAX_FRAGMENTS,

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.offsets import OffsetRanges
-from gapless_sender.encryption import KeyExchange, SessionKey
-from gapless_sender.input_filter import InputFilter
-from gapless_sender.key_schedule import KeyTimings
-from gapless_sender.keys import AnnouncedKeys
-from gapless_sender.ledger import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, totals
-from gapless_sender.link import UdpLink
-from gapless_sender.pacing import Pace
-from gapless_sender.plan import PartitionPlan, Place, Reason
-from gapless_sender.replay import PartitionReplay, Treatment
-from gapless_sender.transmitter import Transmitter
-from gapless_sender.walk import Chunk
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_sender.link.session_keys import AnnouncedKeys
+from gapless_sender.link.transmitter import Transmitter
+from gapless_sender.link.udp_link import UdpLink
+from gapless_sender.pace.pacing import Pace
+from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, totals
+from gapless_sender.replay.input_filter import InputFilter
+from gapless_sender.replay.replay import PartitionReplay, Treatment
+from gapless_sender.source.plan import PartitionPlan, Place, Reason
+from gapless_sender.source.range_cursor import Chunk
+from gapless_sender.wire.encryption import KeyExchange, SessionKey
+from gapless_sender.wire.key_schedule import KeyTimings
 from kit.listener import Listener
 from kit.opening import KEY_EXCHANGE, Opener
 from kit.reassembly import FragmentCache, parse
@@ -29,8 +29,8 @@ from kit.reassembly import FragmentCache, parse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gapless_sender.ledger import Step
-    from gapless_sender.runs import Order
+    from gapless_sender.link.gso_batches import Order
+    from gapless_sender.replay.account import Step
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 PLACE = Place("topic", 3, "topic", 3)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from gapless_api.bundle import Bundle, BundleKind, PartitionGaps
-from gapless_api.errors import ConfigurationError
-from gapless_api.offsets import OffsetRanges
-from gapless_api.windows import PartitionWindow
-from gapless_sender.plan import (
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_api.offsets.windows import PartitionWindow
+from gapless_sender.base.sharding import Shard
+from gapless_sender.source.plan import (
     Mode,
     PartitionPlan,
     Place,
@@ -23,7 +24,6 @@ from gapless_sender.plan import (
     share_out,
     wishes_of_all,
 )
-from gapless_sender.sharding import Shard
 
 NOTHING: dict[str, Any] = {
     "partitionStartValue": 0, "partitionStopValue": 0, "topicTranslations": {}, "from": None, "to": None,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gapless_api.wire.preflight import PREFLIGHT_LINE
-from gapless_sender.netlink import Interface, Neighbour, Route
-from gapless_sender.preflight import Findings, look, trouble_of
+from gapless_sender.link.netlink import Interface, Neighbour, Route
+from gapless_sender.link_test.preflight import Findings, look, trouble_of
 
 GOOD = Interface("eth1", 3, up=True, carrier=True, mtu=1500, asks_neighbours=True)
 WAY = Route("unicast", 3, None, "10.0.0.1")

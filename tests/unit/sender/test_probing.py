@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.errors import ConfigurationError
-from gapless_sender.probing.advice import StepResult, advice
-from gapless_sender.probing.counting import Arrival
-from gapless_sender.probing.form import HEAD_BYTES, MARK, Damaged, Kind, Probe, ProbeMaker, Step, read
-from gapless_sender.probing.reception import STRAGGLING_SECONDS, FinishedRun, FinishedStep, Reception
-from gapless_sender.probing.steps import Rate, between, planned, rate
+from gapless_api.base.errors import ConfigurationError
+from gapless_sender.link_test.advice import StepResult, advice
+from gapless_sender.link_test.counting import Arrival
+from gapless_sender.link_test.form import HEAD_BYTES, MARK, Damaged, Kind, Probe, ProbeMaker, Step, read
+from gapless_sender.link_test.reception import STRAGGLING_SECONDS, FinishedRun, FinishedStep, Reception
+from gapless_sender.link_test.steps import Rate, between, planned, rate
 from kit.reassembly import RefusedDatagramError, parse
 
 if TYPE_CHECKING:

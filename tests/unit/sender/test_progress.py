@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.wire.totals import Totals
-from gapless_sender.lazy_log import choose_log
-from gapless_sender.progress import ProgressView
-from gapless_sender.sharding import WHOLE
+from gapless_sender.base.lazy_log import choose_log
+from gapless_sender.base.sharding import WHOLE
+from gapless_sender.replay.progress import ProgressView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

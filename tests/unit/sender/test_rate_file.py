@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.settings import resolve
-from gapless_sender.lazy_log import choose_log
-from gapless_sender.rate_file import LOOK_SECONDS, RateFollower, read_rates, with_rates
-from gapless_sender.settings import RESEND
-from gapless_sender.sharding import WHOLE, Shard
-from gapless_sender.shared_pace import SharedPace
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import resolve
+from gapless_sender.base.lazy_log import choose_log
+from gapless_sender.base.sharding import WHOLE, Shard
+from gapless_sender.pace.rate_file import LOOK_SECONDS, RateFollower, read_rates, with_rates
+from gapless_sender.pace.shared_pace import SharedPace
+from gapless_sender.settings.resend import RESEND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

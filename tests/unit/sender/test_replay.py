@@ -5,10 +5,10 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_sender.link import UdpLink
-from gapless_sender.pacing import Pace, wire_bits
-from gapless_sender.replay import DISORDER_OFFSETS, stretches
-from gapless_sender.transmitter import Transmitter
+from gapless_sender.link.transmitter import Transmitter
+from gapless_sender.link.udp_link import UdpLink
+from gapless_sender.pace.pacing import Pace, wire_bits
+from gapless_sender.replay.replay import DISORDER_OFFSETS, stretches
 from kit.gap_detector import GapDetector, Verdict
 
 

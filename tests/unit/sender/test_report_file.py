@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.offsets import OffsetRanges
+from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.resend_report import FULL_REPORT_HEAD, Outcome, report_text
-from gapless_sender.ledger import FILTERED, PartitionLedger, Step
-from gapless_sender.plan import PartitionPlan, Place, Reason
-from gapless_sender.report import Account, account_of, report
+from gapless_sender.replay.account import FILTERED, PartitionLedger, Step
+from gapless_sender.replay.report import Account, account_of, report
+from gapless_sender.source.plan import PartitionPlan, Place, Reason
 
 offsets = st.sets(st.integers(0, 400))
 PLACE = Place("te_st", 3, "up", 1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from gapless_api.exit_codes import ExitCode
+from gapless_api.base.exit_codes import ExitCode
 from gapless_api.wire.resend_plan import Estimate, PlannedPartition, ResendPlan
 from gapless_api.wire.resend_report import SHORT_REPORT, Outcome, ResendReport, UnavailableRange
 from gapless_api.wire.totals import Totals
-from gapless_sender.plan import Mode, Selection
-from gapless_sender.report import Account, PartitionAccount, report, verdict_of
-from gapless_sender.report_line import MOST_PARTITIONS, MOST_RANGES, short_plan, short_report, write_report_line
-from gapless_sender.sharding import Shard
+from gapless_sender.base.sharding import Shard
+from gapless_sender.replay.report import Account, PartitionAccount, report, verdict_of
+from gapless_sender.replay.report_line import MOST_PARTITIONS, MOST_RANGES, short_plan, short_report, write_report_line
+from gapless_sender.source.plan import Mode, Selection
 
 if TYPE_CHECKING:
     import pytest

@@ -30,7 +30,7 @@ def test_help_loads_nothing_that_is_slow() -> None:
     slow = "confluent_kafka", "cryptography", "pydantic", "structlog", "rich", "re2", "isal", "ijson", "multiprocessing"
     program = (
         "import sys; sys.argv = ['gapless', 'resend', '--help']\n"
-        "from gapless_api.cli import main\n"
+        "from gapless_api.cli.main import main\n"
         "try: main()\n"
         f"finally: print([name for name in {slow!r} if name in sys.modules], file=sys.stderr)"
     )

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.settings import Resolved, kebab, resolve
-from gapless_sender.settings import RESEND
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import Resolved, kebab, resolve
+from gapless_sender.settings.resend import RESEND
 
 if TYPE_CHECKING:
     from pathlib import Path

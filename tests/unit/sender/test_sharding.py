@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.bundle import Bundle, BundleKind, PartitionGaps
-from gapless_api.errors import ConfigurationError, LocalStorageError
-from gapless_api.offsets import OffsetRanges
-from gapless_api.settings import resolve
-from gapless_sender.plan import Wish, select, wishes_of_all
-from gapless_sender.settings import RESEND
-from gapless_sender.sharding import (
+from gapless_api.base.errors import ConfigurationError, LocalStorageError
+from gapless_api.base.settings import resolve
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_sender.base.sharding import (
     INDEX_VARIABLE,
     WHOLE,
     FileOrFolder,
@@ -26,6 +24,8 @@ from gapless_sender.sharding import (
     shard_of,
     with_own_files,
 )
+from gapless_sender.settings.resend import RESEND
+from gapless_sender.source.plan import Wish, select, wishes_of_all
 
 NEEDED = {"targetIP": "10.0.0.2", "targetPort": "1234", "bootstrapServers": "kafka:9092"}
 

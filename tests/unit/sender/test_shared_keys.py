@@ -14,10 +14,10 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding
 
-from gapless_api.errors import ConfigurationError, LocalStorageError
-from gapless_sender.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
-from gapless_sender.key_schedule import KeyTimings
-from gapless_sender.shared_keys import SharedKeys, derived_key
+from gapless_api.base.errors import ConfigurationError, LocalStorageError
+from gapless_sender.link.shared_keys import SharedKeys, derived_key
+from gapless_sender.wire.encryption import MESSAGES_PER_KEY, KeyExchange, SessionKey
+from gapless_sender.wire.key_schedule import KeyTimings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -232,7 +232,7 @@ def test_a_child_keeps_the_batch_of_its_dead_parent_safe(tmp_path: Path) -> None
     """Workers are forked after the file was opened; as long as one lives, its batch may be under way."""
     program = (
         "import os, sys, time\n"
-        "from gapless_sender.key_file import KeyFile\n"
+        "from gapless_sender.wire.key_file import KeyFile\n"
         f"file = KeyFile(__import__('pathlib').Path({str(tmp_path / 'keys')!r}), bytes(16))\n"
         "assert file.try_share()\n"
         "if os.fork():\n"
@@ -240,7 +240,7 @@ def test_a_child_keeps_the_batch_of_its_dead_parent_safe(tmp_path: Path) -> None
         "print('ready', flush=True)\n"
         "sys.stdin.read()\n"
     )
-    from gapless_sender.key_file import KeyFile  # noqa: PLC0415 -- beside the program that uses it
+    from gapless_sender.wire.key_file import KeyFile  # noqa: PLC0415 -- beside the program that uses it
 
     child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.errors import StoppedError
-from gapless_sender import stopping as module
-from gapless_sender.stopping import Stopping
+from gapless_api.base.errors import StoppedError
+from gapless_sender.base import shutdown as module
+from gapless_sender.base.shutdown import Stopping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.errors import ConfigurationError, LinkError, SourceStalledError, StoppedError
-from gapless_api.exit_codes import ExitCode
-from gapless_sender.supervisor import (
+from gapless_api.base.errors import ConfigurationError, LinkError, SourceStalledError, StoppedError
+from gapless_api.base.exit_codes import ExitCode
+from gapless_sender.workers.supervisor import (
     Action,
     Command,
     Event,
@@ -26,7 +26,7 @@ from gapless_sender.supervisor import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gapless_sender.supervisor import AnyEvent
+    from gapless_sender.workers.supervisor import AnyEvent
 
 LINK = LinkError("the link is away")
 KILLED, FAILED, BROKEN = -9, 1, None

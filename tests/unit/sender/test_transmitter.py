@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_api.offsets import OffsetRanges
-from gapless_sender.budget import Budget
-from gapless_sender.input_filter import InputFilter
-from gapless_sender.ledger import PartitionLedger
-from gapless_sender.pacing import Pace, Paces, wire_bits
-from gapless_sender.packets import parse_packet
-from gapless_sender.plan import PartitionPlan, Place, Reason
-from gapless_sender.replay import PartitionReplay, Treatment
-from gapless_sender.runs import Order, Run, arranged
-from gapless_sender.transmitter import BATCH_SECONDS, SPREAD_SECONDS, Transmitter
-from gapless_sender.walk import Chunk, parts
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_sender.link.gso_batches import Order, Run, arranged
+from gapless_sender.link.transmitter import BATCH_SECONDS, SPREAD_SECONDS, Transmitter
+from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pacing import Pace, Paces, wire_bits
+from gapless_sender.replay.account import PartitionLedger
+from gapless_sender.replay.input_filter import InputFilter
+from gapless_sender.replay.replay import PartitionReplay, Treatment
+from gapless_sender.source.plan import PartitionPlan, Place, Reason
+from gapless_sender.source.range_cursor import Chunk, parts
+from gapless_sender.wire.packets import parse_packet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gapless_sender.ledger import Step
+    from gapless_sender.replay.account import Step
 
 HEADER_BYTES = 28
 PAYLOAD_SIZE = 1400
@@ -253,7 +253,9 @@ def test_an_event_too_long_for_the_receiver_at_this_pace_is_said_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[dict[str, object]] = []
-    monkeypatch.setattr("gapless_sender.transmitter.log", lambda *said, **about: told.append({"said": said, **about}))
+    monkeypatch.setattr(
+        "gapless_sender.link.transmitter.log", lambda *said, **about: told.append({"said": said, **about})
+    )
     line = Line()
     replay(line, Pace(None, 1e5, clock=line), [bytes(500_000), bytes(500_000), b"short"])
     assert len(told) == 1

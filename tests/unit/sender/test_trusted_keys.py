@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.offsets import OffsetRange, OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from kit.signing import KeyPair, key_pair
 
 PROGRAM = Path(sys.executable).parent / "gapless"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.offsets import OffsetRanges
-from gapless_sender.plan import Reason
-from gapless_sender.walk import Walk
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_sender.source.plan import Reason
+from gapless_sender.source.range_cursor import Walk
 
 
 @dataclass(frozen=True)

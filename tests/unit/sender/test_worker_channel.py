@@ -10,11 +10,11 @@ import threading
 
 import pytest
 
-from gapless_api.errors import ConfigurationError, LinkError, SourceStalledError, StoppedError
-from gapless_sender.ledger import Step
-from gapless_sender.link import UnsentError
-from gapless_sender.report import Traffic
-from gapless_sender.worker_channel import Finished, Inlet, Outlet, Paused, Settled, ToldProblem, pipe
+from gapless_api.base.errors import ConfigurationError, LinkError, SourceStalledError, StoppedError
+from gapless_sender.link.udp_link import UnsentError
+from gapless_sender.replay.account import Step
+from gapless_sender.replay.report import Traffic
+from gapless_sender.workers.channel import Finished, Inlet, Outlet, Paused, Settled, ToldProblem, pipe
 
 
 def test_messages_come_in_their_order_whatever_their_size() -> None:

@@ -10,16 +10,17 @@ import pyarrow as pa
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from gapless_api.object_store import S3Access
-from gapless_api.offsets import OffsetRanges
-from gapless_spark import expired_records, first_records
-from gapless_spark.audit_memory import AuditMemory
-from gapless_spark.completeness import ReceivedPartition, compare
-from gapless_spark.event_keys import FOREIGN, Block
-from gapless_spark.expectations import Bounds, Expectation, parse_expectations
-from gapless_spark.kafka_source import Cut, TopicCut
-from gapless_spark.received import Received, collected, joined_bitmaps, partial_bitmaps, received_block
-from gapless_spark.state_place import open_place
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_archive.store.object_store import S3Access
+from gapless_spark.audit import first_records
+from gapless_spark.audit.memory import AuditMemory
+from gapless_spark.audit.state_place import open_place
+from gapless_spark.model import expired_records
+from gapless_spark.model.bitmaps import Received, collected, joined_bitmaps, partial_bitmaps, received_block
+from gapless_spark.model.event_keys import FOREIGN, Block
+from gapless_spark.model.expectations import Bounds, Expectation, parse_expectations
+from gapless_spark.model.gap_detection import ReceivedPartition, compare
+from gapless_spark.runtime.kafka_source import Cut, TopicCut
 from kit.arrivals import FOREIGN as FOREIGN_KEYS
 from kit.arrivals import LARGEST_OFFSET, Arrivals, Key, Place, arrivals, as_ranges, counted, missing_between
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from gapless_spark.expectations import Expectations
-    from gapless_spark.first_records import Wanted
+    from gapless_spark.audit.first_records import Wanted
+    from gapless_spark.model.expectations import Expectations
 
 Found = dict[Place, ReceivedPartition]
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
-from gapless_api.object_store import ObjectAddress
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.wire.audit_state import (
     Contents,
     FirstKept,
@@ -22,26 +21,19 @@ from gapless_api.wire.audit_state import (
     UpstreamTopic,
     encode_head,
 )
-from gapless_spark.audit_memory import AuditMemory
-from gapless_spark.audit_state import (
-    BlocksWriter,
-    StateError,
-    merged,
-    read_blocks,
-    read_head,
-    read_topics,
-    unread_of,
-)
-from gapless_spark.event_keys import BLOCK_BITS, FOREIGN, Block
-from gapless_spark.kafka_source import Cut, TopicCut
-from gapless_spark.received import Received
-from gapless_spark.settings import AUDIT
-from gapless_spark.state_place import HEAD, blocks_name, open_place
+from gapless_archive.store.object_store import ObjectAddress
+from gapless_spark.audit.memory import AuditMemory
+from gapless_spark.audit.state import BlocksWriter, StateError, merged, read_blocks, read_head, read_topics, unread_of
+from gapless_spark.audit.state_place import HEAD, blocks_name, open_place
+from gapless_spark.model.bitmaps import Received
+from gapless_spark.model.event_keys import BLOCK_BITS, FOREIGN, Block
+from gapless_spark.runtime.kafka_source import Cut, TopicCut
+from gapless_spark.settings.tables import AUDIT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gapless_spark.state_place import StatePlace
+    from gapless_spark.audit.state_place import StatePlace
 
 Known = dict[Block, Received]
 CUT = Cut("cluster", (TopicCut("raw", (0, 0), (5, 7), 0, id="first"),))
@@ -65,7 +57,7 @@ known = st.dictionaries(
 
 def a_place(folder: Path) -> StatePlace:
     value = next(setting for setting in AUDIT.settings if setting.name == "state")
-    from gapless_api.object_store import S3Access  # noqa: PLC0415
+    from gapless_archive.store.object_store import S3Access  # noqa: PLC0415
 
     return open_place(value.parse(str(folder)), S3Access())
 

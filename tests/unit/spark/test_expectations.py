@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.ids import MAX_OFFSET, MAX_PARTITION
-from gapless_api.manifest_form import Isolation, Manifest, PartitionExtent, new_manifest
-from gapless_api.offsets import OffsetRanges
-from gapless_spark.expectations import Bounds, Expectation, NewestExtents, parse_expectations, with_manifests
-from gapless_spark.generations import Origin, Replaced
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.inventory.form import Isolation, Manifest, PartitionExtent, new_manifest
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_spark.model.expectations import Bounds, Expectation, NewestExtents, parse_expectations, with_manifests
+from gapless_spark.model.generations import Origin, Replaced
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.ids import MAX_OFFSET
+from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.wire.audit_state import Contents, SourceOffset
-from gapless_spark import expired_records
-from gapless_spark.expired_records import (
+from gapless_spark.model import expired_records
+from gapless_spark.model.expired_records import (
     NOTHING_EXPIRED,
     Frontiers,
     begun,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from gapless_api.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
-from gapless_api.kafka_connection import KafkaConnection
-from gapless_api.stall_clock import STALLED_AFTER_SECONDS, StallClock
-from gapless_spark import few_records as reader
-from gapless_spark.few_records import few_records
-from gapless_spark.kafka_source import Cut, TopicCut
+from gapless_api.base.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
+from gapless_kafka.connection import KafkaConnection
+from gapless_kafka.stall_clock import STALLED_AFTER_SECONDS, StallClock
+from gapless_spark.runtime import local_reader as reader
+from gapless_spark.runtime.kafka_source import Cut, TopicCut
+from gapless_spark.runtime.local_reader import few_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

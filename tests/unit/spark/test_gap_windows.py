@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
-from gapless_spark.gap_windows import LISTED_UNREADABLE, CompleteWindows, LatestRecord, read_windows
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_spark.model.gap_windows import LISTED_UNREADABLE, CompleteWindows, LatestRecord, read_windows
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 

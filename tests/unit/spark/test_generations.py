@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gapless_api.errors import ConfigurationError
+from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.audit_state import PartitionRun, UpstreamTopic
-from gapless_spark.generations import Origin, Replaced, generations
+from gapless_spark.model.generations import Origin, Replaced, generations
 
 KNOWN = (
     UpstreamTopic(topic="t", id="old", cluster="north", partitions=(PartitionRun(0, 2),)),

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_api.ids import MAX_OFFSET
-from gapless_spark.gap_windows import Choices, LatestRecord, read_windows
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_spark.model.gap_windows import Choices, LatestRecord, read_windows
 from kit.detected import Detected
 
 if TYPE_CHECKING:
-    from gapless_api.offsets import OffsetRanges
+    from gapless_api.offsets.ranges import OffsetRanges
     from kit.gap_detector import GapReport
 
 SIZE = 10

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_api.kafka_connection import KafkaConnection
-from gapless_spark.kafka_source import java_options
+from gapless_kafka.connection import KafkaConnection
+from gapless_spark.runtime.kafka_source import java_options
 from kit.certificates import Authority
 
 if TYPE_CHECKING:

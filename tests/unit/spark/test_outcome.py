@@ -4,18 +4,17 @@ import io
 
 import pytest
 
-from gapless_api.bundle_form import Bundle, BundleKind
-from gapless_api.errors import SourceStalledError, SourceUnreachableError, StoppedError, UndeliveredError
-from gapless_api.exit_codes import ExitCode
-from gapless_api.gap_topic import KEEPS_ALL
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
-from gapless_api.reconciliation import NewerFinding, reconcile
-from gapless_spark.comparison import finding_of
-from gapless_spark.completeness import ReceivedBlock, compare
-from gapless_spark.expectations import Bounds, Expectation
-from gapless_spark.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
-from gapless_spark.outcome import (
+from gapless_api.base.errors import SourceStalledError, SourceUnreachableError, StoppedError, UndeliveredError
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.bundle.form import Bundle, BundleKind
+from gapless_api.bundle.reconciliation import NewerFinding, reconcile
+from gapless_api.gaps.cleanup_policy import KEEPS_ALL
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_spark.model.expectations import Bounds, Expectation
+from gapless_spark.model.gap_detection import ReceivedBlock, compare
+from gapless_spark.model.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
+from gapless_spark.model.outcome import (
     Conclusion,
     OtherRecords,
     Outcome,
@@ -25,7 +24,8 @@ from gapless_spark.outcome import (
     exit_code_of,
     outcome_of,
 )
-from gapless_spark.tables import show_results
+from gapless_spark.output.comparison import finding_of
+from gapless_spark.output.tables import show_results
 
 WHOLE = CompleteWindows("transfer", 0, 0, 2999, 3)
 GAP = LatestRecord(

@@ -6,15 +6,15 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gapless_api.ids import MAX_OFFSET, MAX_PARTITION, parse_event_id
-from gapless_api.offsets import OffsetRanges
-from gapless_spark.completeness import ReceivedBlock, compare
-from gapless_spark.event_keys import FOREIGN
-from gapless_spark.expectations import Expectation
-from gapless_spark.received import blocks_of, joined_bitmaps, partial_bitmaps, received_block
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, parse_event_id
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_spark.model.bitmaps import blocks_of, joined_bitmaps, partial_bitmaps, received_block
+from gapless_spark.model.event_keys import FOREIGN
+from gapless_spark.model.expectations import Expectation
+from gapless_spark.model.gap_detection import ReceivedBlock, compare
 
 if TYPE_CHECKING:
-    from gapless_spark.expectations import Expectations
+    from gapless_spark.model.expectations import Expectations
 
 Key = bytes | None
 

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.bundle_form import PartitionGaps
-from gapless_api.errors import ConfigurationError, LocalStorageError
-from gapless_api.exit_codes import ExitCode
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
-from gapless_spark.jobs import _write_files
-from gapless_spark.outcome import Conclusion, Outcome
-from gapless_spark.report_page.bins import counts, edge
-from gapless_spark.report_page.history import MOST_ENTRIES, read_history
-from gapless_spark.report_page.output import check_history, told_by_page, write_page_and_history
-from gapless_spark.report_page.shading import shade
+from gapless_api.base.errors import ConfigurationError, LocalStorageError
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.bundle.form import PartitionGaps
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_spark.model.outcome import Conclusion, Outcome
+from gapless_spark.output.jobs import _write_files
+from gapless_spark.output.report_page.bins import counts, edge
+from gapless_spark.output.report_page.history import MOST_ENTRIES, read_history
+from gapless_spark.output.report_page.output import check_history, told_by_page, write_page_and_history
+from gapless_spark.output.report_page.shading import shade
 
 if TYPE_CHECKING:
     from pathlib import Path

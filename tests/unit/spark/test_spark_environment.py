@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gapless_api.errors import ConfigurationError, LocalStorageError, SourceStalledError, SourceUnreachableError
-from gapless_api.kafka_connection import KafkaConnection
-from gapless_spark.jars import connector_jars, jars_folder, startup_archive
-from gapless_spark.java import check_java
-from gapless_spark.kafka_source import failure_of_kafka, java_options
-from gapless_spark.session import Engine, failure_of_machine, temporary_folder
+from gapless_api.base.errors import ConfigurationError, LocalStorageError, SourceStalledError, SourceUnreachableError
+from gapless_kafka.connection import KafkaConnection
+from gapless_spark.runtime.jars import connector_jars, jars_folder, startup_archive
+from gapless_spark.runtime.java import check_java
+from gapless_spark.runtime.kafka_source import failure_of_kafka, java_options
+from gapless_spark.runtime.session import Engine, failure_of_machine, temporary_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

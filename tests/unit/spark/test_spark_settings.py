@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from gapless_spark.cli.spec import arguments_of
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.settings import Resolved, resolve
-from gapless_spark.settings import AUDIT, CREATE, SCAN
-from gapless_spark.spec import arguments_of
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import Resolved, resolve
+from gapless_spark.settings.tables import AUDIT, CREATE, SCAN
 
 PEER_CREATE = {
     "bootstrapServers",
@@ -122,7 +122,7 @@ def test_a_spec_that_is_no_mapping_of_plain_values_is_refused(tmp_path: Path, te
 def test_help_loads_neither_spark_nor_kafka(command: str) -> None:
     program = (
         "import sys; sys.argv = ['gapless', sys.argv[1], '--help']\n"
-        "from gapless_api.cli import main\n"
+        "from gapless_api.cli.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "slow = {'pyspark', 'pyarrow', 'confluent_kafka', 'cryptography', 'structlog', 'rich', 'pydantic'}\n"

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api import cli
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.errors import ConfigurationError
-from gapless_api.offsets import OffsetRanges
-from gapless_api.reconciliation import MOST_PARTITIONS
-from gapless_api.settings import resolve
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import resolve
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.reconciliation import MOST_PARTITIONS
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.cli import main
+from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.form import members_of
 from gapless_api.wire.totals import Totals
-from gapless_spark.comparison import compared, finding_of
-from gapless_spark.outcome import Conclusion, Outcome
-from gapless_spark.settings import AUDIT, SCAN
-from gapless_spark.verify_settings import NEEDED_TO_LOOK, VERIFY
+from gapless_spark.model.outcome import Conclusion, Outcome
+from gapless_spark.output.comparison import compared, finding_of
+from gapless_spark.settings.tables import AUDIT, SCAN
+from gapless_spark.verify.settings import NEEDED_TO_LOOK, VERIFY
 from kit import messages
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
         report.parent.mkdir(exist_ok=True)
         monkeypatch.setattr(sys, "argv", ["gapless", "verify", *map(str, arguments), f"--report={report}"])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         said = capfd.readouterr()
         assert isinstance(ended.value.code, int)
         return Ended(ended.value.code, said.out, said.err, json.loads(report.read_text()) if report.exists() else None)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.offsets import OffsetRanges
-from gapless_spark.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_spark.model.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
 from kit.detected import Detected as Stream
 from kit.gap_detector import GapReport
 

@@ -8,7 +8,7 @@ from functools import cache
 import celpy
 import pytest
 
-from gapless_api.local_addresses import is_local
+from gapless_api.base.local_addresses import is_local
 from gapless_api.v1alpha1.hosts import HOST, LOCAL
 from gapless_api.v1alpha1.kafka_connection import KafkaConnectionSpec
 from gapless_api.v1alpha1.storage_location import S3Location

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic.alias_generators import to_snake
 
-from gapless_api.v1alpha1 import Resend, resend_identity
 from gapless_api.v1alpha1.common import PartitionWindow
-from gapless_api.v1alpha1.resend import CHANGEABLE
+from gapless_api.v1alpha1.identity import resend_identity
+from gapless_api.v1alpha1.resend import CHANGEABLE, Resend
 
 WINDOW = PartitionWindow(start=0, count=100)
 DIGEST = "b8dfe5b70838ebafcfadc1fd58edf4304d33dacb91ccb48afce6bd3c201a3182"

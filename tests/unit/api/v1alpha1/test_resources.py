@@ -14,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.ids import MAX_OFFSET
-from gapless_api.v1alpha1 import KINDS, Diode, DiodeStatus, GapScan, Resend, ResendStatus, metadata_of
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.v1alpha1.diode import Diode, DiodeStatus
+from gapless_api.v1alpha1.gapscan import GapScan
+from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.model import LONGEST_MESSAGE
-from gapless_api.v1alpha1.resend import Progress, UnavailableRange
+from gapless_api.v1alpha1.resend import Progress, Resend, ResendStatus, UnavailableRange
+from gapless_api.v1alpha1.resource import metadata_of
 
 EXAMPLES = [
     document

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 import yaml
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.v1alpha1 import KINDS
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.model import ApiModel, Rule
 from gapless_api.v1alpha1.schema import definition, root_schema, structural
 

@@ -13,27 +13,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.offsets import OffsetRange, OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.v1alpha1.gapscan import GapScan
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_api.wire.result_lines import result_lines
+from gapless_operator.common.observed import ObservedChild, ObservedJob, ObservedPod, PodLog
+from gapless_operator.common.pod_output import read_output
+from gapless_operator.common.references import Named, names_of
+from gapless_operator.common.settings import Program
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
-from gapless_operator.gapscan.reconcile import reconcile_gapscan
-from gapless_operator.gapscan.situation import GapScanObserved
-from gapless_operator.observed import ObservedChild, ObservedJob, ObservedPod, PodLog
-from gapless_operator.pod_output import read_output
-from gapless_operator.references import Named, names_of
-from gapless_operator.settings import Program
-from gapless_spark.result_log import short_report
+from gapless_operator.scanning.context import GapScanObserved
+from gapless_operator.scanning.reconcile import reconcile_gapscan
+from gapless_spark.output.result_log import short_report
 from kit.messages import scan_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gapless_operator.plan import Event, Plan
+    from gapless_operator.common.plan import Event, Plan
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 PROGRAM = Program(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gapless_api.bundle import read_bundle_text
-from gapless_api.reconciliation import NewerFinding, failed_comparison, reconcile
+from gapless_api.bundle.reader import read_bundle_text
+from gapless_api.bundle.reconciliation import NewerFinding, failed_comparison, reconcile
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]

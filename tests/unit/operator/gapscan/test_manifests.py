@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gapless_api.settings import read_properties, resolve
-from gapless_spark.settings import AUDIT, SCAN
+from gapless_api.base.settings import read_properties, resolve
+from gapless_spark.settings.tables import AUDIT, SCAN
 
 GOLDEN = Path(__file__).parent / "golden"
 Make = Callable[..., Any]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gapless_api.bundle import read_bundle_text
+from gapless_api.bundle.reader import read_bundle_text
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gapless_api.errors import ConfigurationError
-from gapless_operator.settings import Program
+from gapless_api.base.errors import ConfigurationError
+from gapless_operator.common.settings import Program
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]

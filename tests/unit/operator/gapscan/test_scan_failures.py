@@ -11,7 +11,7 @@ import pytest
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.result_lines import result_lines
 from gapless_operator.shell.refusal import refused
-from gapless_spark.result_log import short_report
+from gapless_spark.output.result_log import short_report
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from gapless_api.bundle import read_bundle_text
+from gapless_api.bundle.reader import read_bundle_text
+from gapless_api.offsets.windows import PartitionWindow
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.resend_limits import TrustedKey
-from gapless_api.windows import PartitionWindow
 from gapless_api.wire.result_lines import result_lines
-from gapless_operator.resend.bundle import look_into
+from gapless_operator.sending.resend.bundle import look_into
 from kit.signing import key_pair
 
 if TYPE_CHECKING:

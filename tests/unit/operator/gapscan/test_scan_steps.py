@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gapless_operator.plan import EventType, Ref
+from gapless_operator.common.plan import EventType, Ref
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_operator.gapscan.schedule import Schedule, ScheduleError, minute_of, moment_of
+from gapless_operator.scanning.schedule import Schedule, ScheduleError, minute_of, moment_of
 
 STOCKHOLM = "Europe/Stockholm"
 

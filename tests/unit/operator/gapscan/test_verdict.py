@@ -10,12 +10,12 @@ import pytest
 from gapless_api.v1alpha1.gapscan import Engine
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.result_lines import ScanResult
+from gapless_operator.common.observed import Meta, ObservedPod
+from gapless_operator.common.pod_output import PodOutput
+from gapless_operator.common.pod_trouble import Trouble
 from gapless_operator.engines.engine import Attempt, Phase
-from gapless_operator.gapscan.verdict import deadline_of, ending_of
-from gapless_operator.observed import Meta, ObservedPod
-from gapless_operator.pod_output import PodOutput
-from gapless_operator.pod_trouble import Trouble
-from gapless_spark.result_log import short_report
+from gapless_operator.scanning.outcome import deadline_of, ending_of
+from gapless_spark.output.result_log import short_report
 from kit.messages import scan_report
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.marks import moment_text
+from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.v1alpha1.conditions import condition
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.wire.totals import Totals
-from gapless_operator.children import bears
-from gapless_operator.diode.ledger import LedgerPart, entries_of
-from gapless_operator.observed import (
+from gapless_operator.common.children import bears
+from gapless_operator.common.observed import (
     DIODE_LABEL,
     LEDGER_ROLE,
     NAME_LABEL,
@@ -31,13 +30,14 @@ from gapless_operator.observed import (
     ObservedJob,
     ObservedNode,
 )
-from gapless_operator.settings import Program
-from gapless_operator.shell.api import RefusedError
-from gapless_operator.shell.cache import Cache, Key
+from gapless_operator.common.settings import Program
+from gapless_operator.sending.ledger import LedgerPart, entries_of
+from gapless_operator.shell.api.client import RefusedError
+from gapless_operator.shell.cache.pod_logs import PodLogs
+from gapless_operator.shell.cache.store import Cache, Key
+from gapless_operator.shell.cache.trimming import trimmed
 from gapless_operator.shell.controller import plan_for
-from gapless_operator.shell.pod_logs import PodLogs
-from gapless_operator.shell.trimming import trimmed
-from gapless_operator.shell.world import World as Gathering
+from gapless_operator.shell.observer import World as Gathering
 from kit import messages
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from gapless_api.v1alpha1.conditions import Condition, ConditionType
     from gapless_api.wire.ledger import LedgerEntry
-    from gapless_operator.plan import Event, Plan, Ref
-    from gapless_operator.shell.kinds import Kind
+    from gapless_operator.common.plan import Event, Plan, Ref
+    from gapless_operator.shell.api.kinds import Kind
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 PROGRAM = Program(image="gapless/sender:1", service_account="gapless-sender")

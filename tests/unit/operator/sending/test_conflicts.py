@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gapless_operator.settings import OperatorSettings
-from gapless_operator.shell.api import ApiError, ConflictError, NotFoundError
+from gapless_operator.common.settings import OperatorSettings
+from gapless_operator.shell.api.client import ApiError, ConflictError, NotFoundError
+from gapless_operator.shell.api.kinds import DIODE
 from gapless_operator.shell.controller import Controller
-from gapless_operator.shell.kinds import DIODE
 from gapless_operator.shell.metrics import Metrics
 
 World = Any

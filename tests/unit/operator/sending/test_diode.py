@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
-from gapless_operator.diode.reconcile import LOOK_AGAIN, LOOK_EVERY
+from gapless_operator.sending.diode.reconcile import LOOK_AGAIN, LOOK_EVERY
 
 World = Any
 

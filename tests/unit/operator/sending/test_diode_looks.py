@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
-from gapless_operator.plan import EventType, Ref
+from gapless_operator.common.plan import EventType, Ref
 
 World = Any
 JOB = "hall-00000001-preflight-1"

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from typing import Any
 
-from gapless_operator.settings import OperatorSettings
+from gapless_operator.common.settings import OperatorSettings
 from gapless_operator.shell.controller import Controller
 from gapless_operator.shell.metrics import Metrics
 

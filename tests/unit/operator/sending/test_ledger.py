@@ -12,8 +12,8 @@ from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.wire.form import WireError
 from gapless_api.wire.ledger import Ledger, LedgerEntry, ledger_text, read_ledger
-from gapless_operator.diode import ledger as ledger_module
-from gapless_operator.diode.ledger import LedgerPart, entries_of, entry_of, part_name, same_work, writes_for
+from gapless_operator.sending import ledger as ledger_module
+from gapless_operator.sending.ledger import LedgerPart, entries_of, entry_of, part_name, same_work, writes_for
 from kit.messages import read_bundle
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_operator.children import bears, label_value, name_behind
-from gapless_operator.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
-from gapless_operator.shell.cache import Cache, Key
-from gapless_operator.shell.relations import diode_of, owner_of
+from gapless_operator.common.children import bears, label_value, name_behind
+from gapless_operator.common.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
+from gapless_operator.shell.cache.relations import diode_of, owner_of
+from gapless_operator.shell.cache.store import Cache, Key
 
 World = Any
 NAMES = st.text("abc-9", min_size=1, max_size=253).filter(lambda name: name[0] != "-" and name[-1] != "-")

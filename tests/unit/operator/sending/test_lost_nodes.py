@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
-from gapless_operator.observed import ObservedNode
+from gapless_operator.common.observed import ObservedNode
 
 World = Any
 

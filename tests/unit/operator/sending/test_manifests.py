@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from gapless_api.errors import ConfigurationError
-from gapless_api.settings import kebab, read_properties, resolve
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import kebab, read_properties, resolve
 from gapless_api.v1alpha1.diode import Diode, DiodeSpec
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.storage_location import StorageLocation
-from gapless_operator.children import LONGEST_NAME
-from gapless_operator.diode.manifests import preflight_job, state_claim
-from gapless_operator.references import Named, ResendSources, resend_sources
-from gapless_operator.resend.manifests import (
+from gapless_operator.common.children import LONGEST_NAME
+from gapless_operator.common.references import Named, ResendSources, resend_sources
+from gapless_operator.common.settings import Program
+from gapless_operator.sending.diode_children import preflight_job, state_claim
+from gapless_operator.sending.queries import PLAN, SEND
+from gapless_operator.sending.resend.manifests import (
     SenderAttempt,
     SessionKey,
     attempt_manifests,
@@ -29,11 +31,9 @@ from gapless_operator.resend.manifests import (
     report_name,
     session_key_name,
 )
-from gapless_operator.resend.properties import properties, rates
-from gapless_operator.resend.stage import PLAN, SEND
-from gapless_operator.settings import Program
-from gapless_sender.rate_file import with_rates
-from gapless_sender.settings import RESEND
+from gapless_operator.sending.resend.properties import properties, rates
+from gapless_sender.pace.rate_file import with_rates
+from gapless_sender.settings.resend import RESEND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

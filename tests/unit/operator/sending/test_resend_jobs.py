@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gapless_api.marks import moment_text
+from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType as Type
-from gapless_operator.plan import Ref
+from gapless_operator.common.plan import Ref
 from kit.messages import read_bundle
 
 World = Any

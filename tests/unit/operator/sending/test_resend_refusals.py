@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from gapless_api.bundle import BundleKind, PartitionGaps
-from gapless_api.bundle_form import canonical_sha256
-from gapless_api.offsets import OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_sha256
+from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 
 World = Any

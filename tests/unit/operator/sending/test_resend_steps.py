@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.bundle import BundleKind, PartitionGaps, write_bundle
-from gapless_api.bundle_form import canonical_sha256
-from gapless_api.offsets import OffsetRanges
+from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_sha256
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.wire.ledger import LedgerEntry
-from gapless_operator.diode.ledger import writes_for
-from gapless_operator.plan import EventType, Ref
+from gapless_operator.common.plan import EventType, Ref
+from gapless_operator.sending.ledger import writes_for
 from kit.messages import read_bundle
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ import pytest
 
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
-from gapless_operator.diode.queue import lane_mates, turns
-from gapless_operator.observed import ROLE_LABEL, UID_LABEL, DiodeObserved, ObservedPod
+from gapless_operator.common.observed import ROLE_LABEL, UID_LABEL, ObservedPod
+from gapless_operator.sending.observed import DiodeObserved
+from gapless_operator.sending.queue import lane_mates, turns
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 EARLIER = NOW - timedelta(minutes=7)

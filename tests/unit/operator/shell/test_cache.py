@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gapless_operator.shell.cache import Cache
-from gapless_operator.shell.kinds import JOB, POD
+from gapless_operator.shell.api.kinds import JOB, POD
+from gapless_operator.shell.cache.store import Cache
 
 
 def body(name: str = "a", version: int = 1, uid: str = "", **metadata: Any) -> dict[str, Any]:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from gapless_api.v1alpha1 import Resend
-from gapless_operator.resend.filter_rules import copied_entry, rules_copy, with_rules
-from gapless_operator.shell.cache import Cache
-from gapless_operator.shell.world import World
+from gapless_api.v1alpha1.resend import Resend
+from gapless_operator.sending.resend.filter_rules import copied_entry, rules_copy, with_rules
+from gapless_operator.shell.cache.store import Cache
+from gapless_operator.shell.observer import World
 
 if TYPE_CHECKING:
-    from gapless_operator.shell.api import ClusterApi
-    from gapless_operator.shell.kinds import Kind
-    from gapless_operator.shell.pod_logs import PodLogs
+    from gapless_operator.shell.api.client import ClusterApi
+    from gapless_operator.shell.api.kinds import Kind
+    from gapless_operator.shell.cache.pod_logs import PodLogs
 
 
 class Store:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from gapless_api.v1alpha1 import Resend
-from gapless_operator.settings import OperatorSettings
-from gapless_operator.shell.api import ConflictError
-from gapless_operator.shell.cache import Cache, Key
-from gapless_operator.shell.kinds import RESEND
+from gapless_api.v1alpha1.resend import Resend
+from gapless_operator.common.settings import OperatorSettings
+from gapless_operator.shell.api.client import ConflictError
+from gapless_operator.shell.api.kinds import RESEND
+from gapless_operator.shell.cache.store import Cache, Key
+from gapless_operator.shell.observer import World
 from gapless_operator.shell.service import Service
-from gapless_operator.shell.world import World
 
 TEXT = '{"type": "all", "results": []}'
 

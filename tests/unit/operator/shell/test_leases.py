@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gapless_operator.shell.api import ConflictError, RefusedError, UnavailableError
+from gapless_operator.shell.api.client import ConflictError, RefusedError, UnavailableError
 from gapless_operator.shell.leases import LEASE_SECONDS, Leases
 
 

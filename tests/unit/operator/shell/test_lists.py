@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_operator.shell.api import ApiError, ExpiredError, NotFoundError, Page, RefusedError, UnavailableError
-from gapless_operator.shell.cache import Cache
-from gapless_operator.shell.kinds import (
+from gapless_operator.shell.api.client import (
+    ApiError,
+    ExpiredError,
+    NotFoundError,
+    Page,
+    RefusedError,
+    UnavailableError,
+)
+from gapless_operator.shell.api.kinds import (
     CHILDREN,
     DIODE,
     GAP_SCAN,
@@ -20,7 +26,8 @@ from gapless_operator.shell.kinds import (
     SPARK_APPLICATION,
     Kind,
 )
-from gapless_operator.shell.lists import Lists
+from gapless_operator.shell.cache.lists import Lists
+from gapless_operator.shell.cache.store import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

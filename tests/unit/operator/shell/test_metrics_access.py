@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from gapless_api.errors import ConfigurationError
-from gapless_operator.shell.api import UnavailableError
-from gapless_operator.shell.endpoints import MOST_REQUESTS, THREADS, Endpoints
-from gapless_operator.shell.kinds import TOKEN_REVIEW
-from gapless_operator.shell.metrics_access import MetricsAccess
-from gapless_operator.shell.serving_certificate import ServingCertificate
+from gapless_api.base.errors import ConfigurationError
+from gapless_operator.shell.api.client import UnavailableError
+from gapless_operator.shell.api.kinds import TOKEN_REVIEW
+from gapless_operator.shell.http.endpoints import MOST_REQUESTS, THREADS, Endpoints
+from gapless_operator.shell.http.metrics_access import MetricsAccess
+from gapless_operator.shell.http.serving_certificate import ServingCertificate
 from kit.processes import free_ports
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gapless_api.v1alpha1 import Resend
-from gapless_operator.children import owned
-from gapless_operator.shell.api import RefusedError
-from gapless_operator.shell.ownership import check_ours
+from gapless_api.v1alpha1.resend import Resend
+from gapless_operator.common.children import owned
+from gapless_operator.shell.api.client import RefusedError
+from gapless_operator.shell.api.ownership import check_ours
 
 
 def a_resend(uid: str) -> Resend:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.wire.progress import PROGRESS_LINE
 from gapless_api.wire.totals import Totals
-from gapless_operator.observed import ObservedNode
-from gapless_operator.shell.pod_logs import PodLogs
+from gapless_operator.common.observed import ObservedNode
+from gapless_operator.shell.cache.pod_logs import PodLogs
 from kit import messages
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from gapless_operator.shell.server_clock import ServerClock
+from gapless_operator.shell.api.server_clock import ServerClock
 
 TRUE = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 

@@ -12,8 +12,8 @@ from prometheus_client import generate_latest
 from prometheus_client.utils import floatToGoString
 
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.settings import read_settings
-from gapless_operator.shell.cache import Cache
+from gapless_operator.common.settings import read_settings
+from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.metrics import MOST_RESENDS, Metrics
 from gapless_operator.shell.refusal import refused
 

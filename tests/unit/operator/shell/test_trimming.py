@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gapless_api.v1alpha1 import Resend
-from gapless_operator.observed import LEDGER_ROLE, ObservedJob, ObservedPod
-from gapless_operator.shell.cache import Cache
-from gapless_operator.shell.kinds import CONFIG_MAP, JOB, POD, RESEND
-from gapless_operator.shell.trimming import reference
+from gapless_api.v1alpha1.resend import Resend
+from gapless_operator.common.observed import LEDGER_ROLE, ObservedJob, ObservedPod
+from gapless_operator.shell.api.kinds import CONFIG_MAP, JOB, POD, RESEND
+from gapless_operator.shell.cache.store import Cache
+from gapless_operator.shell.cache.trimming import reference
 
 LARGE = "x" * 100_000
 

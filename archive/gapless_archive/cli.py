@@ -1,0 +1,86 @@
+"""Owns ``gapless bundle fetch``; must not know how an object store is asked, nor what makes a bundle good."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gapless_archive.store.object_store import ObjectAddress
+
+
+class _Address(click.ParamType[Any]):
+    name = "URL"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from gapless_archive.store.object_store import ObjectAddress  # noqa: PLC0415 -- not needed for --help
+
+        try:
+            return ObjectAddress.parse(str(value))
+        except ValueError as error:
+            self.fail(f"{value!r} must be {error}", param, ctx)
+
+
+@click.command()
+@click.argument("url", type=_Address())
+@click.option("--output", required=True, type=click.Path(path_type=Path), help="Where to write the bundle.")
+@click.option("--sha256", metavar="DIGEST", help="Digest that the bundle must have, as gapless bundle show says it.")
+@click.option(
+    "--endpoint-url", "--s3-endpoint-url", default="", help="Address of the store. [default: the public cloud's]"
+)
+@click.option("--region", "--s3-region", default="us-east-1", show_default=True, help="Region of the store.")
+@click.option(
+    "--access-key-file",
+    "--s3-access-key-file",
+    type=click.Path(path_type=Path),
+    help="File with the access key; without it requests are not signed.",
+)
+@click.option(
+    "--secret-key-file", "--s3-secret-key-file", type=click.Path(path_type=Path), help="File with the secret key."
+)
+@click.option(
+    "--session-token-file",
+    "--s3-session-token-file",
+    type=click.Path(path_type=Path),
+    help="File with a session token.",
+)
+@click.option(
+    "--ca-file",
+    "--s3-ca-file",
+    type=click.Path(path_type=Path),
+    help="Certificates (PEM) to trust beside the system's.",
+)
+@click.option(
+    "--refuse-local-endpoint",
+    is_flag=True,
+    help="Refuse a store whose address is loopback, link-local or a metadata service.",
+)
+def fetch(url: ObjectAddress, output: Path, sha256: str | None, *, refuse_local_endpoint: bool, **access: Any) -> None:
+    """Fetch the bundle s3://BUCKET/KEY from an S3-compatible store and check it; nothing is left of a bad one.
+
+    Credentials come from files only, so that they show neither among the processes nor in the environment.
+    """
+    from gapless_archive.bundles import fetch_bundle  # noqa: PLC0415 -- not needed for --help
+    from gapless_archive.store.object_store import S3Access, open_store  # noqa: PLC0415
+
+    if refuse_local_endpoint:
+        check_endpoint(access["endpoint_url"])
+    found = fetch_bundle(open_store(url.bucket, S3Access(**access)), url, output, sha256=sha256)
+    click.echo(f"Fetched {output} ({found.missing} missing in {len(found.results)} partitions).")
+
+
+def check_endpoint(url: str) -> None:
+    """Refuse a store at an address of the machine itself, its link or its cloud. Raises ConfigurationError."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 -- not needed for --help
+
+    from gapless_api.base.local_addresses import refuse_local  # noqa: PLC0415
+
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+    except ValueError:
+        return  # no URL, which opening the store tells
+    if host:
+        refuse_local([(host, port)], what="The store")

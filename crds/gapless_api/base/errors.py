@@ -1,0 +1,100 @@
+"""Owns the root of every error that a user can meet, and who must act on it; must not know how errors are printed.
+
+::
+
+    GaplessError
+    ├── ConfigurationError        the user's settings or files
+    │   └── BundleError           the bundle that was carried here
+    ├── LocalStorageError         this machine's disk (checkpoint, report, bundle)
+    ├── SourceUnreachableError    the environment: Kafka cannot be reached or denies access
+    │   ├── SourceStalledError    Kafka was reached and stopped answering within the deadline
+    │   └── StoreUnreachableError the object store cannot be reached or does not answer
+    ├── UndeliveredError          finished, and the report lists what could not be delivered or read
+    ├── LinkError                 the environment: the one-way link
+    └── StoppedError              a signal; progress is saved
+
+Every message is one sentence that says what is wrong, where, and what to do.
+"""
+
+from typing import NamedTuple
+
+from gapless_api.base.exit_codes import ExitCode
+
+
+class GaplessError(Exception):
+    """Anything that Gapless tells its user in one sentence."""
+
+
+class ConfigurationError(GaplessError):
+    """A setting or a file named in the settings is wrong; the user must correct it."""
+
+
+class BundleError(ConfigurationError):
+    """A bundle is cut short, altered or not a bundle; it must be carried again."""
+
+
+class LocalStorageError(GaplessError):
+    """A checkpoint, report or bundle cannot be written on this machine."""
+
+
+class SourceUnreachableError(GaplessError):
+    """Kafka cannot be reached or refuses us; the platform team must act."""
+
+
+class SourceStalledError(SourceUnreachableError):
+    """Kafka made no progress within the deadline; run again to go on from the checkpoint."""
+
+
+class StoreUnreachableError(SourceUnreachableError):
+    """The object store that bundles are kept in cannot be reached; run again when it can."""
+
+
+class UndeliveredError(GaplessError):
+    """The work is finished and something is left that could not be delivered or read; it is listed."""
+
+
+class LinkError(GaplessError):
+    """The one-way link does not take datagrams; the network must be looked at."""
+
+
+class StoppedError(GaplessError):
+    """A signal asked us to stop; progress is saved."""
+
+    def __init__(self, message: str, *, by_terminal: bool) -> None:
+        super().__init__(message)
+        self.exit_code = ExitCode.INTERRUPTED if by_terminal else ExitCode.TERMINATED
+
+
+class Verdict(NamedTuple):
+    """What an error means to a script (`exit_code`) and to Kubernetes (`condition_reason`)."""
+
+    exit_code: ExitCode
+    condition_reason: str
+
+
+VERDICTS: dict[type[GaplessError], Verdict] = {
+    ConfigurationError: Verdict(ExitCode.BAD_CONFIGURATION, "BadConfiguration"),
+    BundleError: Verdict(ExitCode.BAD_CONFIGURATION, "BadBundle"),
+    LocalStorageError: Verdict(ExitCode.BAD_CONFIGURATION, "StorageFailed"),
+    SourceUnreachableError: Verdict(ExitCode.SOURCE_UNREACHABLE, "SourceUnreachable"),
+    SourceStalledError: Verdict(ExitCode.SOURCE_UNREACHABLE, "SourceStalled"),
+    StoreUnreachableError: Verdict(ExitCode.SOURCE_UNREACHABLE, "StoreUnreachable"),
+    UndeliveredError: Verdict(ExitCode.INCOMPLETE, "Incomplete"),
+    LinkError: Verdict(ExitCode.LINK_FAILED, "LinkFailed"),
+    StoppedError: Verdict(ExitCode.TERMINATED, "Stopped"),
+}
+
+
+def verdict(error: GaplessError) -> Verdict:
+    """Look up what `error` means, by the nearest class in `VERDICTS`.
+
+    Raises:
+        KeyError: `error` belongs to no class of the table, which a test rules out.
+    """
+    for kind in type(error).__mro__:
+        if kind in VERDICTS:
+            found = VERDICTS[kind]
+            if isinstance(error, StoppedError):
+                return Verdict(error.exit_code, found.condition_reason)
+            return found
+    raise KeyError(type(error).__name__)

@@ -1,0 +1,87 @@
+"""Owns the names that files of the peer's programs may hold, with why they do not matter to another program.
+
+One properties file often serves several of the peer's programs. A command names such keys once in a log line and goes
+on, while a key that nobody knows is an error. Must not know which settings our commands have.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gapless_api.base.settings import Setting
+
+_SENDING = "it steers programs that send over the link"
+_LIVE = "it steers the live sender (upstream) only"
+_RECEIVING = "it steers the receiver (downstream) only"
+_TCP = "it belongs to the TCP transport of the live stream"
+_RESEND = "it tells resend what to send again"
+_REPORTS = "statistics are printed by programs that run for a long time"
+
+PEER_SETTINGS: Mapping[str, str] = {
+    # All programs.
+    "id": "it names a sender or a receiver in its status lines",
+    "bootstrapServers": "this command reads no Kafka",
+    "topic": "this command reads no topic",
+    "groupID": "this command reads no Kafka",
+    "certFile": "this command opens no TLS connection",
+    "keyFile": "this command opens no TLS connection",
+    "keyPasswordFile": "this command opens no TLS connection",
+    "caFile": "this command opens no TLS connection",
+    "logLevel": "this command writes no log",
+    "logFileName": "this command writes no log",
+    "logStatistics": _REPORTS,
+    # upstream and resend.
+    "nic": _SENDING,
+    "targetIP": _SENDING,
+    "targetPort": _SENDING,
+    "payloadSize": _SENDING,
+    "encryption": _SENDING,
+    "publicKeyFile": _SENDING,
+    "generateNewSymmetricKeyEvery": _SENDING,
+    "eps": _SENDING,
+    "compressWhenLengthExceeds": _SENDING,
+    "inputFilterRules": _SENDING,
+    "inputFilterDefaultAction": _SENDING,
+    "inputFilterTimeout": _SENDING,
+    "partitionStartValue": "it shifts the partition numbers that a sender writes into ids",
+    "from": "it limits what a sender reads",
+    # upstream.
+    "source": _LIVE,
+    "sendingThreads": _LIVE,
+    "deliverFilter": _LIVE,
+    "topicTranslations": "it renames topics between the id and Kafka",
+    "transport": _LIVE,
+    "tcpRetryInterval": _TCP,
+    "tcpRetryTimes": _TCP,
+    # resend.
+    "to": _RESEND,
+    "partition": _RESEND,
+    "offsetFrom": _RESEND,
+    "offsetTo": _RESEND,
+    "partitionStopValue": _RESEND,
+    # create and resend.
+    "limit": "it chooses all gaps or the first ones when a bundle is written",
+    "resendFileName": "it names the bundle",
+    # downstream.
+    "target": _RECEIVING,
+    "internalTopic": _RECEIVING,
+    "privateKeyFiles": _RECEIVING,
+    "numReceivers": _RECEIVING,
+    "mtu": _RECEIVING,
+    "readBufferMultiplier": _RECEIVING,
+    "batchSize": _RECEIVING,
+    "maximumDecompressSize": _RECEIVING,
+    "keyExchangeMinIntervalSecs": _RECEIVING,
+    "maxCacheEntries": _RECEIVING,
+    "maxNrMessages": _RECEIVING,
+}
+"""Every setting of the peer's upstream, downstream, create and resend, with why another program passes it over."""
+
+
+def foreign_settings(own: Iterable[Setting]) -> dict[str, str]:
+    """The peer's settings that are not among a command's `own`, for `SettingsTable.foreign`."""
+    known = {name for setting in own for name in (setting.name, *setting.aliases)}
+    return {name: why for name, why in PEER_SETTINGS.items() if name not in known}

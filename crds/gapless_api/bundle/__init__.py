@@ -1,0 +1,1 @@
+"""Bundles, the files that list what is missing: form, reading, writing, signatures, algebra, comparison."""

@@ -1,0 +1,50 @@
+"""Owns how the typed lines of a bundle become QR codes in a terminal; must not know what a line says.
+
+A code that is scanned types its lines, with the line feed of the last one: scan one after the other into
+``gapless bundle text --read -``. The lines' own check words tell when one was left out or comes in another order.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MOST_BYTES = 400
+"""Of one code: at medium error correction its version 15, which with its border is 81 columns and 41 rows."""
+_BORDER = 2
+
+
+def in_codes(lines: Iterable[str]) -> Iterator[str]:
+    """Put `lines` together for as few codes as hold them."""
+    text = ""
+    for line in lines:
+        if text and len((text + line).encode()) + 1 > MOST_BYTES:
+            yield text
+            text = ""
+        text += f"{line}\n"
+    if text:
+        yield text
+
+
+def drawn(text: str) -> str:
+    """Draw the code of `text` with half blocks, dark on light in a terminal that is light on dark.
+
+    Raises:
+        ConfigurationError: it is more than any code holds.
+    """
+    import segno  # noqa: PLC0415 -- only for those who ask for codes
+
+    try:
+        code = segno.make_qr(text, error="m", boost_error=False)
+    except segno.DataOverflowError:
+        raise ConfigurationError(
+            f"A line of {len(text.encode())} bytes fits into no QR code; have the bundle typed or carried as a file."
+        ) from None
+    picture = io.StringIO()
+    code.terminal(picture, border=_BORDER, compact=True)
+    return picture.getvalue()

@@ -1,0 +1,295 @@
+"""Owns how a bundle is read and what is refused; must not know what is done with it.
+
+Read as a stream of JSON events, so that memory holds the ranges (8 bytes each, 16 beyond 2^32) and nothing else; a
+bundle that is compressed with gzip is unpacked on the way. Everything that a program could misunderstand is refused
+with one sentence; keys that nobody knows are skipped.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import BundleError
+from gapless_api.bundle.form import (
+    MARK_VERSION,
+    Bundle,
+    BundleKind,
+    BundleMark,
+    PartitionGaps,
+    canonical_sha256,
+    inferred_sha256,
+)
+from gapless_api.codec.canonical import moment_of
+from gapless_api.codec.strict_json import CARRY_AGAIN, StrictReading, read_unpacked
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, is_topic
+from gapless_api.offsets.range_accumulator import ListedRanges
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless_api.codec.strict_json import Plain
+
+
+def read_bundle(path: Path, *, verification_key: Path | None = None, called: str = "") -> Bundle:
+    """Read a bundle of ours or of the peer's, plain or compressed with gzip.
+
+    Args:
+        path: the bundle.
+        verification_key: an Ed25519 public key (PEM) with which the bundle must be signed; ``None`` for any bundle.
+        called: what messages call it; nothing for `path`.
+
+    Returns:
+        The bundle, its results in canonical order. ``"results": []`` is a bundle with nothing to do.
+
+    Raises:
+        BundleError: the file is missing, cut, altered or not a bundle; the sentence says where.
+        ConfigurationError: the key cannot be used.
+    """
+    name = called or str(path)
+    try:
+        with path.open("rb") as stream:
+            bundle = read_unpacked(_Reading, _Reading.bundle, name, stream)
+    except OSError as error:
+        raise BundleError(
+            f"The bundle {name} cannot be read ({error.strerror}); give the path of an existing file."
+        ) from None
+    if verification_key is not None:
+        from gapless_api.bundle.signature import verify_mark  # noqa: PLC0415 -- cryptography is slow to import
+
+        verify_mark(bundle.mark, verification_key, bundle=path)
+    return bundle
+
+
+def read_bundle_text(text: bytes, *, name: str) -> Bundle:
+    """Read a bundle that is already in memory; `name` is what error messages call it.
+
+    Raises:
+        BundleError: as `read_bundle`.
+    """
+    return read_unpacked(_Reading, _Reading.bundle, name, io.BufferedReader(io.BytesIO(text)))
+
+
+class _Partition:
+    """What the entries of one topic and partition have said so far."""
+
+    __slots__ = ("listed", "window_max", "window_min")
+
+    def __init__(self) -> None:
+        self.listed = ListedRanges()
+        self.window_min: int | None = None
+        self.window_max: int | None = None
+
+    def join(self, other: _Partition) -> None:
+        self.listed.join(other.listed)
+        if other.window_min is not None:
+            self.window_min = min(other.window_min, other.window_min if self.window_min is None else self.window_min)
+        if other.window_max is not None:
+            self.window_max = max(other.window_max, other.window_max if self.window_max is None else self.window_max)
+
+
+class _Reading(StrictReading):
+    """One reading of one bundle."""
+
+    KIND = "bundle"
+    REFUSAL = BundleError
+
+    def __init__(self, name: str, stream: Plain) -> None:
+        super().__init__(name, stream)
+        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._inferred: dict[tuple[str, int], _Partition] = {}
+        self._inferred_sha256: str | None = None
+
+    def bundle(self) -> Bundle:
+        found, kind_text, mark = self._parsed(self._parse)
+        if "results" not in found:
+            self._refuse("is no bundle, for it has no results", "give the file that gapless scan or create wrote")
+        kind = self._kind(kind_text)
+        results = tuple(self._gaps_of(place, self._partitions.pop(place)) for place in sorted(self._partitions))
+        if mark is not None:
+            mark = replace(mark, inferred=self._inferred_of(results))
+            self._check_mark(mark, kind, results)
+        return Bundle(kind, results, mark)
+
+    def _parse(self) -> tuple[set[str], Any, BundleMark | None]:
+        """Read the whole text; return the members it has, the type as it stands there, and the mark."""
+        if next(self._events)[0] != "start_map":
+            self._refuse("is no bundle, for it is no JSON object", "give the file that gapless scan or create wrote")
+        kind_text: Any = None
+        found: set[str] = set()
+        mark: BundleMark | None = None
+        for name in self._members(frozenset({"type", "results", "gapless"})):
+            found.add(name)
+            if name == "type":
+                _, kind_text = self._scalar()
+            elif name == "results":
+                self._results()
+            else:
+                mark = self._mark()
+        self._end()
+        return found, kind_text, mark
+
+    def _kind(self, text: Any) -> BundleKind:
+        if text is None and not self._partitions:
+            return BundleKind.ALL
+        try:
+            return BundleKind(text)
+        except ValueError:
+            shown = "no type" if text is None else f"the unknown type {str(text)[:40]!r}"
+            self._refuse(f"has {shown}, and only all and first are understood", "have it made again")
+
+    def _results(self) -> None:
+        self._where = "results"
+        self._expect("start_array", "is not a list")
+        for index, (event, _) in enumerate(self._events):
+            if event == "end_array":
+                return
+            self._where = f"results[{index}]"
+            if event != "start_map":
+                self._refuse("is not an object")
+            self._entry()
+
+    def _entry(self) -> None:
+        where = self._where
+        partition = _Partition()
+        topic, number = None, None
+        known = frozenset({"gaps", "partition", "topic", "window_max", "window_min"})
+        found = set()
+        for name in self._members(known):
+            found.add(name)
+            if name == "gaps":
+                partition.listed = self._ranges() or ListedRanges()
+            elif name == "topic":
+                topic = self._topic()
+            elif name == "partition":
+                number = self._whole(MAX_PARTITION)
+            elif name == "window_min":
+                partition.window_min = self._whole(MAX_OFFSET)
+            else:
+                partition.window_max = self._whole(MAX_OFFSET)
+        self._where = where
+        for name in ("topic", "partition", "gaps"):
+            if name not in found:
+                self._refuse(f"has no {name}")
+        assert topic is not None  # noqa: S101 -- for the type checker: it is among `found`
+        assert number is not None  # noqa: S101
+        known_before = self._partitions.setdefault((topic, number), partition)
+        if known_before is not partition:
+            known_before.join(partition)
+
+    def _topic(self) -> str:
+        event, topic = self._scalar()
+        if event != "string" or not is_topic(topic):
+            self._refuse("is not the name of a topic")
+        return str(topic)
+
+    def _gaps_of(self, place: tuple[str, int], partition: _Partition) -> PartitionGaps:
+        topic, number = place
+        try:
+            ranges = partition.listed.in_order()
+        except ValueError as error:
+            self._refuse(f"lists offset {error} of topic {topic}, partition {number}, twice", "have it made again")
+        highest = ranges.last_offset if len(ranges) else 0
+        window_max = highest if partition.window_max is None else partition.window_max
+        return PartitionGaps(topic, number, partition.window_min or 0, window_max, ranges)
+
+    def _mark(self) -> BundleMark:
+        self._expect("start_map", "is not an object")
+        texts: dict[str, str] = {}
+        numbers: dict[str, int] = {}
+        source: dict[str, str] | None = None
+        known = frozenset(
+            {"version", "id", "created", "source", "missing", "sha256", "inferred_sha256", "signature", "inferred"}
+        )
+        for name in self._members(known):
+            if name in {"version", "missing"}:
+                numbers[name] = self._whole(None)
+            elif name == "source":
+                source = self._source()
+            elif name == "inferred":
+                self._inferred_list()
+            else:
+                event, text = self._scalar()
+                if event != "string":
+                    self._refuse("is not text")
+                texts[name] = text
+        self._where = "gapless"
+        if numbers.get("version", MARK_VERSION) != MARK_VERSION:
+            self._refuse(f"has version {numbers['version']}, and this program knows only {MARK_VERSION}", "update it")
+        for name in ("version", "id", "created", "source", "missing", "sha256"):
+            if name not in {*texts, *numbers} and (name != "source" or source is None):
+                self._refuse(f"has no {name}")
+        self._inferred_sha256 = texts.get("inferred_sha256")
+        created = moment_of(texts["created"])
+        if created is None:
+            self._refuse("has a time of making that is not like 2026-11-20T10:00:00Z")
+        return BundleMark(
+            numbers["version"],
+            texts["id"],
+            created,
+            source or {},
+            numbers["missing"],
+            texts["sha256"],
+            texts.get("signature"),
+        )
+
+    def _inferred_list(self) -> None:
+        outer = self._where
+        self._expect("start_array", "is not a list")
+        for index, (event, _) in enumerate(self._events):
+            self._where = outer
+            if event == "end_array":
+                return
+            self._where = f"{outer}[{index}]"
+            if event != "start_map":
+                self._refuse("is not an object")
+            self._inferred_entry()
+
+    def _inferred_entry(self) -> None:
+        where = self._where
+        partition = _Partition()
+        topic, number = None, None
+        for name in self._members(frozenset({"partition", "ranges", "topic"})):
+            if name == "ranges":
+                partition.listed = self._ranges() or ListedRanges()
+            elif name == "topic":
+                topic = self._topic()
+            else:
+                number = self._whole(MAX_PARTITION)
+        self._where = where
+        if topic is None or number is None or not len(partition.listed):
+            self._refuse(f"has no {'topic' if topic is None else 'partition' if number is None else 'ranges'}")
+        if self._inferred.setdefault((topic, number), partition) is not partition:
+            self._refuse(f"is about topic {topic}, partition {number}, as another one is")
+
+    def _inferred_of(self, results: tuple[PartitionGaps, ...]) -> tuple[PartitionGaps, ...]:
+        """What the mark lists as inferred, which must be among `results`."""
+        self._where = "gapless.inferred" if self._inferred else ""
+        held = {(entry.topic, entry.partition): entry for entry in results}
+        found = []
+        for place in sorted(self._inferred):
+            entry = self._gaps_of(place, self._inferred.pop(place))
+            result = held.get(place)
+            beyond = entry.ranges - result.ranges if result is not None else entry.ranges
+            if result is None or len(beyond):
+                self._refuse(
+                    f"lists offset {beyond.first_offset} of topic {place[0]}, partition {place[1]}, and the gaps do not"
+                )
+            found.append(replace(result, ranges=entry.ranges))
+        self._where = ""
+        return tuple(found)
+
+    def _check_mark(self, mark: BundleMark, kind: BundleKind, results: tuple[PartitionGaps, ...]) -> None:
+        inferred = inferred_sha256(mark.inferred) if mark.inferred else None
+        if inferred != self._inferred_sha256:
+            self._refuse("was altered: what it lists as inferred does not fit its inferred_sha256")
+        sha256 = canonical_sha256(kind, results)
+        if sha256 != mark.sha256:
+            self._refuse(
+                f"was altered: the digest of its content is {sha256[:12]}… and it says {mark.sha256[:12]!r}…",
+                CARRY_AGAIN,
+            )
+        missing = sum(entry.ranges.count for entry in results)
+        if missing != mark.missing:
+            self._refuse(f"lists {missing} missing offsets and says {mark.missing}", CARRY_AGAIN)

@@ -1,0 +1,76 @@
+"""Owns the signature of a bundle's mark; must not know files of bundles, nor how the digest in the mark came about.
+
+Ed25519 (RFC 8032) over the line ``gapless bundle`` and the mark without its signature as JSON without white space, keys
+in the alphabet's order, no escapes but those that JSON demands, as UTF-8. The mark holds the digest of everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import BundleError
+from gapless_api.keys.signatures import load_signing, load_verifying, signed_bytes, verifier_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from gapless_api.bundle.form import BundleMark
+
+
+def load_signer(key_file: Path) -> Callable[[BundleMark], BundleMark]:
+    """Read an Ed25519 private key (PEM, PKCS#8) and return a function that gives a mark its signature.
+
+    Raises:
+        ConfigurationError: the file cannot be read or holds no such key.
+    """
+    sign = load_signing(key_file)
+    return lambda mark: replace(mark, signature=sign(_signed_bytes(mark)))
+
+
+def verify_mark(mark: BundleMark | None, key_file: Path, *, bundle: Path) -> None:
+    """Make sure that `mark` was signed with the private half of the public key (PEM) in `key_file`.
+
+    Raises:
+        ConfigurationError: the file cannot be read or holds no Ed25519 public key.
+        BundleError: the mark is not signed, or not with that key, or was altered since.
+    """
+    fits = load_verifying(key_file)
+    mark, signature = _signed(mark, str(bundle))
+    if not fits(signature, _signed_bytes(mark)):
+        raise BundleError(
+            f"The signature of the bundle {bundle} does not fit the public key {key_file}; the bundle was altered or "
+            f"signed by somebody else: do not use it."
+        )
+
+
+def check_trusted(mark: BundleMark | None, keys: Mapping[str, str], *, bundle: str) -> None:
+    """Make sure that `mark` was signed with the private half of one of `keys`.
+
+    Args:
+        mark: of the bundle.
+        keys: Ed25519 public keys in Base64, by name, as `trusted_keys.parse_keys` reads them.
+        bundle: what the message calls it.
+
+    Raises:
+        BundleError: the mark is not signed, or by nobody who is trusted, or was altered since.
+    """
+    mark, signature = _signed(mark, bundle)
+    signed = _signed_bytes(mark)
+    if not any(verifier_of(key)(signature, signed) for key in keys.values()):
+        raise BundleError(
+            f"The signature of the bundle {bundle} fits none of the trusted keys ({', '.join(sorted(keys))}); the "
+            f"bundle was altered or signed by somebody else: do not use it, or ask the platform team to trust its "
+            f"signer."
+        )
+
+
+def _signed(mark: BundleMark | None, bundle: str) -> tuple[BundleMark, str]:
+    if mark is None or mark.signature is None:
+        raise BundleError(f"The bundle {bundle} is not signed; have it signed where it was made, or ask for it again.")
+    return mark, mark.signature
+
+
+def _signed_bytes(mark: BundleMark) -> bytes:
+    return signed_bytes("gapless bundle", replace(mark, signature=None).members())

@@ -1,0 +1,21 @@
+"""Owns the command ``gapless bundle``, put together of its subcommands; must not know what any of them does.
+
+Subcommands that need more than files belong to other packages, which announce them as ``gapless.bundle_commands``.
+"""
+
+import click
+
+from gapless_api.cli.bundle.show import diff, show
+from gapless_api.cli.bundle.sign import sign, verify
+from gapless_api.cli.bundle.transform import merge, split, subtract
+from gapless_api.cli.bundle.typed_text import text
+from gapless_api.cli.installed_commands import installed_commands
+
+
+@click.group(cls=installed_commands("gapless.bundle_commands"))
+def bundle() -> None:
+    """Look into bundles, compare, join and split them, sign and verify, fetch them, type them by hand."""
+
+
+for _command in (show, diff, merge, subtract, split, text, sign, verify):
+    bundle.add_command(_command)

@@ -1,0 +1,39 @@
+"""Owns ``gapless bundle sign`` and ``verify``; must not know how a signature is made."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from gapless_api.cli.bundle.parts import FILE
+
+
+@click.command()
+@FILE
+@click.option("--key", required=True, type=click.Path(path_type=Path), help="Ed25519 private key (PEM, PKCS#8).")
+@click.option("--output", type=click.Path(path_type=Path), help="Where to write; FILE itself when not given.")
+def sign(file: Path, key: Path, output: Path | None) -> None:
+    """Check the bundle FILE and write it again with a signature.
+
+    Make a key with  openssl genpkey -algorithm ed25519 -out key.pem  and its public half, for the other side, with
+    openssl pkey -in key.pem -pubout -out public.pem
+    """
+    from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
+    from gapless_api.bundle.writer import write_signed  # noqa: PLC0415 -- not needed for --help
+
+    mark = write_signed(output or file, read_bundle(file), created=datetime.now(UTC), signing_key=key)
+    click.echo(f"Signed {output or file} (id {mark.id}, {mark.missing} missing).")
+
+
+@click.command()
+@FILE
+@click.option("--key", required=True, type=click.Path(path_type=Path), help="Ed25519 public key (PEM).")
+def verify(file: Path, key: Path) -> None:
+    """Check the bundle FILE and its signature; end with 2 when either is wrong."""
+    from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
+
+    verified = read_bundle(file, verification_key=key)
+    assert verified.mark is not None  # noqa: S101 -- for the type checker: only a mark has a signature
+    click.echo(f"The signature of {file} is good (id {verified.mark.id}, {verified.mark.missing} missing).")

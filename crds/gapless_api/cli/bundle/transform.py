@@ -1,0 +1,133 @@
+"""Owns ``gapless bundle merge``, ``subtract`` and ``split``; must not know the algebra of bundles."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gapless_api.base.errors import ConfigurationError, LocalStorageError
+from gapless_api.cli.bundle.parts import FILE, OUTPUT, amount, read_all, say_unsigned, write_portion
+
+if TYPE_CHECKING:
+    from gapless_api.bundle.algebra import Portion
+
+_MOST_PIECES = 9999
+
+
+@click.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("files", metavar="A B…", nargs=-1, required=True, type=click.Path(path_type=Path))
+def merge(out: Path, files: tuple[Path, ...]) -> None:
+    """Write one bundle OUT with everything that the bundles A, B and so on list.
+
+    \b
+      gapless bundle merge all.json north.json south.json
+
+    All must be of one type; of type first, the earliest offset of each partition stays. What one of them knows to be
+    missing is not inferred any more.
+    """  # noqa: D301 -- click's own paragraph mark
+    from gapless_api.bundle.algebra import merged  # noqa: PLC0415 -- not needed for --help
+
+    bundles = read_all(files)
+    portion = merged(bundles)
+    mark = write_portion(out, portion, bundles, {"command": "gapless bundle merge"})
+    click.echo(f"Wrote {out} (id {mark.id}, {mark.missing} missing in {amount(len(portion.results), 'partition')}).")
+    say_unsigned(bundles)
+
+
+@click.command()
+@click.argument("first", metavar="A", type=click.Path(path_type=Path))
+@click.argument("second", metavar="B", type=click.Path(path_type=Path))
+@OUTPUT
+def subtract(first: Path, second: Path, output: Path | None) -> None:
+    """Write a bundle of what A lists and B does not, such as what is left after B was resent.
+
+    \b
+      gapless bundle subtract all.json done.json --output rest.json
+
+    Both must be of type all.
+    """  # noqa: D301
+    from gapless_api.bundle.algebra import subtracted  # noqa: PLC0415
+
+    bundles = {str(first): read_all((first,))[str(first)]}
+    other = read_all((second,))[str(second)]
+    portion = subtracted(bundles[str(first)], other, names=(str(first), str(second)))
+    mark = write_portion(output, portion, bundles, {"command": "gapless bundle subtract"})
+    if output is not None:
+        click.echo(f"Wrote {output} (id {mark.id}, {mark.missing} missing).")
+    say_unsigned(bundles)
+
+
+@click.command()
+@FILE
+@click.option("--into", required=True, type=click.Path(path_type=Path), help="Folder for the pieces; new or empty.")
+@click.option("--by", type=click.Choice(["topic", "partition"]), help="No piece has more than one of these.")
+@click.option("--most-events", type=click.IntRange(1), metavar="N", help="Most missing events in a piece.")
+@click.option("--most-ranges", type=click.IntRange(1), metavar="N", help="Most ranges in a piece.")
+@click.option("--most-bytes", type=click.IntRange(1), metavar="N", help="Most bytes of a piece's file.")
+@click.option("--inferred", is_flag=True, help="Separate pieces for what was only inferred, after the others.")
+def split(  # noqa: PLR0913 -- the ways to split
+    file: Path,
+    into: Path,
+    *,
+    by: str | None,
+    most_events: int | None,
+    most_ranges: int | None,
+    most_bytes: int | None,
+    inferred: bool,
+) -> None:
+    """Cut the bundle FILE into pieces that together list the same; each is a bundle of its own.
+
+    \b
+      gapless bundle split all.json --into pieces --by topic
+      gapless bundle split all.json --into pieces --most-events 100000
+      gapless bundle split all.json --into pieces --inferred
+
+    The pieces are pieces/0001.json and so on, in the order of topics, partitions and offsets. The folder appears with
+    all of them or not at all. Partitions of which nothing is missing are in no piece.
+    """  # noqa: D301
+    from gapless_api.bundle.algebra import Limits, pieces  # noqa: PLC0415
+
+    if not (by or most_events or most_ranges or most_bytes or inferred):
+        raise click.UsageError(
+            "say how to split: --by, --most-events, --most-ranges, --most-bytes or --inferred",
+            click.get_current_context(),
+        )
+    bundles = read_all((file,))
+    limits = Limits(most_events, most_ranges, most_bytes)
+    said = []
+    try:
+        if into.exists() and (not into.is_dir() or any(into.iterdir())):
+            raise ConfigurationError(f"The folder {into} holds something already; give a new one for the pieces.")
+        with tempfile.TemporaryDirectory(prefix=f".{into.name}.", dir=into.resolve().parent) as folder:
+            made = Path(folder) / "pieces"
+            made.mkdir()
+            for number, piece in enumerate(pieces(bundles[str(file)], limits, by=by, inferred_apart=inferred), start=1):
+                if number > _MOST_PIECES:
+                    raise ConfigurationError(f"That gives more than {_MOST_PIECES} pieces; allow more in each.")
+                source = {"command": "gapless bundle split", "piece": str(number)}
+                mark = write_portion(made / f"{number:04}.json", piece, bundles, source)
+                said.append(f"{into / f'{number:04}.json'}  {mark.missing:>12}  {_content(piece)}")
+            if not said:
+                raise ConfigurationError(
+                    f"The bundle {file} lists nothing that is missing, so there is nothing to split."
+                )
+            made.replace(into)
+    except OSError as error:
+        raise LocalStorageError(
+            f"The pieces cannot be written to {into} ({error.strerror}); make room or give another folder."
+        ) from error
+    click.echo("\n".join(said))
+    click.echo(f"Wrote {amount(len(said), 'piece')} of {bundles[str(file)].missing} missing.")
+    say_unsigned(bundles)
+
+
+def _content(piece: Portion) -> str:
+    first, last = piece.results[0], piece.results[-1]
+    reach = f"{first.topic}/{first.partition} {first.ranges.first_offset}"
+    end = f"{last.topic}/{last.partition} {last.ranges.last_offset}"
+    guessed = sum(entry.ranges.count for entry in piece.inferred)
+    return f"{reach} … {end}" + (f"  ({guessed} inferred)" if guessed else "")

@@ -1,0 +1,190 @@
+"""Owns the command ``gapless``: finds the subcommands of the installed packages and ends with the right exit code.
+
+Must not know any subcommand: packages announce theirs as entry points of the group ``gapless.commands``, so that an
+image with the sender alone has no Spark commands, and ``--help`` of one command loads no other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from gapless_api.base.errors import ConfigurationError, GaplessError, verdict
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.settings import Choice, resolve
+from gapless_api.cli.installed_commands import InstalledCommands
+from gapless_api.cli.standard_streams import OutputClosedError, guard_standard_streams, settle_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gapless_api.base.settings import Resolved, Setting, SettingsTable
+
+
+@click.group(cls=InstalledCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(metadata.version("gapless-api"), prog_name="gapless")
+def gapless() -> None:
+    """Find what a one-way link lost, carry one small file back, and resend it until nothing is missing.
+
+    \b
+    On the receiving side:  gapless scan      what the gap detector knows to be missing  -> bundle
+                            gapless audit     what is really missing, from the events    -> bundle
+    On the sending side:    gapless resend    send the events of a bundle again, over the diode
+                            gapless manifest  what there is, so that an audit knows what should arrive
+
+    Every command ends with 0 all done or nothing to do, 2 bad configuration, 3 source unreachable or stalled,
+    4 finished but something could not be delivered or read (it is listed), 5 link failed, 130/143 stopped by a signal
+    with progress saved.
+    """  # noqa: D301 -- click's own paragraph mark
+
+
+@gapless.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for SHELL.
+
+    For bash: put  eval "$(gapless completion bash)"  into ~/.bashrc.
+    """
+    from click.shell_completion import get_completion_class  # noqa: PLC0415 -- only this command needs it
+
+    found = get_completion_class(shell)
+    if found is None:  # pragma: no cover -- click.Choice has checked it
+        raise ConfigurationError(f"There is no completion for {shell}.")
+    click.echo(found(gapless, {}, "gapless", "_GAPLESS_COMPLETE").source())
+
+
+def main() -> None:
+    """Run ``gapless`` and end the process: one sentence on stderr and the exit code of the error's class."""
+    guard_standard_streams()
+    try:
+        status = gapless.main(prog_name="gapless", standalone_mode=False)
+        sys.stdout.flush()
+    except GaplessError as error:
+        settle_output()
+        click.echo(f"gapless: {error}", err=True)
+        sys.exit(verdict(error).exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(ExitCode.BAD_CONFIGURATION)
+    except click.ClickException as error:
+        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "gapless"
+        said = " ".join(error.format_message().split()).rstrip(".")
+        click.echo(f"gapless: {said}; see {command} --help.", err=True)
+        sys.exit(ExitCode.BAD_CONFIGURATION)
+    except click.Abort:
+        sys.exit(ExitCode.INTERRUPTED)
+    except OutputClosedError:
+        settle_output()
+        sys.exit(ExitCode.INTERRUPTED)
+    sys.exit(status if isinstance(status, int) else ExitCode.DONE)
+
+
+class SettingsCommand(click.Command):
+    """A command whose options are settings: ``--help`` lists them under their groups, bare switches mean "true"."""
+
+    table: SettingsTable | None = None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read `args`; a bare switch never takes the next argument for its value unless that is true or false."""
+        switches = {
+            o for setting in (self.table.settings if self.table else ()) if setting.switch for o in setting.options
+        }
+        written: list[str] = []
+        for index, arg in enumerate(args):
+            following = args[index + 1].lower() if index + 1 < len(args) else ""
+            bare = arg in switches and "--" not in args[:index] and following not in {"true", "false"}
+            written.append(f"{arg}=true" if bare else arg)
+        return super().parse_args(ctx, written)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under the headings of their settings, and the rest under Options."""
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                heading = param.setting.group if isinstance(param, _SettingOption) else ""
+                headings.setdefault(heading or "Options", []).append(record)
+        if "Options" in headings:
+            headings["Options"] = headings.pop("Options")
+        for heading, records in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+        if self.table is not None:
+            with formatter.section("Where settings come from"):
+                formatter.write_text(
+                    "Later wins: the default; FILE with lines key=value (camelCase or kebab-case; # begins a comment "
+                    f"line); the environment as {self.table.prefix}NAME, such as "
+                    f"{self.table.prefix}{self.table.settings[0].variable}; the command line as --key=value or --key "
+                    "value, in kebab-case or camelCase. An empty value in FILE or on the command line means the "
+                    "default, an empty variable nothing."
+                )
+
+
+class _SettingOption(click.Option):
+    """The option of one setting; only its kebab-case spelling is shown."""
+
+    def __init__(self, *args: Any, setting: Setting, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.setting = setting
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        shown = self.setting.options[0] if self.setting.switch else f"{self.setting.options[0]} {self.metavar}"
+        return shown, record[1]
+
+
+def with_settings(table: SettingsTable) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a click command the argument ``[FILE]`` and every setting of `table` as an option, in all its spellings.
+
+    The command receives ``file: Path | None`` and ``**options: str | None`` (by setting name) for `resolved`. Its class
+    should be `command_with(table)`, for the groups of ``--help`` and for bare switches.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for setting in reversed(table.settings):
+            function = _option(setting)(function)
+        return click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))(function)
+
+    return decorate
+
+
+def command_with(settings_table: SettingsTable) -> type[SettingsCommand]:
+    """The class of a command with the settings of a table, for ``@click.command(cls=…)``."""
+    return type("CommandWithSettings", (SettingsCommand,), {"table": settings_table})
+
+
+def resolved(table: SettingsTable, file: Path | None, options: dict[str, str | None]) -> Resolved:
+    """Resolve `table` from the properties `file`, this process's environment and the command line's `options`."""
+    return resolve(table, file=file, environment=os.environ, options=options)
+
+
+def _option(setting: Setting) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    shown = f" [default: {setting.shown_default}]" if setting.shown_default else ""
+    extra: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if setting.switch else {}
+    if "FILE" in setting.metavar:
+        extra["shell_complete"] = lambda _ctx, _param, begun: [CompletionItem(begun, type="file")]
+    elif isinstance(setting.parse, Choice):
+        words = setting.parse.allowed
+        extra["shell_complete"] = lambda _ctx, _param, begun: [
+            CompletionItem(word) for word in words if word.lower().startswith(begun.lower())
+        ]
+    if setting.repeatable:
+        extra |= {"multiple": True, "callback": lambda _ctx, _param, texts: ",".join(texts) if texts else None}
+    help_text = f"{setting.help}{shown}{' [required]' if setting.required else ''}"
+    return click.option(
+        *setting.options,
+        setting.name,
+        cls=_SettingOption,
+        setting=setting,
+        metavar=setting.metavar,
+        help=help_text,
+        **extra,
+    )

@@ -1,0 +1,1 @@
+"""Encodings that several files share: strict JSON, canonical forms, Roaring bitmaps."""

@@ -1,0 +1,1 @@
+"""The records of the gap detector's topic: keys, contents, and what its cleanup.policy means."""

@@ -1,0 +1,75 @@
+r"""Owns the keys of the gap detector's records, in bytes: which window a key names, and which keys name the same one.
+
+Must not know values, nor who reads them. The key is ``topic:partition:windowMin``; until version 0.1.11 of the detector
+it was ``topic_partition:windowMin``. Keys are split from the right, for topics contain anything.
+
+Spark applies these patterns, too: in Java, to a text that has one character for each byte (ISO-8859-1). So they use
+only what Python and Java read alike, and no `$`, `\Z`, `\z`, `\d` or `.`: Java's `$` and `\Z`, and Python's `$`, match
+before a newline at the end, Python before 3.14 has no `\z`, `\d` may be any script's digits, and `.` is no newline.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, is_topic, unpadded_decimal
+
+_END = r"(?![\x00-\xff])"
+OLD_KEY = rf"\A([^:]+)_([0-9]+):([0-9]+){_END}"
+"""A key of the old form; its three groups, joined by colons, are the key of the new form."""
+WINDOW_KEY = rf"\A([\x00-\xff]+):([0-9]+):([0-9]+){_END}"
+"""What `identity_of` makes of every key that names a window; not all that match do."""
+PLAIN_KEY = rf"\A([A-Za-z0-9._-]+):(0|[1-9][0-9]{{0,8}}):(0|[1-9][0-9]{{0,17}}){_END}"
+"""Keys of the new form that name a window without any further check; all usual ones are."""
+_OLD_KEY, _WINDOW_KEY, _PLAIN_KEY = (
+    re.compile(pattern.encode("ascii")) for pattern in (OLD_KEY, WINDOW_KEY, PLAIN_KEY)
+)
+
+
+class UndecodableRecordError(ValueError):
+    """A record of the gap topic is not what a gap detector writes; the text tells which check failed."""
+
+
+class GapKey(NamedTuple):
+    """Which window a record is about. A later record, or a tombstone, with an equal key replaces an earlier one."""
+
+    topic: str
+    partition: int
+    """The downstream partition."""
+    window_min: int
+
+
+def identity_of(key: bytes) -> bytes:
+    """What all keys of one window have in common, and no others: the key in its new form; a foreign key as it is."""
+    return _OLD_KEY.sub(rb"\1:\2:\3", key) if key.count(b":") == 1 else key
+
+
+def decode_gap_key(key: bytes | None) -> GapKey:
+    """Decode the key of either form; a tombstone has nothing else.
+
+    Raises:
+        UndecodableRecordError: there is no key, or it is not of that form.
+    """
+    if key is None:
+        raise UndecodableRecordError("the record has no key")
+    plain = _PLAIN_KEY.match(key)
+    if plain is not None:
+        return GapKey(plain[1].decode("ascii"), int(plain[2]), int(plain[3]))
+    try:
+        key.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UndecodableRecordError(f"the key {_shown(key)} is not UTF-8 text") from None
+    found = _WINDOW_KEY.match(identity_of(key))
+    if found is not None:
+        topic, partition_text, window_text = (part.decode("utf-8") for part in found.groups())
+        partition = unpadded_decimal(partition_text, MAX_PARTITION)
+        window_min = unpadded_decimal(window_text, MAX_OFFSET)
+        if partition is not None and window_min is not None and is_topic(topic):
+            return GapKey(topic, partition, window_min)
+    raise UndecodableRecordError(f"the key {_shown(key)} is not topic:partition:windowMin")
+
+
+def _shown(key: bytes) -> str:
+    """A key for a message: printable and not too long."""
+    return repr(key[:80].decode("utf-8", "backslashreplace")) + ("…" if len(key) > 80 else "")

@@ -1,0 +1,230 @@
+"""Owns how a manifest is read and what is refused; must not know what is done with it.
+
+A manifest decides which losses can be seen, so that nothing of it is guessed: what does not fit is refused with one
+sentence. Keys that nobody knows are skipped, and a later `version` is refused.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.codec.canonical import moment_of
+from gapless_api.codec.strict_json import CARRY_AGAIN, StrictReading, read_unpacked
+from gapless_api.inventory.form import (
+    KNOWN_VERSIONS,
+    Isolation,
+    Manifest,
+    ManifestMark,
+    PartitionExtent,
+    in_order,
+    manifest_sha256,
+)
+from gapless_api.inventory.writer import manifest_signed_bytes
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless_api.offsets.ranges import OffsetRanges
+
+_MAKER = "give the file that gapless manifest wrote"
+_ENTRY = frozenset({"absent", "first", "last", "partition", "topic"})
+_ENTRY_TEXTS = frozenset({"topic", "topic_id"})
+_NUMBERS = frozenset({"version", "events"})
+_TEXTS = frozenset({"id", "created", "cluster", "isolation", "sha256", "signature"})
+
+
+def read_manifest(path: Path, *, verification_key: Path | None = None) -> Manifest:
+    """Read a manifest, plain or compressed with gzip.
+
+    Args:
+        path: the manifest.
+        verification_key: an Ed25519 public key (PEM) with which it must be signed; ``None`` for any manifest.
+
+    Raises:
+        ConfigurationError: the file is missing, cut, altered, no manifest or not signed; or the key cannot be used.
+    """
+    try:
+        with path.open("rb") as stream:
+            return _checked(str(path), stream, verification_key)
+    except OSError as error:
+        raise ConfigurationError(
+            f"The manifest {path} cannot be read ({error.strerror}); give the path of an existing file."
+        ) from None
+
+
+def read_manifest_text(text: bytes, *, name: str, verification_key: Path | None = None) -> Manifest:
+    """Read a manifest that is already in memory; `name` is what messages call it.
+
+    Raises:
+        ConfigurationError: as `read_manifest`.
+    """
+    return _checked(name, io.BufferedReader(io.BytesIO(text)), verification_key)
+
+
+def _checked(name: str, stream: io.BufferedReader, verification_key: Path | None) -> Manifest:
+    manifest = read_unpacked(_Reading, _Reading.manifest, name, stream)
+    if verification_key is not None:
+        _verify(manifest, verification_key, name)
+    return manifest
+
+
+def _verify(manifest: Manifest, key_file: Path, name: str) -> None:
+    from gapless_api.keys.signatures import load_verifying  # noqa: PLC0415 -- cryptography is slow to import
+
+    fits = load_verifying(key_file)
+    signature = manifest.mark.signature
+    if signature is None:
+        raise ConfigurationError(
+            f"The manifest {name} is not signed; have it made with --signing-key, or ask for it again."
+        )
+    if not fits(signature, manifest_signed_bytes(manifest)):
+        raise ConfigurationError(
+            f"The signature of the manifest {name} does not fit the public key {key_file}; the manifest was altered or "
+            f"signed by somebody else: do not use it."
+        )
+
+
+class _Reading(StrictReading):
+    """One reading of one manifest."""
+
+    KIND = "manifest"
+    REFUSAL = ConfigurationError
+
+    def manifest(self) -> Manifest:
+        extents, mark = self._parsed(self._parse)
+        if extents is None:
+            self._refuse("is no manifest, for it has no list of that name", _MAKER)
+        if mark is None:
+            self._refuse("has no mark (the key gapless)", _MAKER)
+        try:
+            ordered = in_order(extents)
+        except ValueError as error:
+            self._refuse(f"is contradictory: {error}", "have it made again")
+        self._check(ordered, mark)
+        return Manifest(ordered, mark)
+
+    def _parse(self) -> tuple[list[PartitionExtent] | None, ManifestMark | None]:
+        extents: list[PartitionExtent] | None = None
+        mark: ManifestMark | None = None
+        if next(self._events)[0] != "start_map":
+            self._refuse("is no manifest, for it is no JSON object", _MAKER)
+        for name in self._members(frozenset({"manifest", "gapless"})):
+            if name == "manifest":
+                extents = self._extents()
+            else:
+                mark = self._mark()
+        self._end()
+        return extents, mark
+
+    def _extents(self) -> list[PartitionExtent]:
+        self._where = "manifest"
+        self._expect("start_array", "is not a list")
+        extents: list[PartitionExtent] = []
+        for event, _ in self._events:
+            if event == "end_array":
+                break
+            self._where = f"manifest[{len(extents)}]"
+            if event != "start_map":
+                self._refuse("is not an object")
+            extents.append(self._extent())
+        return extents
+
+    def _extent(self) -> PartitionExtent:
+        where = self._where
+        found: set[str] = set()
+        texts, numbers, absent = dict[str, str](), {"partition": 0, "first": 0}, None
+        last: int | None = None
+        for name in self._members(_ENTRY | _ENTRY_TEXTS):
+            found.add(name)
+            if name == "absent":
+                absent = self._absent()
+            elif name in _ENTRY_TEXTS:
+                texts[name] = self._text()
+            elif name == "last":
+                last = self._last()
+            else:
+                numbers[name] = self._whole(MAX_PARTITION if name == "partition" else MAX_OFFSET)
+        self._where = where
+        for name in sorted(_ENTRY - found):
+            self._refuse(f"has no {name}")
+        try:
+            return PartitionExtent(
+                texts["topic"], numbers["partition"], numbers["first"], last, absent, texts.get("topic_id")
+            )
+        except ValueError as error:
+            self._refuse(f"cannot be: {error}", "have it made again")
+
+    def _absent(self) -> OffsetRanges | None:
+        read = self._ranges()
+        if read is None:
+            return None
+        if not read.ascending:
+            self._refuse("lists ranges that do not ascend, or touch", "have it made again")
+        return read.in_order()
+
+    def _last(self) -> int | None:
+        event, number = self._scalar()
+        if event == "null":
+            return None
+        if type(number) is not int or not 0 <= number <= MAX_OFFSET:
+            self._refuse(f"is neither null nor a whole number from 0 to {MAX_OFFSET}")
+        return number
+
+    def _text(self) -> str:
+        event, text = self._scalar()
+        if event != "string":
+            self._refuse("is not text")
+        return str(text)
+
+    def _mark(self) -> ManifestMark:
+        self._expect("start_map", "is not an object")
+        texts: dict[str, str] = {}
+        numbers: dict[str, int] = {}
+        source: dict[str, str] | None = None
+        for name in self._members(_NUMBERS | _TEXTS | {"source"}):
+            if name in _NUMBERS:
+                numbers[name] = self._whole(None)
+            elif name == "source":
+                source = self._source()
+            else:
+                texts[name] = self._text()
+        self._where = "gapless"
+        if "version" in numbers and numbers["version"] not in KNOWN_VERSIONS:
+            known = " and ".join(map(str, sorted(KNOWN_VERSIONS)))
+            self._refuse(f"has version {numbers['version']}, and this program knows {known}", "update it")
+        for name in sorted((_NUMBERS | _TEXTS) - {"signature"} - {*numbers, *texts}):
+            self._refuse(f"has no {name}")
+        if source is None:
+            self._refuse("has no source")
+        created = moment_of(texts["created"])
+        if created is None:
+            self._refuse("has a time of making that is not like 2026-11-20T10:00:00Z")
+        if texts["isolation"] not in set(Isolation):
+            self._refuse(f"has an isolation that is not {' or '.join(Isolation)}")
+        isolation = Isolation(texts["isolation"])
+        return ManifestMark(
+            numbers["version"],
+            texts["id"],
+            created,
+            texts["cluster"],
+            isolation,
+            source,
+            numbers["events"],
+            texts["sha256"],
+            texts.get("signature"),
+        )
+
+    def _check(self, extents: tuple[PartitionExtent, ...], mark: ManifestMark) -> None:
+        self._where = ""
+        sha256 = manifest_sha256(extents)
+        if sha256 != mark.sha256:
+            self._refuse(
+                f"was altered: the digest of its content is {sha256[:12]}… and it says {mark.sha256[:12]!r}…",
+                CARRY_AGAIN,
+            )
+        events = sum(extent.event_count for extent in extents)
+        if events != mark.events:
+            self._refuse(f"lists {events} events and says {mark.events}", CARRY_AGAIN)

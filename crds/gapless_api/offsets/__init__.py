@@ -1,0 +1,1 @@
+"""Event ids, offset ranges and their algebra, partition windows."""

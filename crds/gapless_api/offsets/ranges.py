@@ -1,0 +1,334 @@
+"""Owns ranges of Kafka offsets and their algebra; must not know topics, bundles or Kafka.
+
+All ranges are inclusive on both sides. Bundles can hold ten million of them, so a set keeps the distances between the
+ends of its ranges, in blocks and in as few bytes as they need: gaps of a busy topic take two to four bytes a range.
+Every operation is one linear pass over sorted input.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from heapq import merge
+from itertools import accumulate, chain
+from operator import sub
+from typing import TYPE_CHECKING, NamedTuple
+
+from gapless_api.offsets.ids import MAX_OFFSET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_BLOCK_RANGES = 1024
+_WIDTHS = (("B", 2**8), ("H", 2**16), ("I", 2**32))
+"""Array types and the numbers below which they hold."""
+_NOTHING = (2**64, 2**64)
+"""A range behind every offset, at the end of a pass."""
+
+
+class OffsetRange(NamedTuple):
+    """The offsets `first` to `last`, both inclusive."""
+
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets the range holds."""
+        return self.last - self.first + 1
+
+
+class _Block:
+    """Up to `_BLOCK_RANGES` ranges: the first offset, and from each end to the next one how far it is."""
+
+    __slots__ = ("base", "steps")
+
+    def __init__(self, points: Sequence[int]) -> None:
+        """Take the ends of ranges, first, last, first, last …, ascending."""
+        self.base = points[0]
+        steps = list(map(sub, points[1:], points))
+        largest = max(steps)
+        code = next((code for code, limit in _WIDTHS if largest < limit), "Q")
+        self.steps: array[int] = array(code, steps)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Block) and self.base == other.base and self.steps == other.steps
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def count(self) -> int:
+        """How many offsets all ranges hold together."""
+        lengths = self.steps[::2]
+        return sum(lengths) + len(lengths)
+
+    def points(self) -> list[int]:
+        """What the block was made of."""
+        return list(accumulate(self.steps, initial=self.base))
+
+
+class OffsetRanges:
+    """A set of offsets as sorted, disjoint ranges that do not touch each other. Immutable, comparable, hash-less."""
+
+    __slots__ = ("_bases", "_blocks", "_length", "_open")
+
+    _bases: list[int]
+    """The first offset of each block."""
+    _blocks: list[_Block]
+    """All are full but the last."""
+    _length: int
+    _open: tuple[int, list[int], list[int]]
+    """The block that was looked into last: its number, first and last offsets. Whoever walks stays in it for long."""
+
+    def __init__(self, pairs: Iterable[tuple[int, int]] = ()) -> None:
+        """Take `pairs` of (first, last), both inclusive, in any order, overlapping or not.
+
+        Raises:
+            ValueError: a pair is reversed, negative or beyond 2^63-1.
+        """
+        builder = RangesBuilder()
+        for first, last in sorted(pairs):
+            builder.add(first, last)
+        self._set(*builder.blocks())
+
+    def _set(self, blocks: list[_Block], length: int) -> None:
+        self._blocks, self._length = blocks, length
+        self._bases = [block.base for block in blocks]
+        self._open = (-1, [], [])
+
+    @classmethod
+    def _of(cls, blocks: list[_Block], length: int) -> OffsetRanges:
+        made = cls.__new__(cls)
+        made._set(blocks, length)
+        return made
+
+    @classmethod
+    def of_canonical(cls, firsts: Sequence[int], lasts: Sequence[int]) -> OffsetRanges:
+        """Take two columns of what is already sorted, disjoint and apart; nothing is checked.
+
+        Args:
+            firsts: ascending first offsets.
+            lasts: the last offsets, each at least two below the next first one.
+        """
+        builder = RangesBuilder()
+        for low in range(0, len(firsts), _BLOCK_RANGES):
+            builder.extend(firsts[low : low + _BLOCK_RANGES], lasts[low : low + _BLOCK_RANGES])
+        return builder.build()
+
+    @classmethod
+    def of_offsets(cls, offsets: Iterable[int]) -> OffsetRanges:
+        """Take single `offsets` in any order, repeated or not."""
+        return cls((offset, offset) for offset in offsets)
+
+    def __len__(self) -> int:
+        """How many ranges there are (not offsets: see `count`)."""
+        return self._length
+
+    def __iter__(self) -> Iterator[OffsetRange]:
+        return chain.from_iterable(map(OffsetRange, *self._columns(number)) for number in range(len(self._blocks)))
+
+    def __getitem__(self, index: int) -> OffsetRange:
+        if index < 0:
+            index += self._length
+        if not 0 <= index < self._length:
+            raise IndexError(index)
+        firsts, lasts = self._columns(index // _BLOCK_RANGES)
+        return OffsetRange(firsts[index % _BLOCK_RANGES], lasts[index % _BLOCK_RANGES])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OffsetRanges):
+            return NotImplemented
+        return self._length == other._length and self._blocks == other._blocks
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{r.first}" if r.first == r.last else f"{r.first}-{r.last}" for r in self.head(8))
+        return f"OffsetRanges({shown}{', …' if len(self) > 8 else ''})"
+
+    def __contains__(self, offset: object) -> bool:
+        if not isinstance(offset, int):
+            return False
+        index = self.index_reaching(offset)
+        return index < self._length and self[index].first <= offset
+
+    @property
+    def count(self) -> int:
+        """How many offsets all ranges hold together."""
+        return sum(block.count for block in self._blocks)
+
+    @property
+    def first_offset(self) -> int:
+        """The lowest offset. Raises IndexError when empty."""
+        return self._bases[0]
+
+    @property
+    def last_offset(self) -> int:
+        """The highest offset. Raises IndexError when empty."""
+        block = self._blocks[-1]
+        return block.base + sum(block.steps)
+
+    def head(self, most: int) -> list[OffsetRange]:
+        """The first `most` ranges."""
+        return [OffsetRange(first, last) for first, last in self.pairs(0, most)]
+
+    def pairs(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """The ranges with index `low` to `high` (exclusive) as plain pairs, which is faster than iteration."""
+        return chain.from_iterable(zip(*columns, strict=True) for columns in self._slices(low, high))
+
+    def _slices(self, low: int, high: int) -> Iterator[tuple[list[int], list[int]]]:
+        """First and last offsets of the ranges with index `low` to `high` (exclusive), a block or less at a time."""
+        high = min(high, self._length)
+        while low < high:
+            number, start = divmod(low, _BLOCK_RANGES)
+            firsts, lasts = self._columns(number)
+            end = min(start + high - low, _BLOCK_RANGES)
+            yield firsts[start:end], lasts[start:end]
+            low += end - start
+
+    def _columns(self, number: int) -> tuple[list[int], list[int]]:
+        """First and last offsets of a block."""
+        opened, firsts, lasts = self._open
+        if opened != number:
+            points = self._blocks[number].points()
+            firsts, lasts = points[::2], points[1::2]
+            self._open = number, firsts, lasts
+        return firsts, lasts
+
+    def index_reaching(self, offset: int) -> int:
+        """The index of the first range that ends at or after `offset`; ``len(self)`` when there is none."""
+        if not self._length:
+            return 0
+        number = max(bisect_right(self._bases, offset) - 1, 0)
+        return number * _BLOCK_RANGES + bisect_left(self._columns(number)[1], offset)
+
+    def _index_beyond(self, offset: int) -> int:
+        """The index of the first range that begins after `offset`; ``len(self)`` when there is none."""
+        number = bisect_right(self._bases, offset) - 1
+        return number * _BLOCK_RANGES + bisect_right(self._columns(number)[0], offset) if number >= 0 else 0
+
+    def clip(self, first: int, last: int) -> OffsetRanges:
+        """The part of this set within `first` to `last`, both inclusive; empty when `last` < `first`."""
+        low, high = self.index_reaching(first), self._index_beyond(last)
+        if low >= high or last < first:
+            return OffsetRanges()
+        if first <= self.first_offset and last >= self.last_offset:
+            return self
+        builder = RangesBuilder()
+        for firsts, lasts in self._slices(low, high):
+            firsts[0], lasts[-1] = max(firsts[0], first), min(lasts[-1], last)
+            builder.extend(firsts, lasts)
+        return builder.build()
+
+    def __or__(self, other: OffsetRanges) -> OffsetRanges:
+        builder = RangesBuilder()
+        for first, last in merge(self.pairs(0, len(self)), other.pairs(0, len(other))):
+            builder.add(first, last)
+        return builder.build()
+
+    def __and__(self, other: OffsetRanges) -> OffsetRanges:
+        builder = RangesBuilder()
+        mine, theirs = self.pairs(0, len(self)), other.pairs(0, len(other))
+        my_first, my_last = next(mine, _NOTHING)
+        their_first, their_last = next(theirs, _NOTHING)
+        while my_last <= MAX_OFFSET and their_last <= MAX_OFFSET:
+            first, last = max(my_first, their_first), min(my_last, their_last)
+            if first <= last:
+                builder.add(first, last)
+            if my_last < their_last:
+                my_first, my_last = next(mine, _NOTHING)
+            else:
+                their_first, their_last = next(theirs, _NOTHING)
+        return builder.build()
+
+    def __sub__(self, other: OffsetRanges) -> OffsetRanges:
+        builder = RangesBuilder()
+        for first, last in left_of(self.pairs(0, len(self)), other):
+            builder.add(first, last)
+        return builder.build()
+
+
+def left_of(ranges: Iterator[tuple[int, int]], gone: OffsetRanges) -> Iterator[tuple[int, int]]:
+    """Of `ranges` (inclusive, ascending, disjoint) what is not in `gone`, as it is worked out."""
+    others = gone.pairs(0, len(gone))
+    first_gone, last_gone = next(others, _NOTHING)
+    for first, last in ranges:
+        start = first
+        while last_gone < start:
+            first_gone, last_gone = next(others, _NOTHING)
+        while first_gone <= last:
+            if start < first_gone:
+                yield start, first_gone - 1
+            start = last_gone + 1
+            if start > last:
+                break
+            first_gone, last_gone = next(others, _NOTHING)
+        if start <= last:
+            yield start, last
+
+
+class RangesBuilder:
+    """Collects ranges that come in ascending order of their first offset and merges what overlaps or touches."""
+
+    __slots__ = ("_blocks", "_points")
+
+    def __init__(self) -> None:
+        self._blocks: list[_Block] = []
+        """All full."""
+        self._points: list[int] = []
+        """The ends of the ranges that are in no block yet, among them the last one: it may still grow."""
+
+    def __len__(self) -> int:
+        """How many ranges there are so far."""
+        return len(self._blocks) * _BLOCK_RANGES + len(self._points) // 2
+
+    def add(self, first: int, last: int) -> None:
+        """Add `first` to `last`, both inclusive.
+
+        Raises:
+            ValueError: the range is reversed, negative, beyond 2^63-1, or begins before the one added last.
+        """
+        if first < 0 or last < first or last > MAX_OFFSET:
+            raise ValueError(f"offsets {first} to {last} are no range within 0 to {MAX_OFFSET}")
+        points = self._points
+        if points:
+            if first < points[-2]:
+                raise ValueError(f"offset {first} comes after a range that begins at {points[-2]}")
+            if first <= points[-1] + 1:
+                points[-1] = max(points[-1], last)
+                return
+        points.append(first)
+        points.append(last)
+        if len(points) > 2 * _BLOCK_RANGES:
+            self._seal()
+
+    def extend(self, firsts: Sequence[int], lasts: Sequence[int]) -> None:
+        """Add ranges that are sorted, disjoint and apart, also from what was added before; nothing is checked."""
+        points = [0] * (2 * len(firsts))
+        points[::2], points[1::2] = firsts, lasts
+        self._points += points
+        self._seal()
+
+    def _seal(self) -> None:
+        """Put all but the last range, or less than a block, into blocks."""
+        most = 2 * _BLOCK_RANGES
+        start = 0
+        while len(self._points) - start > most:
+            self._blocks.append(_Block(self._points[start : start + most]))
+            start += most
+        del self._points[:start]
+
+    def blocks(self) -> tuple[list[_Block], int]:
+        """All ranges so far in blocks, and how many they are; what is added later does not show in them."""
+        return [*self._blocks, *([_Block(self._points)] if self._points else [])], len(self)
+
+    @property
+    def so_far(self) -> OffsetRanges:
+        """The collected ranges; what is added later does not show in them."""
+        return OffsetRanges._of(*self.blocks())
+
+    def build(self) -> OffsetRanges:
+        """Hand over the collected ranges; the builder is empty afterwards."""
+        built = self.so_far
+        self._blocks, self._points = [], []
+        return built

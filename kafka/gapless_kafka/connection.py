@@ -1,0 +1,222 @@
+"""Owns how a program reaches Kafka and proves who it is; must not know any Kafka client, only their property names.
+
+The model holds paths and names, never a secret: passwords and keys are read from their files at the moment they are
+handed to a client.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_kafka.settings import KAFKA_SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+__all__ = ["KAFKA_SETTINGS", "KafkaConnection", "connection_from"]
+
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:,\[\]/]+):(?P<port>[0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaConnection:
+    """Where Kafka is, how the line is protected, and who we say we are. `check` tells whether it can work.
+
+    No pydantic here: loading it takes a third of the time that a small resend needs.
+    """
+
+    bootstrap_servers: str
+    """``host:port``, separated by commas."""
+    tls: bool | None = None
+    """Whether the line is encrypted; ``None`` becomes what follows from the presence of a TLS file."""
+    ca_file: Path | None = None
+    """PEM certificates that vouch for the brokers; ``None`` for the system's."""
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    key_password_file: Path | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    sasl_username: str | None = None
+    sasl_password_file: Path | None = None
+    client_id: str = "gapless"
+    group_id: str = ""
+    """For a reader's ``group.id``; not among `librdkafka_options`, because producers must not have it."""
+    refuses_local: bool = False
+    """Whether brokers at loopback, link-local and metadata addresses are refused, also those that Kafka names."""
+
+    def __post_init__(self) -> None:
+        if self.tls is None:
+            given = any(file is not None for file in (self.ca_file, self.cert_file, self.key_file))
+            object.__setattr__(self, "tls", given)
+
+    @property
+    def security_protocol(self) -> str:
+        """Kafka's name for the combination of line protection and login, the same for every client."""
+        line = "SSL" if self.tls else "PLAINTEXT"
+        return f"SASL_{line}" if self.sasl_mechanism else line
+
+    def check(self) -> Self:
+        """Make sure that the settings fit together and every file can be used; return the connection itself.
+
+        Raises:
+            ConfigurationError: with one sentence that names the setting and the file.
+        """
+        self._check_addresses()
+        self._check_combination()
+        if self.ca_file is not None or self.cert_file is not None:
+            from gapless_api.keys import pem_files  # noqa: PLC0415 -- cryptography is slow to import and often not needed
+
+            if self.ca_file is not None:
+                pem_files.read_certificates(self.ca_file, setting="caFile")
+            if self.cert_file is not None:
+                leaf = pem_files.read_certificates(self.cert_file, setting="certFile")[0]
+                if not pem_files.belongs_to(leaf, self._private_key()):
+                    raise ConfigurationError(
+                        f"The private key {self.key_file} of keyFile does not belong to the first certificate of "
+                        f"{self.cert_file}; give the key that the certificate was issued for."
+                    )
+        if self.sasl_mechanism is not None:
+            self.sasl_password()
+        return self
+
+    def check_bootstrap_servers(self) -> None:
+        """Refuse bootstrap servers that resolve to local addresses, if that is asked for. Raises ConfigurationError."""
+        if self.refuses_local:
+            from gapless_api.base.local_addresses import refuse_local  # noqa: PLC0415 -- often not needed
+
+            found = [_ADDRESS.fullmatch(address.strip()) for address in self.bootstrap_servers.split(",")]
+            refuse_local(((each["host"], int(each["port"])) for each in found if each), what="The bootstrap server")
+
+    def check_brokers(self, brokers: Iterable[tuple[str, int]]) -> None:
+        """Refuse brokers that Kafka names and that resolve to local addresses. Raises ConfigurationError."""
+        if self.refuses_local:
+            from gapless_api.base.local_addresses import refuse_local  # noqa: PLC0415 -- often not needed
+
+            refuse_local(brokers, what="The broker")
+
+    def librdkafka_options(self) -> dict[str, str | int | bool]:
+        """The properties for a librdkafka client. The result is secret: it holds the decrypted key and the password.
+
+        The key goes in as PKCS#8 text and not as a file with a password, so that what `check` could read is exactly
+        what the client gets.
+
+        Raises:
+            ConfigurationError: a file cannot be used; `check` finds this and more.
+        """
+        options: dict[str, str | int | bool] = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "client.id": self.client_id,
+            "security.protocol": self.security_protocol,
+        }
+        if self.tls:
+            # "probe" is librdkafka's word for looking in the places where distributions keep their authorities.
+            options["ssl.ca.location"] = "probe" if self.ca_file is None else str(self.ca_file)
+            key = self.key_pem()
+            if key is not None:
+                options["ssl.certificate.location"] = str(self.cert_file)
+                options["ssl.key.pem"] = key.decode("ascii")
+        if self.sasl_mechanism is not None:
+            options["sasl.mechanism"] = self.sasl_mechanism
+            options["sasl.username"] = self.sasl_username or ""
+            options["sasl.password"] = self.sasl_password()
+        return options
+
+    def key_pem(self) -> bytes | None:
+        """The private key, decrypted, as PKCS#8 PEM, which is all that Java reads; ``None`` without a client key.
+
+        The result is secret.
+
+        Raises:
+            ConfigurationError: the key or its password cannot be used.
+        """
+        if self.key_file is None:
+            return None
+        from gapless_api.keys import pem_files  # noqa: PLC0415 -- see `check`
+
+        return pem_files.pkcs8_pem(self._private_key())
+
+    def sasl_password(self) -> str:
+        """The password to log in with. The result is secret.
+
+        Raises:
+            ConfigurationError: there is no password file, or it is missing, empty or not text.
+        """
+        from gapless_api.keys import pem_files  # noqa: PLC0415 -- see `check`
+
+        if self.sasl_password_file is None:
+            raise ConfigurationError(
+                f"saslUsername {self.sasl_username} has no password; give the file that holds it as saslPasswordFile."
+            )
+        try:
+            return pem_files.read_password(self.sasl_password_file, setting="saslPasswordFile").decode("utf-8")
+        except UnicodeDecodeError:
+            raise ConfigurationError(
+                f"The file {self.sasl_password_file} of saslPasswordFile is not UTF-8 text; write the password as text."
+            ) from None
+
+    def _private_key(self) -> Any:
+        from gapless_api.keys import pem_files  # noqa: PLC0415 -- see `check`
+
+        if self.key_file is None:  # pragma: no cover -- `check` and `key_pem` have looked
+            raise ConfigurationError("There is no keyFile.")
+        return pem_files.read_private_key(
+            self.key_file,
+            setting="keyFile",
+            password_file=self.key_password_file,
+            password_setting="keyPasswordFile",  # noqa: S106 -- the name of a setting
+        )
+
+    def _check_addresses(self) -> None:
+        for address in self.bootstrap_servers.split(","):
+            found = _ADDRESS.fullmatch(address.strip())
+            if found is None or not 1 <= int(found["port"]) <= 65535:
+                raise ConfigurationError(
+                    f"The Kafka address {address.strip()!r} in bootstrapServers is not host:port; write for example "
+                    f"kafka.example.org:9092."
+                )
+
+    def _check_combination(self) -> None:
+        files = {"caFile": self.ca_file, "certFile": self.cert_file, "keyFile": self.key_file}
+        given = [name for name, file in files.items() if file is not None]
+        if given and not self.tls:
+            raise ConfigurationError(f"tls is false, but {given[0]} is given; delete one of the two.")
+        for one, other in (("certFile", "keyFile"), ("keyFile", "certFile")):
+            if files[one] is not None and files[other] is None:
+                raise ConfigurationError(
+                    f"{one} is given without {other}; mutual TLS needs both the certificate and its private key."
+                )
+        if self.sasl_mechanism is None and (self.sasl_username or self.sasl_password_file):
+            raise ConfigurationError(
+                "A SASL user or password is given without saslMechanism; give PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+            )
+        if self.sasl_mechanism is not None and not self.sasl_username:
+            raise ConfigurationError(f"saslMechanism {self.sasl_mechanism} needs a name to log in; give saslUsername.")
+
+
+def connection_from(values: dict[str, Any], *, client_id: str = "gapless") -> KafkaConnection:
+    """Build the connection of resolved settings (see `KAFKA_SETTINGS`) and check it.
+
+    Args:
+        values: the values by setting name; other names are not looked at.
+        client_id: who the brokers' logs and quotas shall see.
+
+    Raises:
+        ConfigurationError: the settings do not fit together or a file cannot be used.
+    """
+    return KafkaConnection(
+        bootstrap_servers=values["bootstrapServers"],
+        tls=values.get("tls"),  # None means: as the files say
+        ca_file=values.get("caFile"),
+        cert_file=values.get("certFile"),
+        key_file=values.get("keyFile"),
+        key_password_file=values.get("keyPasswordFile"),
+        sasl_mechanism=values.get("saslMechanism"),
+        sasl_username=values.get("saslUsername"),
+        sasl_password_file=values.get("saslPasswordFile"),
+        client_id=client_id,
+        group_id=values.get("groupID") or "",
+        refuses_local=bool(values.get("refuseLocalBrokers")),
+    ).check()

@@ -1,0 +1,81 @@
+"""Owns the settings by which a command finds Kafka and proves who it is; must not know how a client is built of them.
+
+It stands apart from the model in `kafka_connection`, because ``--help`` of a command needs these names and nothing that
+is slow to import.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gapless_api.base.settings import Setting, boolean, choice, seconds
+
+KAFKA_GROUP = "Kafka"
+
+KAFKA_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "bootstrapServers",
+        "Kafka brokers to begin with, as host:port separated by commas.",
+        metavar="HOST:PORT,…",
+        required=True,
+        group=KAFKA_GROUP,
+    ),
+    Setting(
+        "groupID",
+        "Name under which Kafka's quotas and access rules see this reader; nothing is ever committed.",
+        default="",
+        group=KAFKA_GROUP,
+    ),
+    Setting(
+        "caFile",
+        "Certificates (PEM) of the authorities that vouch for the brokers; switches TLS on.",
+        parse=Path,
+        metavar="FILE",
+        group=KAFKA_GROUP,
+    ),
+    Setting("certFile", "Own certificate (PEM) for mutual TLS.", parse=Path, metavar="FILE", group=KAFKA_GROUP),
+    Setting(
+        "keyFile", "Private key (PEM) of certFile, encrypted or not.", parse=Path, metavar="FILE", group=KAFKA_GROUP
+    ),
+    Setting("keyPasswordFile", "File with the password of keyFile.", parse=Path, metavar="FILE", group=KAFKA_GROUP),
+    Setting(
+        "tls",
+        "Whether to use TLS; without caFile the brokers are checked against the system's authorities.",
+        parse=boolean,
+        shown_default="true when caFile or certFile is given",
+        metavar="true|false",
+        switch=True,
+        own=True,
+        group=KAFKA_GROUP,
+    ),
+    Setting(
+        "saslMechanism",
+        "How to log in with a name and a password.",
+        parse=choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        metavar="PLAIN|SCRAM-SHA-256|SCRAM-SHA-512",
+        own=True,
+        group=KAFKA_GROUP,
+    ),
+    Setting("saslUsername", "Name to log in with.", own=True, group=KAFKA_GROUP),
+    Setting(
+        "saslPasswordFile",
+        "File with the password to log in with.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group=KAFKA_GROUP,
+    ),
+)
+"""The peer's settings with the peer's names, and our own for what the peer's programs cannot do."""
+
+CONNECT_TIMEOUT = Setting(
+    "connectTimeout",
+    "Seconds to wait for the first answer of Kafka.",
+    parse=seconds(0.1, 3600),
+    default=10.0,
+    shown_default="10",
+    metavar="SECONDS",
+    own=True,
+    group=KAFKA_GROUP,
+)
+"""For commands that read; it stands apart because what it bounds is theirs."""

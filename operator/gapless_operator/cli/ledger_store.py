@@ -1,0 +1,150 @@
+"""Owns reading and extending the ledgers of a namespace from outside the operator, with the rights of whoever asks.
+
+Must not know the command line. The operator may write at the same time: each write names the version that was read, and
+after a conflict everything is read again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
+from gapless_api.v1alpha1.diode import Diode
+from gapless_api.wire.ledger import DiodeLedger
+from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL
+from gapless_operator.sending.ledger import LedgerPart, entries_of, keys_of, writes_for
+from gapless_operator.shell.api.client import ApiError, ConflictError, NotFoundError, RefusedError
+from gapless_operator.shell.api.kinds import CONFIG_MAP, DIODE
+from gapless_operator.shell.api.ownership import check_ours
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_api.wire.ledger import LedgerExport
+    from gapless_operator.common.plan import Manifest
+    from gapless_operator.shell.api.client import ClusterApi
+    from gapless_operator.shell.api.kinds import Kind
+
+_TRIES = 10
+
+
+class Imported(NamedTuple):
+    """What became of the entries of a file."""
+
+    added: int
+    known: int
+
+
+class LedgerStore:
+    """The ledgers of a namespace."""
+
+    def __init__(self, api: ClusterApi, namespace: str) -> None:
+        self._api, self._namespace = api, namespace
+
+    def export(self, only: str | None) -> tuple[DiodeLedger, ...]:
+        """Read all ledgers, or that of one Diode.
+
+        Raises:
+            SourceUnreachableError: the API server cannot be reached.
+            ConfigurationError: it refuses, or a part cannot be read.
+        """
+        parts = self._parts()
+        diodes = {diode.metadata.name: diode for diode in self._diodes()}
+        names = {part.ledger.diode for part in parts if part.ledger is not None}
+        names |= {name for name, diode in diodes.items() if diode.status.ledger}
+        return tuple(
+            DiodeLedger(diode=name, entries=entries_of(_of(parts, name), diodes.get(name)))
+            for name in sorted(names if only is None else names & {only})
+        )
+
+    def extend(self, export: LedgerExport, only: str | None) -> Imported:
+        """Add the entries that are not there yet; to do it again adds nothing.
+
+        Raises:
+            SourceUnreachableError: the API server cannot be reached, or others write all the time.
+            ConfigurationError: it refuses, a part cannot be read, or an object of somebody else bears the name.
+        """
+        added = known = 0
+        for ledger in export.ledgers:
+            if only in {None, ledger.diode}:
+                new = self._extend(ledger)
+                added, known = added + new, known + len(ledger.entries) - new
+        return Imported(added, known)
+
+    def _extend(self, ledger: DiodeLedger) -> int:
+        first: set[tuple[str, str | None, str]] | None = None
+        wanted = {entry.key for entry in ledger.entries}
+        for _ in range(_TRIES):
+            parts = _of(self._parts(), ledger.diode)
+            there = keys_of(parts)
+            first = wanted - there if first is None else first
+            diode = next((diode for diode in self._diodes() if diode.metadata.name == ledger.diode), None)
+            writes = writes_for(ledger.entries, parts, namespace=self._namespace, diode_name=ledger.diode, diode=diode)
+            if self._write(writes.create, writes.apply):
+                return len(first)
+        raise SourceUnreachableError(
+            f"The ledger of Diode {self._namespace}/{ledger.diode} was changed by others {_TRIES} times; run it again, "
+            f"which goes on with what is missing."
+        )
+
+    def _write(self, create: tuple[Manifest, ...], apply: tuple[Manifest, ...]) -> bool:
+        """Write everything; ``False`` for a conflict, after which all has to be read again."""
+        try:
+            for manifest in create:
+                self._api.create(manifest)
+            for manifest in apply:
+                self._api.apply(manifest)
+        except ConflictError:
+            for manifest in create:
+                there = self._api.get(CONFIG_MAP, self._namespace, manifest["metadata"]["name"])
+                if there is not None:
+                    _check(there, manifest)
+            return False
+        except ApiError as error:
+            raise _as_ours(error) from None
+        return True
+
+    def _parts(self) -> list[LedgerPart]:
+        labelled = [
+            body
+            for body in self._list(CONFIG_MAP)
+            if (body["metadata"].get("labels") or {}).get(ROLE_LABEL) == LEDGER_ROLE
+        ]
+        parts = [LedgerPart.of(body) for body in labelled]
+        for part in parts:
+            if part.problem:
+                raise ConfigurationError(part.problem)
+        return parts
+
+    def _diodes(self) -> list[Diode]:
+        found = []
+        for body in self._list(DIODE):
+            try:
+                found.append(Diode.from_resource(body))
+            except ConfigurationError:
+                continue  # its ledger counts all the same
+        return found
+
+    def _list(self, kind: Kind) -> list[dict[str, Any]]:
+        try:
+            return [body for page in self._api.pages(kind, self._namespace) for body in page.bodies]
+        except ApiError as error:
+            raise _as_ours(error) from None
+
+
+def _of(parts: list[LedgerPart], diode: str) -> list[LedgerPart]:
+    return [part for part in parts if part.ledger is not None and part.ledger.diode == diode]
+
+
+def _check(there: Mapping[str, Any], manifest: Manifest) -> None:
+    try:
+        check_ours(there, manifest)
+    except RefusedError as error:
+        raise _as_ours(error) from None
+
+
+def _as_ours(error: ApiError) -> ConfigurationError | SourceUnreachableError:
+    """The error that says who must act."""
+    if isinstance(error, RefusedError | NotFoundError):
+        return ConfigurationError(str(error))
+    return SourceUnreachableError(str(error))

@@ -1,0 +1,1 @@
+"""What all reconcilers share: observed state, plans, children, conditions, references."""

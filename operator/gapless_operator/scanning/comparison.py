@@ -1,0 +1,268 @@
+"""Owns whether a scan is compared with the bundle before, and what the comparison means for the status.
+
+Must not know how two bundles are compared, which the pod of the scan does. What a comparison cannot tell is unknown,
+never closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gapless_api.gaps.cleanup_policy import COMPACT
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.v1alpha1.conditions import Condition, ConditionType
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.scan_status import Comparison
+from gapless_operator.common.children import digest
+from gapless_operator.common.conditions import Said, conditions_with, transition
+from gapless_operator.engines import scan_pod
+from gapless_operator.scanning.gap_topic import compaction_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_api.v1alpha1.scan_status import GapScanStatus
+    from gapless_api.wire.scan_result import ScanFindings
+    from gapless_operator.common.plan import Event
+    from gapless_operator.common.references import ScanPlaces
+
+_AUDIT = "Find out with an audit (source.events) what has arrived."
+_MAY_FORGET = (Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
+_WARNINGS = (Reason.STILL_MISSING, Reason.COMPARISON_FAILED, Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
+
+
+class Older(NamedTuple):
+    """The bundle that a scan is compared with, as its pod finds it."""
+
+    address: str
+    """Path or s3://bucket/object."""
+    entry: tuple[str, str] | None
+    """The ConfigMap and the entry that it is mounted from."""
+
+
+class Compared(NamedTuple):
+    """What became of the bundle before."""
+
+    said: Said
+    comparison: Comparison | None
+    """``None`` when nothing was compared."""
+
+
+def question(scan: GapScan, places: ScanPlaces) -> str:
+    """A digest of where a scan looks; what two scans with different ones have found cannot be compared.
+
+    What is expected is no part of it: the comparison itself says of each offset whether it was looked at. What is
+    inferred is, because what was only inferred would seem to have arrived without that inference.
+    """
+    source = scan.spec.source
+    looks_at: dict[str, Any] = {"brokers": places.kafka.bootstrap_servers}
+    if source.gap_topic is not None:
+        looks_at |= {"gaps": source.gap_topic.topic, "infer": source.gap_topic.infer}
+        # Only then, so that bundles of an older operator stay comparable.
+        looks_at |= {"inferTails": "All"} if source.gap_topic.infer_tails == "All" else {}
+    if source.events is not None:
+        looks_at["events"] = sorted(source.events.topics)
+    return digest(looks_at)
+
+
+def older_bundle(scan: GapScan, places: ScanPlaces) -> Older | None:
+    """The bundle of the last scan that ended well; ``None`` when there is none to compare with, or none in reach."""
+    bundle = scan.status.bundle
+    if bundle is None or bundle.question != question(scan, places):
+        return None
+    if bundle.type == "ConfigMap":
+        if bundle.key is None:
+            return None
+        return Older(f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.OLDER_FILE}", (bundle.location, bundle.key))
+    if bundle.type == "S3":
+        store = scan_pod.store_of(places)
+        return Older(bundle.location, None) if store is not None and store.endpoint == bundle.endpoint else None
+    output = places.output.persistent_volume_claim if places.output is not None else None
+    folder, _, file = bundle.location.rpartition("/")
+    if output is None or (output.claim_name, output.path(scan.spec.output.folder)) != (bundle.claim_name, folder):
+        return None
+    return Older(f"{scan_pod.OUTPUT_FOLDER}/{file}", None)
+
+
+def compared(  # noqa: PLR0911 -- one for each way to end
+    before: GapScanStatus, asked: str, findings: ScanFindings, *, topic: str
+) -> Compared:
+    """Read what a scan says about the bundle before.
+
+    Args:
+        before: the status before the scan, with that bundle.
+        asked: the `question` of the scan.
+        findings: of the scan.
+        topic: that the scan read.
+    """
+    older = before.bundle
+    if older is None:
+        return _unknown(Reason.NOTHING_TO_COMPARE_WITH, "No scan before has left a bundle.")
+    if older.question != asked:
+        return _unknown(
+            Reason.NOT_COMPARABLE, f"The bundle {older.id} before is of a scan that looked at something else."
+        )
+    if findings.comparison_problem is not None:
+        return _unknown(
+            Reason.COMPARISON_FAILED, f"The bundle {older.id} before was not compared: {findings.comparison_problem}"
+        )
+    found = findings.reconciliation
+    if found is None:
+        return _unknown(
+            Reason.NOT_COMPARABLE,
+            f"The scan was not compared with the bundle {older.id} before: its pod could not reach {older.location} "
+            f"({older.type}).",
+        )
+    if found.with_.sha256 != older.sha256:
+        return _unknown(
+            Reason.COMPARISON_FAILED,
+            f"At {older.location} is another bundle (sha256 {found.with_.sha256}) than {older.id}, which the last scan "
+            f"left there.",
+        )
+    counts = Comparison(
+        bundle_id=older.id,
+        listed=found.listed,
+        closed=found.closed + found.filled,
+        unavailable=found.unavailable,
+        open=found.open,
+        unknown=found.unknown,
+        new=found.new,
+    )
+    if counts.listed != counts.closed + counts.unavailable + counts.open + counts.unknown:
+        return _unknown(
+            Reason.COMPARISON_FAILED, f"What the scan says about the bundle {older.id} before does not add up."
+        )
+    policy = findings.cleanup_policy
+    unverified = unverified_events(before, asked, counts, policy) or 0
+    return Compared(_in_words(counts, compaction_of(policy, topic), unverified), counts)
+
+
+def comparison_fields(  # noqa: PLR0913 -- what was known before, and what is known now
+    before: GapScanStatus,
+    outcome: Compared,
+    *,
+    asked: str,
+    missing_events: int,
+    is_partial: bool,
+    policy: str | None,
+    at: datetime,
+) -> dict[str, Any]:
+    """The fields of the status that follow from a comparison.
+
+    Args:
+        before: the status before the scan.
+        outcome: of the comparison.
+        asked: the `question` of the scan.
+        missing_events: that the scan found.
+        is_partial: whether some records could not be read, so that more may be missing.
+        policy: cleanup.policy of the gaps topic; ``None`` for an audit.
+        at: when the scan ended.
+    """
+    counts = outcome.comparison
+    unverified = unverified_events(before, asked, counts, policy)
+    total = (before.closed_events_total or 0) + (counts.closed if counts is not None else 0)
+    return {
+        "comparison": counts,
+        "closed_events_total": min(total, MAX_OFFSET),
+        "oldest_gap_since": _oldest_gap_since(
+            before,
+            counts,
+            asked=asked,
+            missing_events=missing_events,
+            is_partial=is_partial,
+            unverified=unverified,
+            at=at,
+        ),
+        "unverified_events": unverified,
+        "gap_topic_cleanup_policy": policy,
+    }
+
+
+def closing_events(conditions: Iterable[Condition], said: Said, *, now: datetime) -> tuple[Event, ...]:
+    """The event that tells of a new state of `GapsClosed`; a first scan has nothing to tell."""
+    if said.reason is Reason.NOTHING_TO_COMPARE_WITH:
+        return ()
+    kind, before = ConditionType.GAPS_CLOSED, tuple(conditions)
+    after = conditions_with(before, {kind: said}, generation=0, now=now)
+    return transition(before, after, of=kind, warnings=_WARNINGS)
+
+
+def _oldest_gap_since(  # noqa: PLR0913 -- as above
+    before: GapScanStatus,
+    counts: Comparison | None,
+    *,
+    asked: str,
+    missing_events: int,
+    is_partial: bool,
+    unverified: int | None,
+    at: datetime,
+) -> datetime | None:
+    """Since when gaps may be open; a new beginning only where a comparison proves that all known ones have closed.
+
+    Events that are unverified may be gaps that are open.
+    """
+    # A status of before this was recorded has only the time of its scan.
+    known = before.oldest_gap_since or (before.last_scan_time if before.missing_events else None)
+    older = before.bundle
+    if not missing_events:
+        return known if is_partial or unverified else None
+    if known is None or older is None or (older.question is not None and older.question != asked):
+        return at
+    listed_all = older.missing == before.missing_events  # not so with limit First
+    closed = counts is not None and not counts.open and not counts.unknown and not unverified
+    return at if closed and listed_all and not is_partial else known
+
+
+def unverified_events(before: GapScanStatus, asked: str, counts: Comparison | None, policy: str | None) -> int | None:
+    """How many events nobody hears of again, because their records expired; ``None`` after an audit.
+
+    Args:
+        before: the status before the scan.
+        asked: the `question` of the scan.
+        counts: what the comparison says.
+        policy: cleanup.policy of the gaps topic; ``None`` for an audit.
+    """
+    if policy is None:
+        return None
+    same = before.bundle is not None and before.bundle.question in {None, asked}
+    known = (before.unverified_events or 0) if same else 0
+    return min(known + (counts.unknown if counts is not None and policy != COMPACT else 0), MAX_OFFSET)
+
+
+def _in_words(counts: Comparison, compaction: Said, unverified: int) -> Said:
+    listed, bundle = counts.listed, f"the bundle {counts.bundle_id} before"
+    more = f" New since then: {counts.new:,}." if counts.new else ""
+    is_compacted = compaction.reason not in _MAY_FORGET
+    if not counts.open and (unverified or (not is_compacted and not listed)):
+        reason = Reason.NOT_ALL_LOOKED_AT if is_compacted else compaction.reason
+        how_many = f"Of {unverified:,} events that bundles before listed no" if unverified else "No"
+        remedy = _AUDIT if is_compacted else compaction.message
+        return Said(None, reason, f"{how_many} record tells any more whether they arrived. {remedy}{more}")
+    if not listed:
+        return Said(True, Reason.NOTHING_WAS_MISSING, f"{bundle[0].upper()}{bundle[1:]} lists nothing.{more}")
+    events = "1 event" if listed == 1 else f"{listed:,} events"
+    if counts.open:
+        are = "is" if counts.open == 1 else "are"
+        return Said(
+            False,
+            Reason.STILL_MISSING,
+            f"{counts.open:,} of {events} of {bundle} {are} still missing.{_left(counts)}{more}",
+        )
+    if counts.unknown:
+        return Said(
+            None,
+            Reason.NOT_ALL_LOOKED_AT,
+            f"{counts.unknown:,} of {events} of {bundle} could not be looked at; none of the others is missing.{more}",
+        )
+    never = f" Can never come: {counts.unavailable:,}." if counts.unavailable else ""
+    return Said(True, Reason.ALL_CLOSED, f"Nothing of {events} of {bundle} is still missing.{never}{more}")
+
+
+def _left(counts: Comparison) -> str:
+    return f" Not looked at: {counts.unknown:,}." if counts.unknown else ""
+
+
+def _unknown(reason: Reason, message: str) -> Compared:
+    return Compared(Said(None, reason, message), None)

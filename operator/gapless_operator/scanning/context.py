@@ -1,0 +1,125 @@
+"""Owns what is known when a GapScan is judged: the resource, its attempts, its schedule, and which attempt was last.
+
+Must not know what follows from any of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.scan_status import LastAttempt
+from gapless_operator.common.references import Named, NotFound, scan_places
+from gapless_operator.engines.choice import attempts_of
+from gapless_operator.engines.scan_pod import state_of
+from gapless_operator.scanning.schedule import Schedule, ScheduleError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_operator.common.observed import ObservedChild, ObservedJob, ObservedPod
+    from gapless_operator.common.references import ScanPlaces
+    from gapless_operator.common.settings import Program
+    from gapless_operator.engines.engine import Attempt
+    from gapless_operator.engines.sparkapplication import ObservedSparkApplication
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapScanObserved:
+    """What a GapScan's reconciler is shown."""
+
+    spark_operator: bool = False
+    """Whether the cluster knows SparkApplications."""
+    jobs: tuple[ObservedJob, ...] = ()
+    applications: tuple[ObservedSparkApplication, ...] = ()
+    pods: tuple[ObservedPod, ...] = ()
+    """Of both, drivers with their logs."""
+    config_maps: tuple[ObservedChild, ...] = ()
+    named: Named = field(default_factory=Named)
+    """The Kafka and the storage that it names, as far as they are there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """All that is known when a GapScan is judged. Make it with `situation_of`."""
+
+    scan: GapScan
+    """With its status as it was written last."""
+    observed: GapScanObserved
+    now: datetime
+    program: Program
+    """What the pods of scans are made of, unless the spec says otherwise."""
+    attempts: tuple[Attempt, ...]
+    """All that there are, oldest first."""
+    last: LastAttempt | None
+    """The attempt that began last, whether or not the status knows of it."""
+    schedule: Schedule | None
+    """``None`` for a scan without one, and for one that nobody can read."""
+    schedule_error: str
+    """Why the schedule cannot be read; empty when it can."""
+    places: ScanPlaces | NotFound
+    """Kafka and storage, or what the spec names of them and is not there."""
+
+    def attempt(self, name: str) -> Attempt | None:
+        """The attempt of that name, if it is still there."""
+        return next((attempt for attempt in self.attempts if attempt.name == name), None)
+
+    def user_of_the_state(self) -> str | None:
+        """What may still use the state that an attempt needs for itself; ``None`` for nothing, or without a state."""
+        if state_of(self.scan) is None:
+            return None
+        for attempt in self.attempts:
+            if not attempt.ended:
+                return f"the {attempt.engine} {attempt.name}"
+        # A pod may outlive its owner, for example on a node that does not answer; executors know nothing of the state.
+        for pod in self.observed.pods:
+            if not pod.ended and pod.meta.labels.get("spark-role") != "executor":
+                return f"the pod {pod.meta.name}"
+        return None
+
+
+def situation_of(scan: GapScan, observed: GapScanObserved, now: datetime, *, program: Program) -> Situation:
+    """Put together what is known."""
+    attempts = attempts_of(observed.jobs, observed.applications, observed.pods, now)
+    places: ScanPlaces | NotFound
+    try:
+        places = scan_places(scan, observed.named)
+    except ConfigurationError as error:
+        places = NotFound(Reason.BAD_CONFIGURATION, str(error))
+    schedule, schedule_error = None, ""
+    if scan.spec.schedule is not None:
+        try:
+            schedule = Schedule.parse(scan.spec.schedule.cron, scan.spec.schedule.time_zone)
+        except ScheduleError as error:
+            schedule_error = str(error)
+    return Situation(
+        scan=scan,
+        observed=observed,
+        now=now,
+        program=program,
+        attempts=attempts,
+        last=_recorded(scan.status.last_attempt, attempts),
+        schedule=schedule,
+        schedule_error=schedule_error,
+        places=places,
+    )
+
+
+def _recorded(last: LastAttempt | None, attempts: Sequence[Attempt]) -> LastAttempt | None:
+    """The attempt that began last: the one of the status, or a newer one that a crash kept from getting there."""
+    known = {attempt.name: attempt for attempt in attempts}
+    if last is not None and last.name in known:
+        # The API server's clock, not ours, so that attempts can be compared.
+        last = last.model_copy(update={"started": known[last.name].meta.created})
+    newest = attempts[-1] if attempts else None
+    if newest is None or newest.meta.deleting or (last is not None and newest.name == last.name):
+        return last
+    if last is not None and last.started is not None and newest.meta.created <= last.started:
+        return last
+    return LastAttempt(
+        name=newest.name, engine=newest.engine, generation=newest.generation, started=newest.meta.created
+    )

@@ -1,0 +1,158 @@
+"""Owns what becomes of a scan's result: checked by its digest, counted, and put where the GapScan's output says.
+
+Must not know when the scan ran or what happens to its attempt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from gapless_api.base.errors import BundleError
+from gapless_api.bundle.reader import read_bundle_text
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.scan_status import LONGEST_MANIFEST, LONGEST_PARTITIONS, BundleReference, PartitionFindings
+from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpacked
+from gapless_operator.scanning.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BYTES, bundle_map
+from gapless_operator.scanning.resend_manifest import render
+
+if TYPE_CHECKING:
+    from gapless_api.bundle.form import BundleMark
+    from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_api.wire.scan_result import PartitionFinding, ScanFindings
+    from gapless_operator.common.plan import Manifest
+    from gapless_operator.scanning.manifests import BundlePlace
+
+_LARGEST_BUNDLE_BYTES = 64 * 1024 * 1024
+"""Unpacked; more than ranges that fit in gzipped can be."""
+
+
+class ResultError(Exception):
+    """A result cannot be used; has the reason and the sentence of it."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Findings(NamedTuple):
+    """What a scan has found, in the words of the status."""
+
+    missing_events: int
+    missing_ranges: int
+    inferred_events: int | None
+    """How many of the missing events nobody reported; ``None`` when nothing was to be inferred."""
+    unknown_events: int | None
+    """Of how many events nobody can know whether they were received; ``None`` for a scan of the gaps topic."""
+    partitions: tuple[PartitionFindings, ...]
+    read_by: Literal["spark", "local"] | None
+    """``None`` when nothing was there to read, or the image of the scan does not say."""
+    bundle: BundleReference
+    resend: str | None
+    """The Resend that sends what is missing; ``None`` when nothing is, or none is wanted."""
+    bundle_map: Manifest | None
+    """The ConfigMap to write before anything is said about it."""
+    reported: ScanFindings
+    """As the scan itself says it."""
+
+
+def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: BundlePlace, question: str) -> Findings:
+    """Check a result and put it into the words of the status.
+
+    Args:
+        scan: whose result it is.
+        attempt: name of the attempt that found it.
+        result: as it came out of the log.
+        place: where the attempt put the bundle.
+        question: digest of where the attempt looked.
+
+    Raises:
+        ResultError: it contradicts itself, or is too large for where it should go.
+    """
+    found = result.report.findings
+    if found is None:
+        raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has an outcome and no findings.")
+    partitions = tuple(map(_findings, found.partitions))
+    named = found.bundle
+    text, mark = _carried(attempt, result, named.sha256)
+    listed = named.missing if mark is None else mark.missing
+    reference = BundleReference(
+        id=named.id,
+        sha256=named.sha256,
+        missing=listed,
+        type=place.type,
+        location=place.location,
+        key=BUNDLE_KEY if place.type == "ConfigMap" else None,
+        claim_name=place.claim_name,
+        endpoint=place.endpoint,
+        question=question or None,
+    )
+    resend = _resend(scan, reference, mark, text)
+    kept = None
+    if place.type == "ConfigMap":
+        if result.bundle_gzip is None and not named.omitted:
+            raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has no bundle.")
+        _check_size(attempt, result.bundle_gzip, resend)
+        kept = bundle_map(scan, attempt, result.bundle_gzip or b"", resend)
+    worst = sorted(partitions, key=lambda found: (-found.missing, -(found.unknown or 0), found.topic, found.partition))
+    return Findings(
+        missing_events=found.missing,
+        missing_ranges=found.missing_ranges,
+        inferred_events=found.inferred_events,
+        unknown_events=found.unknown,
+        partitions=tuple(each for each in worst if each.missing or each.unknown)[:LONGEST_PARTITIONS],
+        read_by=result.report.read_by,
+        bundle=reference,
+        resend=resend,
+        bundle_map=kept,
+        reported=found,
+    )
+
+
+def _carried(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes | None, BundleMark | None]:
+    """Unpack and check the bundle, if the result carries it."""
+    if result.bundle_gzip is None:
+        return None, None
+    try:
+        text = unpacked(result.bundle_gzip, most_bytes=_LARGEST_BUNDLE_BYTES)
+        mark = read_bundle_text(text, name=f"of {attempt}").mark
+    except (ResultLinesError, BundleError) as error:
+        raise ResultError(Reason.RESULT_UNREADABLE, f"The bundle of {attempt} cannot be read: {error}") from None
+    if mark is None or mark.sha256 != sha256:
+        raise ResultError(
+            Reason.RESULT_UNREADABLE, f"The bundle of {attempt} is not the one that its report speaks of (sha256)."
+        )
+    return text, mark
+
+
+def _check_size(attempt: str, bundle_gzip: bytes | None, resend: str | None) -> None:
+    """Refuse what no ConfigMap takes; a bundle that the pod left out is one."""
+    size = len(bundle_gzip or b"") + len((resend or "").encode())
+    if bundle_gzip is None or size > LARGEST_CONFIG_MAP_BYTES:
+        how_large = "more than" if bundle_gzip is None else f"{size // 1024} KiB, and a ConfigMap takes"
+        raise ResultError(
+            Reason.RESULT_TOO_LARGE,
+            f"The bundle of {attempt} has after compression {how_large} {LARGEST_CONFIG_MAP_BYTES // 1024} KiB; name "
+            f"a StorageLocation in output.storageRef.",
+        )
+
+
+def _resend(scan: GapScan, reference: BundleReference, mark: BundleMark | None, text: bytes | None) -> str | None:
+    template = scan.spec.resend
+    if template is None or not reference.missing:
+        return None
+    where = f"the ConfigMap {reference.location}" if reference.type == "ConfigMap" else reference.location
+    rendered = render(scan, template, reference=reference, mark=mark, text=text, location=where)
+    return rendered if len(rendered) <= LONGEST_MANIFEST else None
+
+
+def _findings(entry: PartitionFinding) -> PartitionFindings:
+    return PartitionFindings(
+        topic=entry.topic,
+        partition=entry.partition,
+        missing=entry.missing,
+        inferred=entry.inferred_events,
+        unknown=entry.unknown,
+        ranges=entry.ranges,
+        first_missing=entry.first_missing,
+        last_missing=entry.last_missing,
+    )

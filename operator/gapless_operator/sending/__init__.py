@@ -1,0 +1,1 @@
+"""Diode and Resend: preflight, queue, ledger, Jobs of senders, and both reconcilers."""

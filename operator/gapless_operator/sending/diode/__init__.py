@@ -1,0 +1,1 @@
+"""The reconciler of the Diode and the children that it makes."""

@@ -1,0 +1,227 @@
+"""Owns what a Resend's pods say together: counts, percent, pace, the merged report, the ranges that could not be sent.
+
+Must not know where the logs come from, how a message is read, nor what follows. A log can be cut, so a message may be
+missing; one that cannot be read is no message, and `unreadable` says so.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from gapless_api.codec.canonical import moment_text
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.v1alpha1.resend import LONGEST_UNAVAILABLE, Progress, ResendPlan, UnavailableRange
+from gapless_api.wire.resend_report import SHORT_REPORT, LinkTraffic, Outcome, ShortReport
+from gapless_api.wire.totals import Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from gapless_api.wire.resend_plan import ShortPlan
+    from gapless_api.wire.resend_report import ReadBundle
+    from gapless_operator.common.observed import ObservedPod
+
+WRITE_EVERY = timedelta(seconds=5)
+"""How often progress is written into the status at most."""
+_MOST_REPORTED_PARTITIONS, _MOST_REPORTED_RANGES = 1000, 3000
+"""What a ConfigMap holds beside everything else: well below 1 MiB."""
+_COUNTED = ("planned", "sent", "filtered", "filled", "unavailable")
+_LONGEST_TOPIC, _LONGEST_REASON = 249, 64
+
+
+def latest_by_index(pods: Iterable[ObservedPod]) -> dict[int, ObservedPod]:
+    """The youngest pod of each shard."""
+    return {pod.index: pod for pod in sorted(pods, key=lambda pod: (pod.meta.created, pod.meta.name))}
+
+
+def counts_by_index(pods: Iterable[ObservedPod]) -> dict[int, Totals]:
+    """How far each shard is that has said anything; a pod that was replaced speaks until its successor does."""
+    found: dict[int, Totals] = {}
+    for pod in sorted(pods, key=lambda pod: (pod.meta.created, pod.meta.name)):
+        report, progress = pod.output.report, pod.output.progress
+        if report is not None and report.head.ledger.planned:
+            found[pod.index] = report.head.ledger
+        elif progress is not None:
+            found[pod.index] = progress.ledger
+        elif report is not None:
+            found.setdefault(pod.index, Totals())
+    return found
+
+
+def unreadable(pods: Iterable[ObservedPod], *events: str) -> str:
+    """Why a message of a shard's last pod cannot be read, with the pod's name; empty when all can."""
+    for _, pod in sorted(latest_by_index(pods).items()):
+        problem = next((pod.output.problems[event] for event in events if event in pod.output.problems), "")
+        if problem:
+            return f"What pod {pod.meta.name} says cannot be read: {problem}."
+    return ""
+
+
+def unread(pods: Iterable[ObservedPod]) -> str:
+    """Whose log cannot be read at the moment, since when and why; empty when all can."""
+    for _, pod in sorted(latest_by_index(pods).items()):
+        if pod.log_problem:
+            since = "" if pod.log_problem_since is None else f" since {moment_text(pod.log_problem_since)}"
+            return f"What pod {pod.meta.name} says has been unknown{since}: {pod.log_problem.rstrip('.')}."
+    return ""
+
+
+def progress_while_sending(
+    before: Progress | None, pods: Iterable[ObservedPod], *, now: datetime, at_once: bool = False
+) -> Progress | None:
+    """What the status should say of the progress; `before` itself while it must not, or need not, change.
+
+    It never goes back: a new attempt goes on from the checkpoints, but not all of its shards say so at once.
+
+    Args:
+        before: what the status says.
+        pods: of the Job.
+        now: the time.
+        at_once: whether to say it however little time has passed since the last change.
+    """
+    found = list(pods)
+    counts = counts_by_index(found)
+    total = sum(counts.values(), Totals())
+    if not counts or (before is not None and _counts(before) == _counts(total)):
+        return before
+    if before is not None and total.done < sum(_counts(before)[1:]):
+        return before
+    if not at_once and before is not None and before.updated_at is not None and now - before.updated_at < WRITE_EVERY:
+        return before
+    lines = [line for pod in latest_by_index(found).values() if (line := pod.output.progress) is not None]
+    pace = sum(line.events_per_second for line in lines)
+    left = max(total.planned - total.done, 0)
+    return _progress(total, now, events_per_second=pace, eta_seconds=left / pace if pace > 0 else None)
+
+
+def final_progress(before: Progress | None, pods: Iterable[ObservedPod], *, now: datetime) -> Progress:
+    """The last account; `before` stands in where no log can be read any more."""
+    counts = counts_by_index(pods)
+    total = sum(counts.values(), Totals())
+    if not counts and before is not None:
+        total = Totals(*_counts(before))
+    return _progress(total, now)
+
+
+def unavailable_ranges(pods: Iterable[ObservedPod]) -> tuple[UnavailableRange, ...]:
+    """The first ranges that could not be sent, in the order of topic, partition and offset."""
+    found = {
+        (entry.topic[:_LONGEST_TOPIC], entry.partition, entry.first, entry.last, entry.reason[:_LONGEST_REASON])
+        for report in _reports(pods)
+        for entry in report.unavailable_ranges
+    }
+    return tuple(
+        UnavailableRange(topic=topic, partition=partition, first=first, last=last, reason=reason)
+        for topic, partition, first, last, reason in sorted(found)[:LONGEST_UNAVAILABLE]
+    )
+
+
+def unavailable_reasons(pods: Iterable[ObservedPod]) -> dict[str, int]:
+    """How many events could not be sent, by reason."""
+    found: dict[str, int] = {}
+    for report in _reports(pods):
+        for reason, count in report.head.unavailable.items():
+            found[reason] = found.get(reason, 0) + count
+    return dict(sorted(found.items()))
+
+
+def merged_report(pods: Iterable[ObservedPod], *, reason: str, message: str) -> str | None:
+    """The reports of all shards as one that fits into a ConfigMap; ``None`` when no shard's can be read any more."""
+    found = list(pods)
+    reports = _reports(found)
+    if not reports:
+        return None
+    heads = [report.head for report in reports]
+    seconds = max(head.seconds for head in heads)
+    partitions = [entry for report in reports for entry in report.partitions]
+    ranges = [entry for report in reports for entry in report.unavailable_ranges]
+    merged = ShortReport(
+        head=replace(
+            heads[0],
+            outcome=max((head.outcome for head in heads), key=list(Outcome).index),
+            exit_code=max(head.exit_code for head in heads),
+            reason=reason,
+            message=message,
+            shard=None,
+            shards=len(reports),
+            started=min(head.started for head in heads),
+            seconds=seconds,
+            events_per_second=round(sum(head.events_per_second for head in heads), 1),
+            ledger=sum(counts_by_index(found).values(), Totals()),
+            unavailable=unavailable_reasons(found),
+            link=LinkTraffic(
+                **{name: sum(getattr(head.link, name) for head in heads) for name in LinkTraffic.__slots__}
+            ),
+            keys_announced=sum(head.keys_announced for head in heads),
+        ),
+        skipped_omitted=reports[0].skipped_omitted,
+        partitions=tuple(partitions[:_MOST_REPORTED_PARTITIONS]),
+        partitions_omitted=sum(report.partitions_omitted for report in reports)
+        + max(len(partitions) - _MOST_REPORTED_PARTITIONS, 0),
+        unavailable_ranges=tuple(ranges[:_MOST_REPORTED_RANGES]),
+        unavailable_ranges_omitted=sum(report.unavailable_ranges_omitted for report in reports)
+        + max(len(ranges) - _MOST_REPORTED_RANGES, 0),
+    )
+    return json.dumps(SHORT_REPORT.to_json(merged), indent=1, ensure_ascii=False) + "\n"
+
+
+def bundle_of(pods: Iterable[ObservedPod]) -> ReadBundle | None:
+    """Which bundle the senders read, as their reports, or the plan, name it."""
+    found = list(pods)
+    read = [report.head.bundle for report in _reports(found)] + [short.plan.bundle for short in _plans(found)]
+    return next(filter(None, read), None)
+
+
+def plan_of(pods: Iterable[ObservedPod]) -> ResendPlan | None:
+    """What a plan Job found; ``None`` when its log does not say."""
+    found = next(iter(_plans(pods)), None)
+    if found is None:
+        return None
+    plan = found.plan
+    return ResendPlan(
+        events=_bounded(plan.events),
+        ranges=_bounded(plan.ranges),
+        bytes=_bounded(plan.estimate.payload_bytes),
+        datagrams=_bounded(plan.estimate.datagrams),
+        estimated_seconds=plan.estimate.seconds,
+        unavailable=_bounded(sum(plan.unavailable.values())),
+    )
+
+
+def _progress(
+    total: Totals, now: datetime, *, events_per_second: float | None = None, eta_seconds: float | None = None
+) -> Progress:
+    left = total.planned - total.done
+    return Progress(
+        **dict(zip(_COUNTED, map(_bounded, _counts(total)), strict=True)),
+        percent=100 if left <= 0 else min(100 * total.done // total.planned, 99),
+        events_per_second=None if events_per_second is None else round(events_per_second, 1),
+        eta_seconds=None if eta_seconds is None else round(eta_seconds, 1),
+        updated_at=now,
+    )
+
+
+def _counts(found: Progress | Totals) -> tuple[int, ...]:
+    return tuple(getattr(found, name) for name in _COUNTED)
+
+
+def _bounded(count: int) -> int:
+    """A count that fits into a status."""
+    return min(count, MAX_OFFSET)
+
+
+def _reports(pods: Iterable[ObservedPod]) -> list[ShortReport]:
+    """The last report of each shard, by shard."""
+    found: dict[int, ShortReport] = {}
+    for pod in sorted(pods, key=lambda pod: (pod.meta.created, pod.meta.name)):
+        if pod.output.report is not None:
+            found[pod.index] = pod.output.report
+    return [report for _, report in sorted(found.items())]
+
+
+def _plans(pods: Iterable[ObservedPod]) -> list[ShortPlan]:
+    return [pod.output.plan for pod in pods if pod.output.plan is not None]

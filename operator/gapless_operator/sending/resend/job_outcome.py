@@ -1,0 +1,163 @@
+"""Owns what the end of a Job means for its Resend: done, done but not whole, try again, or give up.
+
+Must not know what is done about it. The sender's exit codes and the reasons in its report decide; Kubernetes' own word
+decides only where no pod is left to ask.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.wire.resend_plan import SHORT_PLAN
+from gapless_api.wire.resend_report import SHORT_REPORT
+from gapless_api.wire.totals import Totals
+from gapless_operator.sending.progress import counts_by_index, latest_by_index, unavailable_reasons, unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gapless_operator.common.observed import ObservedJob, ObservedPod
+
+_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
+_LAST_WORDS = (SHORT_REPORT.event, SHORT_PLAN.event)
+_BY_CODE = {
+    ExitCode.BAD_CONFIGURATION: Reason.BAD_CONFIGURATION,
+    ExitCode.SOURCE_UNREACHABLE: Reason.SOURCE_UNREACHABLE,
+    ExitCode.LINK_FAILED: Reason.LINK_FAILED,
+    ExitCode.INTERRUPTED: Reason.STOPPED,
+    ExitCode.TERMINATED: Reason.STOPPED,
+}
+
+
+GO_ON = "Remove the cause, then set spec.retry to another word: it goes on where it stopped."
+"""What to do about a failure that editing the Resend does not mend."""
+SPEC_DEADLINE = "Give spec.activeDeadlineSeconds more, or set spec.retry to another word: it goes on where it stopped."
+
+
+class End(Enum):
+    """What follows."""
+
+    FINISHED = auto()
+    """Every event was dealt with."""
+    RETRY = auto()
+    """The environment is not as it must be; another attempt follows after a pause."""
+    GIVEN_UP = auto()
+    """A person must act."""
+
+
+class Ending(NamedTuple):
+    """How a Job ended."""
+
+    end: End
+    reason: Reason
+    message: str
+
+
+def pause_before(attempt: int) -> timedelta:
+    """How long to wait before `attempt`, the second being the first that waits."""
+    doublings = min(max(attempt - 2, 0), 10)
+    return min(_FIRST_PAUSE * (1 << doublings), _LONGEST_PAUSE)
+
+
+def ending_of(  # noqa: PLR0911 -- one for each way to end
+    job: ObservedJob, pods: Iterable[ObservedPod], *, shards: int, attempt: int, backoff_limit: int
+) -> Ending:
+    """Say how a Job ended.
+
+    Args:
+        job: that has ended.
+        pods: of that Job, as many as are left.
+        shards: how many it had.
+        attempt: its number.
+        backoff_limit: how many attempts may follow one whose end nobody can explain.
+    """
+    found = list(pods)
+    if job.complete:
+        return _finished(found, incomplete=False)
+    if job.failure_reason == "DeadlineExceeded":
+        return Ending(
+            End.GIVEN_UP,
+            Reason.DEADLINE_EXCEEDED,
+            "It was not finished within spec.activeDeadlineSeconds; what was sent is in status.progress. "
+            f"{SPEC_DEADLINE}",
+        )
+    last = latest_by_index(found)
+    codes = {index: last[index].exit_code if index in last else None for index in range(shards)}
+    for index, code in codes.items():
+        if code == ExitCode.BAD_CONFIGURATION:
+            return Ending(End.GIVEN_UP, _reason(last[index]), f"{_message(last[index])} {GO_ON}")
+    failed = {index: code for index, code in codes.items() if code not in {ExitCode.DONE, ExitCode.INCOMPLETE}}
+    if not failed:
+        return _finished(found, incomplete=True)
+    unexplained = [index for index, code in failed.items() if code is None]
+    if len(unexplained) == len(failed):
+        return _unexplained(job, attempt, backoff_limit)
+    for index, code in failed.items():
+        if code not in {None, ExitCode.SOURCE_UNREACHABLE}:
+            reason = Reason.LINK_FAILED if code == ExitCode.LINK_FAILED else Reason.BACKOFF_LIMIT_EXCEEDED
+            return Ending(
+                End.GIVEN_UP,
+                reason,
+                f"Every one of {backoff_limit + 1} tries failed; the last one said: {_message(last[index])} {GO_ON}",
+            )
+    index = next(index for index, code in failed.items() if code is not None)
+    return Ending(End.RETRY, _reason(last[index]), _message(last[index]))
+
+
+def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Ending:
+    problem = unreadable(pods, *_LAST_WORDS)
+    if problem:
+        return Ending(
+            End.GIVEN_UP,
+            Reason.REPORT_UNREADABLE,
+            f"{problem} The senders ended well, and what they sent is in their logs and checkpoints only. {GO_ON}",
+        )
+    counts = counts_by_index(pods)
+    total = sum(counts.values(), Totals())
+    if incomplete or total.unavailable:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in unavailable_reasons(pods).items() if count)
+        return Ending(
+            End.FINISHED,
+            Reason.INCOMPLETE,
+            f"Sent {total.sent:,} of {total.planned:,} events; {total.unavailable:,} could not be sent"
+            f"{' (' + reasons + ')' if reasons else ''} and are listed in status.unavailable.",
+        )
+    if not counts or total.done < total.planned:
+        return Ending(
+            End.FINISHED, Reason.SENT, "Everything was sent; the pods' logs, which say how much, can no longer be read."
+        )
+    if not total.planned:
+        return Ending(End.FINISHED, Reason.NOTHING_TO_SEND, "There was nothing to send: no event was chosen.")
+    kinds = [f"{count:,} {name}" for name, count in (("filtered", total.filtered), ("filled", total.filled)) if count]
+    as_empty = f" ({', '.join(kinds)} as empty ones)" if kinds else ""
+    return Ending(End.FINISHED, Reason.SENT, f"Sent {total.sent:,} of {total.planned:,} events{as_empty}.")
+
+
+def _unexplained(job: ObservedJob, attempt: int, backoff_limit: int) -> Ending:
+    said = f": {job.failure_message}" if job.failure_message else ""
+    message = f"The Job {job.meta.name} failed ({job.failure_reason or 'no reason given'}{said}) and its pods are gone."
+    if attempt <= backoff_limit:
+        return Ending(End.RETRY, Reason.RETRYING, message)
+    return Ending(End.GIVEN_UP, Reason.BACKOFF_LIMIT_EXCEEDED, f"{message} {GO_ON}")
+
+
+def _reason(pod: ObservedPod) -> Reason:
+    """Why a pod ended as it did: what its report says, or what its exit code means."""
+    said = pod.output.report.head.reason if pod.output.report is not None else None
+    if said in set(Reason):
+        return Reason(said)
+    return _BY_CODE.get(ExitCode(pod.exit_code), Reason.DEFECT) if pod.exit_code in set(ExitCode) else Reason.DEFECT
+
+
+def _message(pod: ObservedPod) -> str:
+    said = pod.output.report.head.message if pod.output.report is not None else ""
+    if said or pod.output.complaint:
+        return said or pod.output.complaint
+    problem = unreadable([pod], *_LAST_WORDS)
+    why = f", {pod.ended_reason}" if pod.ended_reason else ""
+    message = f"Pod {pod.meta.name} ended with exit code {pod.exit_code}{why}; see kubectl logs {pod.meta.name}."
+    return f"{message} {problem}".rstrip()

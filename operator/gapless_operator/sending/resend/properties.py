@@ -1,0 +1,231 @@
+"""Owns how a Resend and its Diode become the properties file of ``gapless resend``, and where its files lie in a pod.
+
+Must not know how they get there, nor what the sender makes of the settings. One reader understands the file: the
+sender's table of settings, against which the tests hold it.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.v1alpha1.sender_options import MOST_FRAGMENTS, STALL_SECONDS
+from gapless_operator.common.children import digest
+from gapless_operator.common.kafka_access import kafka_settings
+from gapless_operator.sending.resend.limits import pace
+
+if TYPE_CHECKING:
+    from gapless_api.v1alpha1.diode import DiodeSpec
+    from gapless_api.v1alpha1.resend import BundleSource, Resend, ResendSpec
+    from gapless_operator.common.references import ResendSources
+
+CONFIGURATION_FOLDER = "/etc/gapless"
+PROPERTIES_NAME, FILTER_NAME, BUNDLE_NAME = "resend.properties", "filter.rules", "bundle"
+"""Files in it; the bundle is there when it comes from a ConfigMap."""
+RATES_NAME = "rates.properties"
+"""The file in it that a sender follows while it runs."""
+SECRETS_FOLDER = f"{CONFIGURATION_FOLDER}/secrets"
+RECEIVER, SESSION_KEY = "receiver.crt", "session-key"
+BUNDLE_FOLDER, FETCHED_NAME = "/bundle", "fetched"
+"""Where the volume with the bundle is, and what an init container calls what it has fetched."""
+STATE_FOLDER = "/var/lib/gapless"
+_IDENTITY_CHARACTERS = 32
+_PROGRESS_SECONDS = 2
+"""Often enough for a status that is written every five seconds."""
+
+
+def run_of(resend: Resend) -> str:
+    """What tells the work of one `force` from that of another one, for names and checkpoints; empty without `force`."""
+    return digest(resend.spec.force)[:8] if resend.spec.force is not None else ""
+
+
+def checkpoint_folder(resend: Resend) -> str | None:
+    """The folder on the Diode's volume for the progress of the work; ``None`` while nobody knows which work it is.
+
+    It is named after the work, so that another object for the same work goes on where the last one stopped. What a
+    version before began under the object's uid goes on there.
+    """
+    status = resend.status
+    if status.checkpoint is not None:
+        return status.checkpoint
+    began_before = status.started_at is not None and status.job is not None
+    work = resend.metadata.uid if began_before else (status.identity or "")[:_IDENTITY_CHARACTERS]
+    return "-".join(filter(None, (work, run_of(resend)))) if work else None
+
+
+def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan: bool) -> str:
+    """The properties file.
+
+    Args:
+        resend: what to send.
+        diode: over which link.
+        sources: the Kafka and the storage that the Resend names.
+        plan: whether only to say what would be sent.
+
+    Raises:
+        ConfigurationError: a value cannot stand in such a file.
+    """
+    spec = resend.spec
+    if spec.generate_new_symmetric_key_every_seconds and diode.encryption is None:
+        raise ConfigurationError(
+            f"spec.generateNewSymmetricKeyEverySeconds is given, and Diode {spec.diode_ref.name} does not encrypt; "
+            f"delete it, or name another Diode."
+        )
+    values: dict[str, str | int | float | bool | None] = {
+        **_selection(spec, sources),
+        **kafka_settings(sources.kafka, SECRETS_FOLDER),
+        **_options(spec),
+        **_link(spec, diode),
+        "id": f"{resend.metadata.namespace}/{resend.metadata.name}",
+        "reportLine": True,
+        "progressInterval": _PROGRESS_SECONDS,
+        "checkpoint": f"{STATE_FOLDER}/{folder}/" if (folder := checkpoint_folder(resend)) else None,
+    }
+    budget = diode.budget
+    if plan:
+        values["plan"] = True
+        values["eps"] = min((limit for limit in (pace(spec, diode), budget.events_per_second) if limit), default=None)
+        values["bitsPerSecond"] = budget.bits_per_second or None
+    else:
+        values["shardCount"] = spec.parallelism
+        # Somebody may have put another bundle there since it was looked into; then nothing is sent.
+        values["bundleSha256"] = resend.status.bundle_sha256
+        values["rateFile"] = f"{CONFIGURATION_FOLDER}/{RATES_NAME}"
+        values["paceFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.pace"
+        if _has_budget(diode):
+            values["budgetFile"] = f"{STATE_FOLDER}/budget"
+        if diode.encryption is not None:
+            values["sessionKeyFile"] = f"{SECRETS_FOLDER}/{SESSION_KEY}"
+            if seconds := _key_seconds(spec, diode):
+                values["generateNewSymmetricKeyEvery"] = seconds
+                values["keyRotationFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.keys"
+    return _written(values)
+
+
+def rates(spec: ResendSpec, diode: DiodeSpec) -> str:
+    """The properties file with all that may change while senders run; they follow it."""
+    values: dict[str, str | int | float | bool | None] = {"eps": pace(spec, diode) or 0}
+    if _has_budget(diode):
+        values["budgetEps"] = diode.budget.events_per_second
+        values["budgetBitsPerSecond"] = diode.budget.bits_per_second
+    return _written(values)
+
+
+def filter_rules(spec: ResendSpec) -> str | None:
+    """The file of filter rules, one a line; ``None`` without a filter.
+
+    Raises:
+        ConfigurationError: a rule has a line break, which would make two of it.
+    """
+    if spec.input_filter is None:
+        return None
+    rules = spec.input_filter.rules or ()
+    for number, rule in enumerate(rules):
+        if rule.splitlines() != [rule]:
+            raise ConfigurationError(
+                f"spec.inputFilter.rules.{number} has a line break; write it as \\n in a new Resend, which matches one."
+            )
+    return "".join(f"{rule}\n" for rule in rules)
+
+
+def bundle_path(bundle: BundleSource, sources: ResendSources) -> str:
+    """Where a sender finds the bundle."""
+    if sources.bundle is not None and (volume := sources.bundle.persistent_volume_claim) is not None:
+        return f"{BUNDLE_FOLDER}/{volume.path(bundle.path or '')}"
+    if sources.bundle is not None:
+        return f"{BUNDLE_FOLDER}/{FETCHED_NAME}"
+    return f"{CONFIGURATION_FOLDER}/{BUNDLE_NAME}"
+
+
+def _has_budget(diode: DiodeSpec) -> bool:
+    return bool(diode.budget.events_per_second or diode.budget.bits_per_second)
+
+
+def _selection(spec: ResendSpec, sources: ResendSources) -> dict[str, str | int | None]:
+    chosen: dict[str, str | int | None] = {}
+    if spec.bundle is not None:
+        chosen = {"resendFileName": bundle_path(spec.bundle, sources)}
+    elif spec.offsets is not None:
+        chosen = {
+            "topic": spec.offsets.topic,
+            "partition": spec.offsets.partition,
+            "offsetFrom": spec.offsets.from_,
+            "offsetTo": spec.offsets.to,
+        }
+    elif spec.time_range is not None:
+        chosen = {
+            "topic": spec.time_range.topic,
+            "partition": spec.time_range.partition,
+            "from": _moment(spec.time_range.from_),
+            "to": _moment(spec.time_range.to),
+        }
+    if (times := spec.time_filter) is not None:
+        chosen |= {"from": _moment(times.from_), "to": _moment(times.to)}
+    return {
+        **chosen,
+        "unavailable": spec.unavailable.lower(),
+        "fill": ",".join(spec.fillable) or None,
+        "compressWhenLengthExceeds": spec.compress_when_length_exceeds,
+        "inputFilterRules": f"{CONFIGURATION_FOLDER}/{FILTER_NAME}" if spec.input_filter is not None else None,
+        "inputFilterDefaultAction": spec.input_filter.default_action.lower() if spec.input_filter else None,
+    }
+
+
+def _options(spec: ResendSpec) -> dict[str, str | int | None]:
+    """What is not the sender's default."""
+    isolation = "read_committed" if spec.isolation_level == "ReadCommitted" else None
+    return {
+        "clientID": spec.client_id,
+        "groupID": spec.group_id,
+        "isolationLevel": isolation,
+        "stallTimeout": None if spec.stall_timeout_seconds == STALL_SECONDS else spec.stall_timeout_seconds,
+        "maxFragments": None if spec.max_fragments == MOST_FRAGMENTS else spec.max_fragments,
+        "logLevel": None if spec.log_level == "Info" else spec.log_level.upper(),
+    }
+
+
+def _key_seconds(spec: ResendSpec, diode: DiodeSpec) -> int:
+    """After how long an event key is replaced; 0 for never."""
+    own = spec.generate_new_symmetric_key_every_seconds
+    if own is not None or diode.encryption is None:
+        return own or 0
+    return diode.encryption.generate_new_symmetric_key_every_seconds
+
+
+def _link(spec: ResendSpec, diode: DiodeSpec) -> dict[str, str | int | float | bool | None]:
+    translations = diode.topic_translations
+    values: dict[str, str | int | float | bool | None] = {
+        "topicTranslations": json.dumps(translations, sort_keys=True, ensure_ascii=False) if translations else None,
+        "targetIP": diode.target.host,
+        "targetPort": diode.target.port,
+        "nic": diode.nic,
+        "sourceAddress": diode.source_address,
+        "dscp": diode.dscp,
+        "ttl": diode.ttl,
+        "payloadSize": diode.payload_size,
+        "copies": spec.copies or diode.copies,
+    }
+    if diode.encryption is not None:
+        values["encryption"] = True
+        values["publicKeyFile"] = f"{SECRETS_FOLDER}/{RECEIVER}"
+    return values
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _written(values: dict[str, str | int | float | bool | None]) -> str:
+    return "".join(f"{_line(name, value)}\n" for name, value in values.items() if value is not None)
+
+
+def _line(name: str, value: str | float | bool) -> str:  # noqa: FBT001 -- a value as it is
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if text != text.strip() or len(text.splitlines()) > 1:
+        raise ConfigurationError(
+            f"The value {text!r} for {name} begins or ends with a space or has a line break, which the sender's "
+            f"settings cannot hold; correct it in a new Resend."
+        )
+    return f"{name}={text}"

@@ -1,0 +1,301 @@
+"""Owns what a Resend needs next, in this order: stop, conclude, validate, then plan, queue and start; and the clean-up.
+
+The order matters: what must not run is stopped, and what has ended is written down, whatever is wrong with the spec.
+Must not know how anything is written or watched. Pure: the same Resend, observation and time give the same plan. What
+is decided is read from what exists (Jobs, pods, the Diode's status); the Resend's own status only remembers what
+nothing else does: the number of the attempt, when the next one may begin, and how it ended.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.errors import verdict as verdict_of_error
+from gapless_api.v1alpha1.conditions import ConditionType, condition
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.resource import API_VERSION
+from gapless_operator.common.conditions import conditions_with, transition
+from gapless_operator.common.plan import Plan, Ref
+from gapless_operator.common.shutdown import all_that_runs
+from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, same_work, writes_for
+from gapless_operator.sending.queries import PLAN, SEND, verdict
+from gapless_operator.sending.resend import conditions as condition_sets
+from gapless_operator.sending.resend.age import too_old
+from gapless_operator.sending.resend.conclude import conclude, latest_job
+from gapless_operator.sending.resend.filter_rules import FILTER, with_rules
+from gapless_operator.sending.resend.halt import halted
+from gapless_operator.sending.resend.jobs import proceed, superseded
+from gapless_operator.sending.resend.manifests import BUNDLE
+from gapless_operator.sending.resend.properties import checkpoint_folder
+from gapless_operator.sending.resend.result import Situation, Step
+from gapless_operator.sending.resend.validate import LOOK_AGAIN, validate
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.resend import Resend, ResendStatus
+    from gapless_operator.common.settings import Program
+    from gapless_operator.sending.observed import ResendObserved
+
+JOBS_KEPT = timedelta(hours=1)
+"""How long the Jobs of a Resend that is over are kept, for their logs."""
+_WARNINGS = frozenset(Reason) - {
+    Reason.QUEUED,
+    Reason.KEY_LANE_BUSY,
+    Reason.PLANNING,
+    Reason.PLANNED,
+    Reason.STARTING,
+    Reason.SENDING,
+    Reason.SENT,
+    Reason.NOTHING_TO_SEND,
+    Reason.ALREADY_SENT,
+    Reason.SUSPENDED,
+    Reason.DIODE_SUSPENDED,
+    Reason.STOPPED,
+}
+
+
+def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, program: Program) -> Plan:
+    """Say what a Resend needs next.
+
+    Args:
+        resend: with the status that was written last.
+        observed: what there is around it.
+        now: the time.
+        program: the sender image.
+    """
+    if resend.metadata.deleting:
+        # Somebody's finalizer may keep it for long.
+        return Plan(stop=all_that_runs(observed.jobs, observed.pods))
+    now = now.replace(microsecond=0)
+    with suppress(ConfigurationError):  # Rules that nobody can read are told when the Resend is validated.
+        resend = with_rules(resend, observed.filter_entry)
+    status = _begun_anew(resend, now)
+    return _plan(resend, status, _next(resend, status, observed, now, program), now)
+
+
+def _plan(resend: Resend, status: ResendStatus, step: Step, now: datetime) -> Plan:
+    before = resend.status.conditions
+    generation = resend.metadata.generation
+    conditions = conditions_with(before, step.said, generation=generation, now=now)
+    summary = condition(conditions, ConditionType.READY)
+    after = status.model_copy(
+        update={
+            **step.update,
+            "observed_generation": generation,
+            "conditions": conditions,
+            "phase": summary.reason if summary is not None else None,
+        }
+    )
+    return Plan(
+        stop=step.stop,
+        create=step.create,
+        apply=step.apply,
+        delete=step.delete,
+        status=after.to_status() if after != resend.status else None,
+        events=transition(before, conditions, of=ConditionType.READY, warnings=_WARNINGS),
+        requeue_after_seconds=None if step.again_after is None else max(step.again_after.total_seconds(), 1.0),
+    )
+
+
+def _begun_anew(resend: Resend, now: datetime) -> ResendStatus:
+    """The status without what a change of the spec has made void.
+
+    Another `force` is new work. Any change of the spec is a reason to try again what had failed.
+    """
+    status = resend.status
+    nothing_yet = status.attempt == 0 and status.finished_at is None
+    if status.force != resend.spec.force:
+        if nothing_yet:
+            return status.model_copy(update={"force": resend.spec.force, "retry": resend.spec.retry})
+        return status.model_copy(
+            update={
+                "force": resend.spec.force,
+                "progress": None,
+                "unavailable": (),
+                "report": None,
+                "identity": None,
+                "bundle_sha256": None,
+                "bundle_id": None,
+                "started_at": None,
+                "finished_at": None,
+                "retry_at": now if status.attempt else None,
+                "session_key_secret": None,
+                "checkpoint": None,
+                **_new_round(resend),
+            }
+        )
+    failed = status.finished_at is not None and verdict(status) is None
+    if failed and status.observed_generation != resend.metadata.generation:
+        # What was begun goes on in its folder, also where that is named after the object (see `checkpoint_folder`).
+        folder = checkpoint_folder(resend)
+        update = {"started_at": None, "finished_at": None, "retry_at": now, "checkpoint": folder}
+        return status.model_copy(update={**update, **_new_round(resend)})
+    if status.retry != resend.spec.retry and status.finished_at is None:
+        again = {"retry_at": now} if status.retry_at is not None else {}
+        return status.model_copy(update={**again, **_new_round(resend)})
+    return status
+
+
+def _new_round(resend: Resend) -> dict[str, Any]:
+    """The fields of the status with which the count of attempts begins again."""
+    return {"retry": resend.spec.retry, "attempts_before": resend.status.attempt}
+
+
+def _next(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime, program: Program) -> Step:
+    """Stop, conclude, validate, and only then go on."""
+    everything = all_that_runs(observed.jobs, observed.pods)
+    if verdict(status) is not None:
+        return replace(_over(resend, status, observed, now), stop=everything)
+    if status.finished_at is not None:
+        return Step(said={}, stop=everything)  # It failed, and nobody has changed the spec since.
+    halt = halted(resend, status, observed)
+    ended = conclude(resend, status, observed, now)
+    if halt is not None:
+        return halt if ended is None else _concluded_although_halted(halt, ended)
+    if ended is not None:
+        return ended
+    try:
+        return _go_on(resend, status, observed, now, program)
+    except ConfigurationError as error:
+        said = condition_sets.refused(Reason(verdict_of_error(error).condition_reason), str(error))
+        return Step(said=said, stop=everything)
+
+
+def _concluded_although_halted(halt: Step, ended: Step) -> Step:
+    """What has ended for good is said; what would be tried again waits until nothing stops it any more."""
+    is_final = "finished_at" in ended.update
+    return replace(
+        ended,
+        said=ended.said if is_final else halt.said,
+        stop=halt.stop,
+        again_after=ended.again_after if is_final or halt.again_after is None else halt.again_after,
+    )
+
+
+def _go_on(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime, program: Program) -> Step:
+    """See whether the Resend can be carried out, and plan, queue or start.
+
+    Raises:
+        ConfigurationError: it cannot, as it is.
+    """
+    diode = observed.diode
+    if diode is None:
+        raise ValueError("a Resend without a Diode is halted")
+    found = validate(resend, status, diode, observed)
+    if isinstance(found, Step):
+        return replace(found, stop=all_that_runs(observed.jobs, observed.pods))
+    status = status.model_copy(update=dict(found.update))
+    # What runs is made of the status as it will be written, so that the next look finds it as it must be.
+    resend = resend.model_copy(update={"status": status})
+    situation = Situation(resend, status, diode, found.sources, observed, now, program)
+    step = _carried_on(situation, is_known=found.is_known)
+    return replace(step, update={**found.update, **step.update}, delete=(*step.delete, *superseded(observed)))
+
+
+def _carried_on(situation: Situation, *, is_known: bool) -> Step:
+    """Plan or send, whichever it is time for."""
+    resend, status, diode = situation.resend, situation.status, situation.diode
+    if resend.spec.mode == "Plan":
+        return _planned_already(situation) or proceed(situation, PLAN)
+    if not is_known:
+        # Only a pod can read the bundle: have it looked at first, so that the ledger can tell whether it was sent.
+        return _looked_into(situation)
+    if (
+        status.started_at is None
+        and latest_job(resend, situation.observed, SEND) is None
+        and status.identity is not None
+    ):
+        parts = situation.observed.ledger
+        problem = next((part.problem for part in parts if part.problem), "")
+        if problem:
+            return Step(said=condition_sets.waiting_for(Reason.LEDGER_UNREADABLE, problem), again_after=LOOK_AGAIN)
+        entry = same_work(entries_of(parts, diode), identity=status.identity, force=resend.spec.force)
+        if entry is not None:
+            message = (
+                f"The same was sent by Resend {entry.resend} until {entry.finished_at} "
+                f"({entry.sent:,} events, {entry.unavailable:,} unavailable); to send it again, set spec.force to a "
+                f"new word."
+            )
+            return Step(
+                said=condition_sets.over(Reason.ALREADY_SENT, message, whole=not entry.unavailable),
+                update={"finished_at": situation.now, "retry_at": None},
+            )
+        message = too_old(resend, status, diode.spec.not_before)
+        if message:
+            return Step(said=condition_sets.refused(Reason.TOO_OLD, message), again_after=LOOK_AGAIN)
+    return proceed(situation, SEND)
+
+
+def _planned_already(situation: Situation) -> Step | None:
+    """The plan is in the status and its Job was cleaned away."""
+    status = situation.status
+    ready = condition(status.conditions, ConditionType.READY)
+    if (
+        status.plan is None
+        or ready is None
+        or ready.reason != Reason.PLANNED
+        or latest_job(situation.resend, situation.observed, PLAN) is not None
+    ):
+        return None
+    return Step(said=condition_sets.planned(ready.message))
+
+
+def _looked_into(situation: Situation) -> Step:
+    step = proceed(situation, PLAN)
+    if "plan" not in step.update:
+        return step
+    if "bundle_sha256" not in step.update:
+        message = "The sender did not say which bundle it read; see that the sender image and the operator match."
+        return Step(said=condition_sets.failed(Reason.DEFECT, message), update=step.update)
+    message = "The bundle was looked into; it will be sent."
+    return Step(
+        said=condition_sets.working(Reason.PLANNING, message), update=step.update, again_after=timedelta(seconds=1)
+    )
+
+
+def _over(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime) -> Step:
+    """Everything is done: have it recorded, say it, and clean up in time."""
+    reason, finished = verdict(status), status.finished_at
+    said = condition(status.conditions, ConditionType.SUCCEEDED)
+    if reason is None or said is None or finished is None:
+        raise ValueError("this Resend is not over")
+    # The ledger is written before the status, so that what is over can never be forgotten.
+    entry = entry_of(resend.model_copy(update={"status": status})) if said.status == "Unknown" else None
+    writes = LedgerWrites()
+    if entry is not None:
+        writes = writes_for(
+            [] if entry.key in {known.key for known in entries_of(observed.ledger, observed.diode)} else [entry],
+            observed.ledger,
+            namespace=resend.metadata.namespace,
+            diode_name=resend.spec.diode_ref.name,
+            diode=observed.diode,
+        )
+    whole = said.status == "True" if said.status != "Unknown" else reason != Reason.INCOMPLETE
+    refs, due = [], []
+    if now - finished >= JOBS_KEPT:
+        refs = [Ref("batch/v1", "Job", job.meta.name, job.meta.uid) for job in observed.jobs if not job.meta.deleting]
+        refs += [
+            Ref("v1", "ConfigMap", child.meta.name, child.meta.uid)
+            for child in observed.config_maps
+            if child.meta.role in {PLAN, SEND, BUNDLE, FILTER} and not child.meta.deleting
+        ]
+    else:
+        due.append(finished + JOBS_KEPT - now)
+    ttl = resend.spec.ttl_seconds_after_finished
+    if ttl is not None:
+        left = finished + timedelta(seconds=ttl) - now
+        if left <= timedelta(0) and said.status != "Unknown":
+            refs = [Ref(API_VERSION, "Resend", resend.metadata.name, resend.metadata.uid)]
+        due.append(max(left, timedelta(seconds=1)))
+    return Step(
+        said=condition_sets.over(reason, said.message, whole=whole),
+        create=writes.create,
+        apply=writes.apply,
+        delete=tuple(refs),
+        again_after=min(due, default=None),
+    )

@@ -1,0 +1,87 @@
+"""Owns the kinds of objects that the operator watches and writes, and their addresses; must not know any object.
+
+A fixed table instead of the cluster's discovery: what is not in it is not touched, which is also what the roles allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from gapless_api.v1alpha1.resource import API_VERSION
+from gapless_operator.common.observed import KIND_LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of namespaced object."""
+
+    api_version: str
+    name: str
+    plural: str
+    selector: str = ""
+    """Label selector of the objects that matter; empty for all."""
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """The version within the group."""
+        return self.api_version.rpartition("/")[2]
+
+    def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
+        """The path of an object, of a namespace's list or, with no `namespace`, of the cluster's list."""
+        parts = ["apis" if self.group else "api", self.api_version]
+        if namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        parts += [quote(part, safe="") for part in (name, subresource) if part]
+        return "/" + "/".join(parts)
+
+
+DIODE = Kind(API_VERSION, "Diode", "diodes")
+GAP_SCAN = Kind(API_VERSION, "GapScan", "gapscans")
+RESEND = Kind(API_VERSION, "Resend", "resends")
+JOB = Kind("batch/v1", "Job", "jobs", KIND_LABEL)
+POD = Kind("v1", "Pod", "pods", KIND_LABEL)
+CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", KIND_LABEL)
+VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", KIND_LABEL)
+NODE = Kind("v1", "Node", "nodes")
+"""Read by name, where that is allowed; belongs to no namespace."""
+SECRET = Kind("v1", "Secret", "secrets")
+"""Created, never read: not among `CHILDREN`."""
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+TOKEN_REVIEW = Kind("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
+SUBJECT_ACCESS_REVIEW = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
+EVENT = Kind("events.k8s.io/v1", "Event", "events")
+SPARK_APPLICATION = Kind("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplications", KIND_LABEL)
+"""There only where the Spark operator is."""
+
+KAFKA_CONNECTION = Kind(API_VERSION, "KafkaConnection", "kafkaconnections")
+STORAGE_LOCATION = Kind(API_VERSION, "StorageLocation", "storagelocations")
+
+OWNERS = (DIODE, GAP_SCAN, RESEND)
+"""What the reconcilers are for."""
+NAMED = (KAFKA_CONNECTION, STORAGE_LOCATION)
+"""What they name and nothing is done for."""
+CHILDREN = (JOB, POD, CONFIG_MAP, VOLUME_CLAIM, SPARK_APPLICATION)
+"""What they own and look at."""
+LOOKED_AT = {
+    DIODE: (RESEND, JOB, POD, CONFIG_MAP, VOLUME_CLAIM),
+    GAP_SCAN: (*NAMED, JOB, POD, CONFIG_MAP, SPARK_APPLICATION),
+    RESEND: (*NAMED, DIODE, JOB, POD, CONFIG_MAP),
+}
+"""What the reconciler of each kind is shown; without knowing all of one of them it would create it twice."""
+KINDS = {(kind.api_version, kind.name): kind for kind in (*OWNERS, *NAMED, *CHILDREN, SECRET, EVENT, LEASE)}
+
+
+def kind_of(api_version: str, name: str) -> Kind:
+    """Find a kind by what a manifest says.
+
+    Raises:
+        KeyError: the operator has nothing to do with it.
+    """
+    return KINDS[api_version, name]

@@ -1,0 +1,59 @@
+"""Owns what is known of the nodes on which pods of ours are: whether they are ready, and since when.
+
+Must not know what follows from it. Nodes are read one by one and by name, because only a few of a large cluster matter
+and their bodies are large. Where the operator may not read nodes, nothing is known of any, which is no problem: then a
+node that is lost shows only by logs that cannot be read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from gapless_operator.common.observed import ObservedNode
+from gapless_operator.shell.api.client import RefusedError
+from gapless_operator.shell.api.kinds import NODE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gapless_operator.shell.api.client import ClusterApi
+
+_LOG = structlog.get_logger("gapless.nodes")
+
+
+class Nodes:
+    """Nodes by name."""
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._known: dict[str, ObservedNode] = {}
+        self._may_read = True
+
+    def state(self, name: str) -> ObservedNode | None:
+        """What is known of a node; ``None`` for nothing."""
+        return self._known.get(name)
+
+    def read(self, names: Iterable[str]) -> set[str]:
+        """Read the nodes with these names and forget all others; return which have changed. Blocks.
+
+        Raises:
+            UnavailableError: the API server does not answer.
+        """
+        before, found = self._known, dict[str, ObservedNode]()
+        for name in sorted(set(names) - {""}):
+            try:
+                body = self._api.get(NODE, None, name)
+            except RefusedError as error:
+                if self._may_read:
+                    _LOG.warning("lost nodes cannot be noticed: nodes may not be read", error=str(error))
+                self._may_read = False
+                self._known = {}
+                return set()
+            # A node that was taken out of the cluster is as lost as one that does not answer.
+            found[name] = ObservedNode(name=name, ready=False) if body is None else ObservedNode.of(body)
+        self._may_read = True
+        self._known = found
+        was_ready = {name: node.ready for name, node in before.items()}
+        return {name for name, node in found.items() if node.ready != was_ready.get(name, True)}

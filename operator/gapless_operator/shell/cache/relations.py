@@ -1,0 +1,48 @@
+"""Owns which resources a child matters to: its owner, and the Diode whose link it uses; must not know what they do.
+
+A label holds less than a name can have, so the names behind labels are found with `children`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gapless_operator.common.children import name_behind
+from gapless_operator.common.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
+from gapless_operator.shell.api.kinds import DIODE, OWNERS
+from gapless_operator.shell.cache.store import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_operator.shell.api.kinds import Kind
+    from gapless_operator.shell.cache.store import Cache
+
+_OWNER_KINDS = {kind.name: kind for kind in OWNERS}
+
+
+def owner_of(child: Mapping[str, Any], cache: Cache) -> Key | None:
+    """The resource to which a child belongs; ``None`` when it is not there."""
+    metadata = child["metadata"]
+    labels, namespace = metadata.get("labels") or {}, metadata.get("namespace", "")
+    kind = _OWNER_KINDS.get(labels.get(KIND_LABEL, ""))
+    if kind is None:
+        return None
+    for reference in metadata.get("ownerReferences") or ():
+        if reference.get("kind") == kind.name:
+            is_there = cache.get(kind, namespace, str(reference.get("name"))) is not None
+            return Key(kind.name, namespace, reference["name"]) if is_there else None
+    return _labelled(kind, namespace, labels.get(NAME_LABEL), cache)
+
+
+def diode_of(child: Mapping[str, Any], cache: Cache) -> Key | None:
+    """The Diode whose link a child uses; ``None`` when it uses none, or one that is not there."""
+    metadata = child["metadata"]
+    return _labelled(DIODE, metadata.get("namespace", ""), (metadata.get("labels") or {}).get(DIODE_LABEL), cache)
+
+
+def _labelled(kind: Kind, namespace: str, value: str | None, cache: Cache) -> Key | None:
+    if not value:
+        return None
+    name = name_behind(value, (body["metadata"]["name"] for body in cache.all(kind, namespace)))
+    return None if name is None else Key(kind.name, namespace, name)

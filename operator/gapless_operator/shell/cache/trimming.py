@@ -1,0 +1,77 @@
+"""Owns what the cache keeps of an object: a digest instead of a bundle, no content that no reconciler looks at.
+
+Must not know what anybody makes of the rest. A thousand Resends with bundles of 100 KB, and as many ConfigMaps with the
+same bundles, are 200 MB that nobody needs between the moment a bundle is checked and the moment it is mounted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_REFERENCE = "sha256:"
+
+
+def reference(text: str) -> str:
+    """What stands in the cache in place of an inline bundle."""
+    return _REFERENCE + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def trimmed(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a whole object as the cache keeps it. To trim it twice would give a reference to a reference."""
+    kept = {**body, "metadata": _metadata(body["metadata"])}
+    trim = _TRIMS.get(str(body.get("kind")))
+    return kept if trim is None else trim(kept)
+
+
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in metadata.items() if name != "managedFields"}
+    annotations = metadata.get("annotations")
+    if annotations and _APPLIED in annotations:
+        kept["annotations"] = {name: value for name, value in annotations.items() if name != _APPLIED}
+    return kept
+
+
+def _resend(body: dict[str, Any]) -> dict[str, Any]:
+    spec = body.get("spec") or {}
+    bundle = spec.get("bundle") or {}
+    if not isinstance(bundle.get("inline"), str):
+        return body
+    return {**body, "spec": {**spec, "bundle": {**bundle, "inline": reference(bundle["inline"])}}}
+
+
+def _config_map(body: dict[str, Any]) -> dict[str, Any]:
+    """Reconcilers read the content of ledgers; of all other ConfigMaps the metadata is enough."""
+    if (body["metadata"].get("labels") or {}).get(ROLE_LABEL) == LEDGER_ROLE:
+        return body
+    return {name: value for name, value in body.items() if name not in {"data", "binaryData"}}
+
+
+def _job(body: dict[str, Any]) -> dict[str, Any]:
+    spec = {name: value for name, value in (body.get("spec") or {}).items() if name not in {"template", "selector"}}
+    return {**body, "spec": spec}
+
+
+def _pod(body: dict[str, Any]) -> dict[str, Any]:
+    spec = body.get("spec") or {}
+    names = [{"name": container["name"]} for container in spec.get("containers") or ()]
+    return {**body, "spec": {"nodeName": spec.get("nodeName", ""), "containers": names}}
+
+
+def _spark_application(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name != "spec"}
+
+
+_TRIMS = {
+    "ConfigMap": _config_map,
+    "Job": _job,
+    "Pod": _pod,
+    "Resend": _resend,
+    "SparkApplication": _spark_application,
+}

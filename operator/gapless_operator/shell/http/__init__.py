@@ -1,0 +1,1 @@
+"""What the operator serves over HTTP: probes and metrics."""

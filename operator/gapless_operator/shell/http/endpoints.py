@@ -1,0 +1,127 @@
+"""Owns what the operator answers over HTTP: probes of the kubelet and the metrics of Prometheus.
+
+Must not know what is healthy, ready or measured. Both run in the operator's own event loop: when that stands still,
+nothing is answered, which is the right answer. What blocks has a few threads of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+from gapless_operator.shell.http.metrics_access import METRICS_PATH
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from gapless_operator.shell.http.metrics_access import MetricsAccess
+
+THREADS = 2
+"""For metrics and reviews of tokens, apart from those of the reconciles: whoever reaches the port may ask for them."""
+MOST_REQUESTS = 16
+"""For metrics at the same time; more are refused at once."""
+_SHUTDOWN_SECONDS = 1.0
+Verdict = tuple[HTTPStatus, str]
+"""A status and a sentence."""
+
+
+class Endpoints:
+    """HTTP servers that live as long as the operator."""
+
+    def __init__(self) -> None:
+        self._runners: list[web.AppRunner] = []
+        self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="metrics")
+        self._requests = 0
+        """For metrics, that are being answered."""
+
+    async def serve_probes(self, port: int, *, healthy: Callable[[], Verdict], ready: Callable[[], Verdict]) -> None:
+        """Answer ``/healthz`` (is it worth going on?) and ``/readyz`` (does it serve what it should?)."""
+
+        async def health(_: web.Request) -> web.Response:
+            return _answer(healthy())
+
+        async def readiness(_: web.Request) -> web.Response:
+            return _answer(ready())
+
+        await self._serve(port, {"/healthz": health, "/readyz": readiness}, None)
+
+    async def serve_metrics(
+        self,
+        port: int,
+        registry: CollectorRegistry,
+        *,
+        access: MetricsAccess | None = None,
+        security: ssl.SSLContext | None = None,
+    ) -> None:
+        """Answer ``/metrics``.
+
+        Args:
+            port: to listen on.
+            registry: what is measured.
+            access: who may read it; ``None`` for everybody.
+            security: to serve with; ``None`` for plain HTTP.
+        """
+
+        async def metrics(request: web.Request) -> web.Response:
+            if self._requests >= MOST_REQUESTS:
+                return _refusal(HTTPStatus.TOO_MANY_REQUESTS)
+            self._requests += 1
+            try:
+                return await answer(request.headers.get("Authorization", ""))
+            finally:
+                self._requests -= 1
+
+        async def answer(authorization: str) -> web.Response:
+            loop = asyncio.get_running_loop()
+            if access is not None:
+                status = await loop.run_in_executor(self._threads, access.status, authorization)
+                if status is not HTTPStatus.OK:
+                    return _refusal(status)
+            text = await loop.run_in_executor(self._threads, generate_latest, registry)
+            return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+        await self._serve(port, {METRICS_PATH: metrics}, security)
+
+    async def close(self) -> None:
+        """Answer nothing more."""
+        for runner in self._runners:
+            await runner.cleanup()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _serve(
+        self,
+        port: int,
+        answers: dict[str, Callable[[web.Request], Awaitable[web.Response]]],
+        security: ssl.SSLContext | None,
+    ) -> None:
+        application = web.Application(client_max_size=1024)
+        for path, answer in answers.items():
+            application.router.add_get(path, answer)
+        runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)
+        self._runners.append(runner)
+        await runner.setup()
+        await web.TCPSite(runner, None, port, ssl_context=security).start()
+
+
+def _answer(verdict: Verdict) -> web.Response:
+    status, sentence = verdict
+    return web.Response(status=status, text=f"{sentence}\n")
+
+
+def _refusal(status: HTTPStatus) -> web.Response:
+    sentences = {
+        HTTPStatus.UNAUTHORIZED: "Send a token of a Kubernetes account as Authorization: Bearer TOKEN.",
+        HTTPStatus.FORBIDDEN: f"The account may not get {METRICS_PATH}; bind the metrics reader role to it.",
+        HTTPStatus.TOO_MANY_REQUESTS: "Too many others ask for the metrics at the moment; try again.",
+    }
+    headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else {}
+    text = sentences.get(status, "The API server cannot say who may read the metrics; try again.")
+    return web.Response(status=status, text=f"{text}\n", headers=headers)

@@ -1,0 +1,1 @@
+"""What every part of the sender uses: shutdown, memory, log, network facts, sharding."""

@@ -1,0 +1,1 @@
+"""The commands ``gapless resend``, ``gapless link`` and ``gapless inventory``."""

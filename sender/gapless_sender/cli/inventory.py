@@ -1,0 +1,36 @@
+"""Owns the command ``gapless manifest``: settings in, exit code out; must not know how anything is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gapless_api.cli.main import command_with, resolved, with_settings
+from gapless_sender.settings.inventory import MANIFEST
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(cls=command_with(MANIFEST), context_settings={"max_content_width": 110})
+@with_settings(MANIFEST)
+def manifest(file: Path | None, **options: str | None) -> int:
+    """Say what exists on the sending side, so that the receiving side can tell what should be there.
+
+    The manifest is a small JSON file with the first and last offset of each partition, under the names and numbers that
+    the receiving side sees. gapless audit --expect-manifest takes it, and then losses at the very end of the stream and
+    silent partitions show, too. Carry it, or send it over the link with --target-ip. FILE holds settings as key=value
+    lines; files of the peer's resend and upstream are understood.
+
+    \b
+      gapless manifest --bootstrap-servers=kafka:9092 --topics=transfer --manifest=transfer.manifest.json
+      gapless manifest upstream.properties --absent --signing-key=signing.pem --target-ip=10.0.0.2 --target-port=1234
+
+    Ends with 0 done, 2 bad configuration or no such topic, 3 Kafka unreachable or stalled, 5 link failed, 130/143
+    stopped by a signal.
+    """  # noqa: D301 -- click's own paragraph mark
+    found = resolved(MANIFEST, file, options)
+    from gapless_sender.inventory.command import run  # noqa: PLC0415 -- Kafka's client and the rest load only when needed
+
+    return run(found)

@@ -1,0 +1,268 @@
+"""Owns the command ``gapless link``; must not know what makes a link fit or fast: see `preflight` and `probing`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gapless_api.base.errors import ConfigurationError, LinkError
+from gapless_sender.link_test.form import LEAST_PAYLOAD_BYTES, MOST_STEPS, PORT
+from gapless_sender.link_test.steps import (
+    DEFAULT_FROM,
+    DEFAULT_STEPS,
+    DEFAULT_TO,
+    LONGEST_PAUSE_SECONDS,
+    LONGEST_STEP_SECONDS,
+    between,
+    rate,
+)
+from gapless_sender.settings.values import address, code_point
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LEAST_IDLE_SECONDS = 25.0
+"""Longer than the longest pause of a test."""
+
+
+class _Parsed(click.ParamType[Any]):
+    """An option in the form that a function of the settings reads."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read `value`; what has been read already stays."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(f"{value!r} is not possible: it must be {error}", param, ctx)
+
+
+_RATE = _Parsed("rate", rate)
+
+
+@click.group()
+def link() -> None:
+    """Look at the one-way link of this machine, and find out how much it carries."""
+
+
+@link.command()
+@click.option("--nic", default="", help="Network interface to send from. [default: the one the routing table gives]")
+@click.option("--target", required=True, metavar="HOST", help="Address or name of the receiver.")
+@click.option("--port", required=True, type=click.IntRange(1, 65535), help="UDP port of the receiver.")
+@click.option(
+    "--payload-size",
+    default=0,
+    type=click.IntRange(0),
+    help="Largest UDP payload to be sent, 0 for what the MTU carries.",
+)
+@click.option("--source-address", default="", metavar="IP", help="IP address to send from.")
+@click.option(
+    "--require-neighbour",
+    is_flag=True,
+    help="Whether a permanent neighbour (ARP, NDP) entry is needed: behind a diode nobody answers.",
+)
+def preflight(  # noqa: PLR0913 -- the options
+    nic: str, target: str, port: int, payload_size: int, source_address: str, *, require_neighbour: bool
+) -> None:
+    """Find out whether this machine can send to the receiver, without sending anything.
+
+    Prints one JSON line: whether the interface exists, is up and has a carrier, its MTU and the largest payload, the
+    route, and the neighbour entry. Needs no privileges. Ends with 0 when all is well and with 5 and one sentence when
+    not.
+    """
+    from gapless_api.wire.preflight import PREFLIGHT_LINE  # noqa: PLC0415 -- not needed for --help
+    from gapless_sender.link_test.preflight import look  # noqa: PLC0415 -- not needed for --help
+
+    found = look(
+        nic, target, port, payload_size=payload_size, source_address=source_address, require_neighbour=require_neighbour
+    )
+    click.echo(PREFLIGHT_LINE.to_line(found.as_line()))
+    if found.message:
+        raise LinkError(found.message)
+
+
+@link.command()
+@click.option("--target", required=True, metavar="HOST", help="Address or name of the other side.")
+@click.option(
+    "--port",
+    default=PORT,
+    type=click.IntRange(1, 65535),
+    help="UDP port where gapless link receive listens; never the usual receiver's, which logs each as an error.",
+    show_default=True,
+)
+@click.option("--nic", default="", help="Network interface to send from. [default: the one the routing table gives]")
+@click.option("--source-address", type=_Parsed("IP", address), metavar="IP", help="IP address to send from.")
+@click.option(
+    "--dscp",
+    type=_Parsed("dscp", code_point),
+    metavar="0-63|NAME",
+    help="Differentiated services code point of every datagram, by number or name (EF, AF21, CS1).",
+)
+@click.option("--ttl", type=click.IntRange(1, 255), help="Time to live (IPv6: hop limit) of every datagram.")
+@click.option(
+    "--payload-size",
+    default=1400,
+    type=click.IntRange(0),
+    help=f"UDP payload of every datagram, {LEAST_PAYLOAD_BYTES} or more; 0 for what the MTU carries.",
+    show_default=True,
+)
+@click.option(
+    "--from",
+    "first",
+    type=_RATE,
+    default=DEFAULT_FROM,
+    metavar="RATE",
+    help="Lowest rate: datagrams per second (500, 5k), or bits per second with all headers above Ethernet (20Mbit).",
+    show_default=True,
+)
+@click.option("--to", "last", type=_RATE, default=DEFAULT_TO, metavar="RATE", help="Highest rate.", show_default=True)
+@click.option(
+    "--steps",
+    type=click.IntRange(1, MOST_STEPS),
+    default=DEFAULT_STEPS,
+    help="How many rates, each by the same factor above the one before.",
+    show_default=True,
+)
+@click.option("--rates", metavar="RATE,…", help="The rates themselves, in place of the three above.")
+@click.option(
+    "--duration",
+    type=click.FloatRange(0.1, LONGEST_STEP_SECONDS),
+    default=5.0,
+    help="Seconds that each step takes.",
+    show_default=True,
+)
+@click.option(
+    "--pause",
+    type=click.FloatRange(0, LONGEST_PAUSE_SECONDS),
+    default=1.0,
+    help="Seconds between steps, in which queues drain.",
+    show_default=True,
+)
+@click.option("--yes", is_flag=True, help="Do not ask before more than 1,000 datagrams or 10 Mbit per second.")
+def test(**given: Any) -> None:
+    """Send numbered probes at rising rates, so that the other side can tell what the link carries.
+
+    Start gapless link receive on the other side first. It is load on a live link, so that above 1,000 datagrams or 10
+    Mbit per second it asks, or needs --yes. Prints what was sent in each step, as a table on a terminal and as JSON
+    lines elsewhere.
+
+    \b
+      gapless link test --nic=diode0 --target=10.0.0.2 --from=1Mbit --to=500Mbit --steps=10
+      gapless link test --nic=diode0 --target=10.0.0.2 --rates=1k,2k,5k,10k --duration=30 --yes
+
+    Ends with 0 everything was sent, 2 the options make no sense or nobody agreed, 5 link failed, 130/143 stopped by a
+    signal.
+    """  # noqa: D301 -- click's own paragraph mark
+    from gapless_sender.link_test.send import SendOptions, send  # noqa: PLC0415 -- not needed for --help
+
+    ctx = click.get_current_context()
+    if given["rates"] is not None:
+        if any(ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in _RANGE):
+            raise ConfigurationError("--rates stands in place of --from, --to and --steps; give one or the other.")
+        rates = tuple(_RATE.convert(part, None, ctx) for part in given["rates"].split(","))
+    else:
+        rates = between(given["first"], given["last"], given["steps"])
+    send(
+        SendOptions(
+            target=given["target"],
+            port=given["port"],
+            nic=given["nic"],
+            source_address=given["source_address"] or "",
+            dscp=given["dscp"],
+            ttl=given["ttl"],
+            payload_bytes=given["payload_size"],
+            rates=rates,
+            step_seconds=given["duration"],
+            pause_seconds=given["pause"],
+            agreed=given["yes"],
+        )
+    )
+
+
+_RANGE = ("first", "last", "steps")
+
+
+@link.command()
+@click.option(
+    "--address",
+    "listen",
+    default="0.0.0.0",  # noqa: S104 -- probes may come through any interface, as the receiver's events do
+    metavar="IP",
+    help="Own address to listen on, :: for all of IPv6 and IPv4, or a multicast group to join.",
+    show_default=True,
+)
+@click.option("--port", default=PORT, type=click.IntRange(1, 65535), help="UDP port to listen on.", show_default=True)
+@click.option("--nic", default="", help="Network interface to listen on. [default: all]")
+@click.option(
+    "--runs", default=0, type=click.IntRange(0), help="End after so many tests; 0 for no end.", show_default=True
+)
+@click.option(
+    "--wait",
+    default=0.0,
+    type=click.FloatRange(0),
+    help="End after so many seconds without any probe; 0 for never.",
+    show_default=True,
+)
+@click.option(
+    "--idle-timeout",
+    default=30.0,
+    type=click.FloatRange(_LEAST_IDLE_SECONDS),
+    help="Seconds of silence after which a test counts as over although its end did not arrive.",
+    show_default=True,
+)
+@click.option(
+    "--margin",
+    default=20.0,
+    type=click.FloatRange(0, 90),
+    help="Per cent that the recommended rate stays below the fastest one that lost nothing.",
+    show_default=True,
+)
+@click.option(
+    "--accept-loss",
+    default=0.0,
+    type=click.FloatRange(0, 0.5),
+    help="Share of probes that may be lost in a step that counts as clean, such as 0.0001.",
+    show_default=True,
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File for all counts as JSON; it is written after every test.",
+)
+def receive(**given: Any) -> None:
+    """Count what arrives of gapless link test: loss, disorder, duplicates, damage, goodput; and recommend a rate.
+
+    Listens until Ctrl-C, --runs or --wait ends it. What this machine's own socket dropped is told apart from what the
+    link lost. Other datagrams on the port are counted and do no harm, and one test may follow another. Prints a table
+    on a terminal and JSON lines elsewhere.
+
+    \b
+      gapless link receive
+      gapless link receive --address=239.1.2.3 --nic=eth1 --runs=1 --wait=600 --report=link.json
+
+    Ends with 0 done, 2 bad configuration, 5 no probe arrived at all, 130/143 stopped by a signal with everything shown.
+    """  # noqa: D301 -- click's own paragraph mark
+    from gapless_sender.link_test.receive import ReceiveOptions  # noqa: PLC0415 -- not needed for --help
+    from gapless_sender.link_test.receive import receive as receive_probes  # noqa: PLC0415 -- not needed for --help
+
+    receive_probes(
+        ReceiveOptions(
+            address=given["listen"],
+            port=given["port"],
+            nic=given["nic"],
+            runs=given["runs"],
+            wait_seconds=given["wait"],
+            idle_seconds=given["idle_timeout"],
+            margin=given["margin"] / 100,
+            accepted_loss=given["accept_loss"],
+            report=given["report"],
+        )
+    )

@@ -1,0 +1,1 @@
+"""``gapless inventory``: what exists upstream, to a file or over the link."""

@@ -1,0 +1,78 @@
+"""Owns the way of a manifest over the link, as status texts; must not know how it was made.
+
+A status text is one datagram: all texts carry the same id, so that fragments of two would be mixed up. No session key
+is announced, so that an encrypted live stream to the same receiver goes on undisturbed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.inventory.parts import part_texts
+from gapless_api.inventory.writer import manifest_pieces
+from gapless_sender.link.opening import open_link
+from gapless_sender.pace.pacing import Pace
+from gapless_sender.wire.packets import HEADER_BYTES, STATUS_ID, rfc3339, status_packet
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from gapless_api.inventory.form import Manifest
+    from gapless_sender.link.udp_link import UdpLink
+    from gapless_sender.pace.pacing import Clock
+
+
+class ManifestLink:
+    """The link to the receiver that shall get a manifest."""
+
+    def __init__(self, link: UdpLink, values: dict[str, Any], clock: Clock) -> None:
+        self._link = link
+        self._sender = values["id"]
+        self._copies: int = values["copies"]
+        self._payload_size: int = values["payloadSize"] or link.mtu_payload_size()
+        self._pace = Pace(values["eps"], clock=clock)
+
+    @classmethod
+    def of(cls, values: dict[str, Any], clock: Clock) -> Self | None:
+        """Open the link that the settings describe; ``None`` when the manifest is not to be sent.
+
+        Raises:
+            ConfigurationError: the settings of the link do not fit together.
+        """
+        if values["targetIP"] is None and values["targetPort"] is None:
+            return None
+        for name in ("targetIP", "targetPort"):
+            if values[name] is None:
+                raise ConfigurationError(f"To send the manifest, {name} is missing; give targetIP and targetPort.")
+        link = open_link({**values, "order": "strict"}, clock)
+        try:
+            return cls(link, values, clock)
+        except BaseException:
+            link.close()
+            raise
+
+    def send(self, manifest: Manifest) -> str:
+        """Send `manifest` and return the sentence that says so.
+
+        Raises:
+            ConfigurationError: it is too large to be sent.
+            LinkError: the link takes no datagrams.
+        """
+        texts = part_texts(
+            manifest.mark.id,
+            manifest_pieces(manifest),
+            opening=f"{rfc3339(datetime.now().astimezone())} {self._sender}",
+            text_bytes=self._payload_size - HEADER_BYTES - len(STATUS_ID),
+        )
+        for _ in range(self._copies):  # one time after the other: a burst of losses shall not take all copies of a part
+            for text in texts:
+                self._pace.admit(1, 0)
+                self._link.send([status_packet(text, self._payload_size)])
+        times = "once" if self._copies == 1 else f"{self._copies} times"
+        return f"Sent as {len(texts)} status text{'' if len(texts) == 1 else 's'}, {times}."
+
+    def close(self) -> None:
+        """Let the link go."""
+        self._link.close()

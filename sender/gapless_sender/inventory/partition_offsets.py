@@ -1,0 +1,146 @@
+"""Owns what Kafka's partitions hold: where each begins and ends, and on request which offsets between are no events.
+
+Must not know what a manifest looks like on disk, nor who gets it. Memory holds the absent ranges and what the reader of
+Kafka holds, whatever the number of records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError, SourceStalledError
+from gapless_api.inventory.form import PartitionExtent
+from gapless_api.offsets.ids import MAX_PARTITION
+from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
+from gapless_sender.source.plan import PartitionPlan, Place, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from gapless_sender.source.kafka_source import KafkaSource
+    from gapless_sender.source.plan import Names
+
+Extents = dict[Place, PartitionExtent]
+
+
+def extents_of(source: KafkaSource, topics: Iterable[str], names: Names) -> Extents:
+    """Ask Kafka where the partitions of `topics` begin and end, those of the cluster's window.
+
+    Raises:
+        ConfigurationError: a topic does not exist, or a partition gets a number that none can have.
+        SourceUnreachableError: Kafka does not answer or does not let us see a topic.
+    """
+    found: Extents = {}
+    for topic in topics:
+        wire = names.wire(topic) or topic
+        # Before the offsets: if the topic is recreated meanwhile, they must not pass for those of the new one.
+        topic_id = source.topic_id(names.upstream(wire))
+        for number in range(source.partition_count(names.upstream(wire))):
+            partition = names.window.to_downstream(number)
+            if partition > MAX_PARTITION:
+                raise ConfigurationError(
+                    f"Partition {number} of the topic {topic} becomes {partition} with partitionStartValue "
+                    f"{names.window.start}, and {MAX_PARTITION} is the highest there can be; correct the start value."
+                )
+            if names.window.handles(partition):
+                place = names.place(wire, partition)
+                low, high = source.watermarks(place)
+                found[place] = PartitionExtent(
+                    wire, partition, low, high - 1 if high > low else None, topic_id=topic_id
+                )
+    return found
+
+
+def check_topic_ids(source: KafkaSource, extents: Extents) -> None:
+    """Make sure that the topics are those that they were when `extents` were found.
+
+    Raises:
+        ConfigurationError: one was deleted and recreated meanwhile.
+        SourceUnreachableError: Kafka does not answer.
+    """
+    for topic, before in {place.upstream_topic: extent.topic_id for place, extent in extents.items()}.items():
+        now = source.topic_id(topic)
+        if now != before:
+            raise ConfigurationError(
+                f"The topic {topic} was deleted and recreated while it was looked at (topic ID {before} -> {now}); run "
+                f"again."
+            )
+
+
+class Absences:
+    """Finds absent offsets by reading partitions; what an older look has seen is not read again."""
+
+    def __init__(
+        self, source: KafkaSource, known: Mapping[tuple[str, int], PartitionExtent], *, most_ranges: int
+    ) -> None:
+        """`known` are older extents by topic and partition; more than `most_ranges` in all partitions are refused."""
+        self._source = source
+        self._known = known
+        self._most_ranges = most_ranges
+        self._ranges = 0
+
+    def to_read(self, extents: Iterable[PartitionExtent]) -> int:
+        """How many offsets will be walked through."""
+        starts = ((extent, self._begin(extent)[0]) for extent in extents if extent.last is not None)
+        return sum(max((extent.last or 0) - start + 1, 0) for extent, start in starts)
+
+    def found(self, place: Place, extent: PartitionExtent, advanced: Callable[[int], None]) -> PartitionExtent:
+        """Read the partition and return `extent` with its absent offsets.
+
+        Args:
+            place: the partition.
+            extent: its ends; what retention takes away meanwhile is cut off.
+            advanced: is told how many more offsets are behind us.
+
+        Raises:
+            ConfigurationError: there are too many ranges to keep.
+            SourceUnreachableError: Kafka refuses, stalls, or has less than it said.
+        """
+        start, before = self._begin(extent)
+        if extent.last is None or start > extent.last:
+            return self._kept(replace(extent, absent=before), place)
+        builder, first, cursor = RangesBuilder(), extent.first, start
+        plan = PartitionPlan(place, OffsetRanges([(start, extent.last)]))
+        for chunk in self._source.read(plan, start):
+            for low, high, reason in chunk.holes:
+                if reason is Reason.NOT_YET_WRITTEN:
+                    raise SourceStalledError(
+                        f"Kafka had offset {extent.last} of {place} and now ends at {low}; see to the brokers, which "
+                        f"have lost records, and run again."
+                    )
+                if reason is Reason.EXPIRED:
+                    first = high + 1
+                else:
+                    builder.add(low, high)
+            self._check(len(builder), place)
+            advanced(chunk.upto - cursor)
+            cursor = chunk.upto
+        if first > extent.last:
+            return replace(extent, first=first, last=None, absent=OffsetRanges())
+        absent = before | builder.build()
+        return self._kept(replace(extent, first=first, absent=absent.clip(first, extent.last)), place)
+
+    def _begin(self, extent: PartitionExtent) -> tuple[int, OffsetRanges]:
+        """Where to begin to read, and what is known to be absent before."""
+        known = self._known.get((extent.topic, extent.partition))
+        if known is None or known.absent is None or extent.last is None:
+            return extent.first, OffsetRanges()
+        if None not in {known.topic_id, extent.topic_id} and known.topic_id != extent.topic_id:
+            return extent.first, OffsetRanges()
+        begin = known.first if known.last is None else known.last + 1
+        if begin > extent.last + 1 or known.first > extent.first:  # The topic was recreated where no ids tell.
+            return extent.first, OffsetRanges()
+        return max(begin, extent.first), known.absent.clip(extent.first, extent.last)
+
+    def _kept(self, extent: PartitionExtent, place: Place) -> PartitionExtent:
+        self._check(len(extent.absent or ()), place)
+        self._ranges += len(extent.absent or ())
+        return extent
+
+    def _check(self, more: int, place: Place) -> None:
+        if self._ranges + more > self._most_ranges:
+            raise ConfigurationError(
+                f"There are more than {self._most_ranges} ranges of absent offsets, the last of them in {place}; raise "
+                f"absentLimit (some 16 bytes of memory each), or make a manifest for fewer topics at a time."
+            )

@@ -1,0 +1,1 @@
+"""The UDP link: socket, system calls, transmission, and session keys sent over it."""

@@ -1,0 +1,199 @@
+"""Owns how a link test and its reception are shown, to people and to programs; must not know how they are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gapless_sender.link_test.advice import Advice, StepResult
+    from gapless_sender.link_test.reception import FinishedRun
+    from gapless_sender.link_test.sending import SentStep
+    from gapless_sender.link_test.steps import Plan
+
+_REACHED = 0.95
+"""A step that is slower than this part of its rate was held back by the sending machine."""
+_SENT = (
+    ("step", 4), ("asked/s", 11), ("sent", 11), ("seconds", 8), ("reached/s", 11), ("Mbit/s", 9), ("waits", 7),
+)  # fmt: skip
+_RECEIVED = (
+    ("step", 4), ("sent/s", 10), ("Mbit/s", 9), ("sent", 11), ("received", 11), ("lost", 9), ("loss %", 8),
+    ("own drops", 9), ("damaged", 7), ("twice", 7), ("disorder", 8), ("goodput", 9),
+)  # fmt: skip
+
+
+def run_name(number: int) -> str:
+    """The number of a run as people compare it."""
+    return f"{number:016x}"
+
+
+def sent_header() -> str:
+    """The header of the sender's table."""
+    return _line([name for name, _ in _SENT], _SENT)
+
+
+def sent_row(step: SentStep) -> str:
+    """One row of the sender's table."""
+    cells = [
+        str(step.number),
+        f"{step.asked_per_second:,.1f}",
+        f"{step.sent:,}",
+        f"{step.seconds:,.2f}",
+        f"{step.per_second:,.1f}",
+        f"{step.bits_per_second / 1e6:,.3f}",
+        f"{step.waits:,}",
+    ]
+    notes = []
+    if step.per_second < _REACHED * step.asked_per_second:
+        notes.append("this machine or its network did not reach the rate")
+    if step.refused:
+        notes.append(f"a host refused {step.refused:,}: nobody listens there")
+    return _line(cells, _SENT) + (f"  {'; '.join(notes)}" if notes else "")
+
+
+def sent_json(run: int, step: SentStep) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "event": "step",
+        "run": run_name(run),
+        "step": step.number,
+        "askedPerSecond": round(step.asked_per_second, 3),
+        "planned": step.planned,
+        "sent": step.sent,
+        "seconds": round(step.seconds, 6),
+        "perSecond": round(step.per_second, 3),
+        "bitsPerSecond": round(step.bits_per_second),
+        "waits": step.waits,
+        "refused": step.refused,
+    }
+
+
+def plan_text(plan: Plan, target: str) -> str:
+    """What a test is about to do to the link."""
+    megabytes = plan.datagrams * plan.wire_bytes / 1e6
+    megabits = plan.highest * plan.wire_bytes * 8 / 1e6
+    return (
+        f"This sends {plan.datagrams:,} datagrams ({megabytes:,.1f} MB) to {target} in about {plan.seconds:,.0f} "
+        f"seconds, up to {plan.highest:,.0f}/s or {megabits:,.1f} Mbit/s. It is load on a live link: whatever else "
+        f"crosses it may be lost meanwhile."
+    )
+
+
+def plan_json(plan: Plan, run: int, target: str) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "event": "test",
+        "run": run_name(run),
+        "target": target,
+        "steps": len(plan.steps),
+        "datagrams": plan.datagrams,
+        "wireBytes": plan.datagrams * plan.wire_bytes,
+        "seconds": round(plan.seconds, 1),
+        "highestPerSecond": round(plan.highest, 3),
+        "highestBitsPerSecond": round(plan.highest * plan.wire_bytes * 8),
+    }
+
+
+def comparison_text(run: int, steps: Sequence[SentStep], port: int) -> str:
+    """What the operator must compare on the other side."""
+    sent = ", ".join(f"{step.number}: {step.sent:,}" for step in steps)
+    return (
+        f"Compare with `gapless link receive --port {port}` on the other side, run {run_name(run)}: its column “sent” "
+        f"must say the same ({sent}), and “received” as much. The fastest step with nothing lost, like all slower "
+        f"ones, is safe; the other side says which it is, and what to write down."
+    )
+
+
+def received_header() -> str:
+    """The header of the receiver's table."""
+    return _line([name for name, _ in _RECEIVED], _RECEIVED)
+
+
+def received_row(step: StepResult) -> str:
+    """One row of the receiver's table."""
+    if step.sent is None:
+        return f"{step.number:>4}  nothing arrived"
+    goodput = step.goodput_bits_per_second
+    cells = [
+        str(step.number),
+        f"{step.per_second:,.1f}",
+        f"{step.bits_per_second / 1e6:,.3f}",
+        f"{step.sent:,}{'' if step.sent_is_told else '?'}",
+        f"{step.received:,}",
+        f"{step.lost:,}",
+        f"{100 * (step.lost or 0) / max(step.sent, 1):.4f}",
+        f"{step.socket_drops:,}",
+        f"{step.damaged:,}",
+        f"{step.duplicates:,}",
+        f"{step.disordered:,}",
+        "" if goodput is None else f"{goodput / 1e6:,.3f}",
+    ]
+    return _line(cells, _RECEIVED)
+
+
+def received_json(step: StepResult) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "step": step.number,
+        "askedPerSecond": round(step.asked_per_second, 3),
+        "perSecond": round(step.per_second, 3),
+        "bitsPerSecond": round(step.bits_per_second),
+        "sent": step.sent,
+        "sentIsTold": step.sent_is_told,
+        "received": step.received,
+        "missing": step.missing,
+        "lost": step.lost,
+        "ownDrops": step.socket_drops,
+        "damaged": step.damaged,
+        "duplicates": step.duplicates,
+        "disordered": step.disordered,
+        "farthestDisorder": step.farthest,
+        "goodputBitsPerSecond": None if step.goodput_bits_per_second is None else round(step.goodput_bits_per_second),
+        "dscp": list(step.code_points),
+        "ttl": list(step.times_to_live),
+    }
+
+
+def run_json(run: FinishedRun) -> dict[str, Any]:
+    """A run for programs and for the report."""
+    return {
+        "run": run_name(run.run),
+        "stepsAsked": run.steps_asked,
+        "endIsTold": run.was_told,
+        "steps": [received_json(step) for step in run.results],
+        "advice": run.advice.as_json(),
+    }
+
+
+def run_text(run: FinishedRun) -> str:
+    """A run as a table, with the advice below."""
+    lines = [f"Run {run_name(run.run)}:", received_header(), *(received_row(step) for step in run.results)]
+    if not run.was_told:
+        lines.append("The end of the run did not arrive; “?” marks what is not known to have been sent.")
+    marks = {point for step in run.results for point in step.code_points}
+    lives = {live for step in run.results for live in step.times_to_live}
+    if marks:
+        lines.append(f"Arrived with DSCP {_listed(marks)} and TTL {_listed(lives)}.")
+    return "\n".join([*lines, *run.advice.sentences, *_settings(run.advice)])
+
+
+def _settings(advice: Advice) -> list[str]:
+    """The settings to write down."""
+    if advice.safe is None:
+        return []
+    bits, datagrams, payload = advice.bits_per_second, advice.datagrams_per_second, advice.payload_bytes
+    budget = f"{{bitsPerSecond: {bits}, eventsPerSecond: {datagrams}}}"
+    return [
+        "Write down, less what the live stream takes:",
+        f"  gapless resend: --bits-per-second={bits} --eps={datagrams} --payload-size={payload}",
+        f"  Diode:          spec: {{payloadSize: {payload}, budget: {budget}}}",
+    ]
+
+
+def _listed(numbers: set[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
+
+
+def _line(cells: Sequence[str], columns: Sequence[tuple[str, int]]) -> str:
+    return "  ".join(cell.rjust(width) for cell, (_, width) in zip(cells, columns, strict=True))

@@ -1,0 +1,85 @@
+"""Owns the pace of a resend as its settings say it: its own, that of the link, and how both change while it runs.
+
+Must not know how a pace is kept, nor what is sent. The memory behind it is one for all processes of a resend: what the
+one that follows the rate file changes, the others keep to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_sender.base.lazy_log import log
+from gapless_sender.base.sharding import has_link_budget, pace_file
+from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pacing import Clock, Pace, Paces
+from gapless_sender.pace.rate_file import RATES, RateFollower
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_sender.base.sharding import Shard
+
+
+class SharedPace:
+    """The limits that everything a resend sends must keep to."""
+
+    def __init__(self, values: Mapping[str, Any], clock: Clock, *, own: Budget, link: Budget | None, part: int) -> None:
+        """Make it; see `made`, which finds the budgets.
+
+        Args:
+            values: the settings, with those of the rate file.
+            clock: for sleeps that can be ended.
+            own: the memory of the resend's own pace.
+            link: that of all resends over the link together.
+            part: this is one of so many programs that each take an equal part of the resend's own pace.
+        """
+        self._given = {name: values[name] for name in RATES}
+        self._rates = dict(self._given)
+        self._part = part
+        self._follower: RateFollower | None = None
+        if values["rateFile"] is not None:
+            clock = self._follower = RateFollower(values["rateFile"], clock, self._change)
+            self._follower.listen()
+        self._own = Pace(0, 0, clock=clock, budget=own)
+        self._link = None if link is None else Pace(0, 0, clock=clock, budget=link)
+        self.pace: Pace | Paces = self._own if self._link is None else Paces(self._own, self._link)
+        self._set()
+
+    @classmethod
+    def made(cls, values: Mapping[str, Any], clock: Clock, shard: Shard) -> Self:
+        """Make the pace that the settings want. Raises ConfigurationError or LocalStorageError."""
+        file = pace_file(values)
+        alone = Budget.shared if values["parallelism"] > 1 else Budget
+        own = Budget.in_file(file) if file is not None else alone()
+        link = Budget.in_file(values["budgetFile"]) if has_link_budget(values) else None
+        return cls(values, clock, own=own, link=link, part=shard.count if file is None else 1)
+
+    def follow(self) -> None:
+        """Take over new rates if the rate file has any."""
+        if self._follower is not None:
+            self._follower.follow()
+
+    def leave_to_parent(self) -> None:
+        """From now on, keep to what the parent process changes in the memory that it shares with this one."""
+        if self._follower is not None:
+            self._follower.rest()
+
+    def _change(self, found: Mapping[str, float]) -> None:
+        wanted = {**self._given, **found}
+        if wanted == self._rates:
+            return
+        if self._link is None and has_link_budget(wanted):
+            raise ConfigurationError(
+                "The rate file sets a budget, and the resend was started without one; start it again with budgetFile "
+                "and a budget."
+            )
+        self._rates = wanted
+        self._set()
+        log("info", "the rates have changed", **wanted)
+
+    def _set(self) -> None:
+        rates = self._rates
+        self._own.set_rates(rates["eps"] / self._part, rates["bitsPerSecond"] / self._part)
+        if self._link is not None:
+            self._link.set_rates(rates["budgetEps"], rates["budgetBitsPerSecond"])

@@ -1,0 +1,72 @@
+"""Owns what of a resend's report, or of its plan, goes into a log; must not know how either is made.
+
+A pod's log is read by programs that keep little of it, so lists are cut and say by how much; totals stay complete.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from gapless_api.wire.resend_plan import SHORT_PLAN, ResendPlan, ShortPlan
+from gapless_api.wire.resend_report import SHORT_REPORT, ShortReport
+from gapless_sender.replay.report import unavailable_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from gapless_api.wire.resend_report import ResendReport
+
+MOST_RANGES = 200
+MOST_PARTITIONS = 100
+
+Entry = TypeVar("Entry")
+
+
+def short_report(report: ResendReport) -> ShortReport:
+    """Cut a report down to what a log carries; the ranges that could not be sent are listed in all."""
+    head, figures = report.head, [partition.figures for partition in report.partitions]
+    ranges = tuple(islice(unavailable_ranges(report.partitions), MOST_RANGES))
+    all_ranges = sum(1 for _ in unavailable_ranges(report.partitions))
+    skipped = _first(head.skipped, lambda entry: -entry.events)
+    partitions = _first(figures, lambda entry: -entry.ledger.unavailable)
+    return ShortReport(
+        head=replace(head, skipped=skipped),
+        skipped_omitted=len(head.skipped) - len(skipped),
+        partitions=partitions,
+        partitions_omitted=len(figures) - len(partitions),
+        unavailable_ranges=ranges,
+        unavailable_ranges_omitted=all_ranges - len(ranges),
+    )
+
+
+def short_plan(plan: ResendPlan) -> ShortPlan:
+    """Cut a plan down to what a log carries."""
+    skipped = _first(plan.skipped, lambda entry: -entry.events)
+    partitions = _first(plan.partitions, lambda entry: -(entry.expired + entry.not_yet_written))
+    return ShortPlan(
+        plan=replace(plan, skipped=skipped, partitions=partitions),
+        skipped_omitted=len(plan.skipped) - len(skipped),
+        partitions_omitted=len(plan.partitions) - len(partitions),
+    )
+
+
+def write_report_line(report: ResendReport) -> None:
+    """Write the `report` to standard error, where progress lines go, so that the two cannot get into each other."""
+    _write(SHORT_REPORT.to_line(short_report(report)))
+
+
+def write_plan_line(plan: ResendPlan) -> None:
+    """Write the `plan` to where reports go."""
+    _write(SHORT_PLAN.to_line(short_plan(plan)))
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def _first(entries: Iterable[Entry], order: Callable[[Entry], int]) -> tuple[Entry, ...]:
+    return tuple(sorted(entries, key=order)[:MOST_PARTITIONS])

@@ -1,0 +1,54 @@
+"""Owns the settings of what a resend tells, and where; must not know what they do."""
+
+from __future__ import annotations
+
+from gapless_api.base.log_settings import LOG_GROUP, LOG_SETTINGS
+from gapless_api.base.settings import Setting, boolean, integer
+from gapless_sender.settings.values import file_or_folder, seconds
+
+_GROUP = "What is said"
+
+TELLING: tuple[Setting, ...] = (
+    Setting(
+        "report",
+        "File for the final report (or the plan) as JSON. In a folder (DIR/) it is report.json; each shard has its "
+        "own, with its number in the name.",
+        parse=file_or_folder,
+        metavar="FILE|DIR/",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "reportLine",
+        "Whether to write the report (or the plan) as one JSON line on standard error, too, shortened to what a log "
+        "can carry: totals are complete, lists are cut.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        metavar="true|false",
+        switch=True,
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "progressInterval",
+        "Seconds between progress lines (JSON on standard error) when that is no terminal; 0 for none.",
+        parse=seconds,
+        default=5.0,
+        shown_default="5",
+        metavar="SECONDS",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting("id", "Name of this sender in its status texts.", default="Resend", shown_default="Resend", group=_GROUP),
+    *LOG_SETTINGS,
+    Setting(
+        "logStatistics",
+        "Seconds between the peer's statistics lines in the log; 0 for none.",
+        parse=integer(0),
+        default=0,
+        shown_default="0",
+        metavar="SECONDS",
+        group=LOG_GROUP,
+    ),
+)

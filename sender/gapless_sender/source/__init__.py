@@ -1,0 +1,1 @@
+"""What is to be resent, and how it is read from Kafka."""

@@ -1,0 +1,221 @@
+"""Owns the cursor through the wanted offsets of a partition: picks them from what was read, tells what is missing.
+
+Must not know Kafka's client, only the messages that it hands over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from heapq import merge
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, NamedTuple
+
+from gapless_sender.source.plan import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from confluent_kafka import Message
+
+    from gapless_api.offsets.ranges import OffsetRanges
+
+_HOLES_AT_ONCE = 20_000
+
+
+class Chunk(NamedTuple):
+    """What one step through a partition found; everything wanted below `upto` is now known."""
+
+    offsets: list[int]
+    values: list[bytes]
+    """One for each offset; a null value is empty, as the live sender sends it."""
+    holes: list[tuple[int, int, Reason]]
+    """Wanted offsets (first and last, inclusive) that cannot be read."""
+    outside: list[tuple[int, int]]
+    """Wanted offsets whose record is outside the time range."""
+    upto: int
+
+
+def parts(chunk: Chunk, limits: Callable[[], tuple[int, int]], *, filled: Collection[Reason]) -> Iterator[Chunk]:
+    """Cut `chunk` into parts that each hold no more events and bytes than `limits` says when it is their turn.
+
+    A part holds one event at least. Holes of the reasons in `filled` become empty events, so they count as such.
+    """
+    while True:
+        end = _end_of_part(chunk, *limits(), filled)
+        if end is None:
+            yield chunk
+            return
+        before, chunk = _cut_at(chunk, end)
+        yield before
+
+
+def _end_of_part(chunk: Chunk, most_events: int, most_bytes: int, filled: Collection[Reason]) -> int | None:
+    """The offset that the first part of `chunk` must not hold any more; ``None`` when it may hold everything."""
+    empty = [range(first, last + 1) for first, last, reason in chunk.holes if reason in filled]
+    if len(chunk.offsets) + sum(map(len, empty)) <= most_events and sum(map(len, chunk.values)) <= most_bytes:
+        return None
+    events = zip(chunk.offsets, map(len, chunk.values), strict=True)
+    count = size = 0
+    for offset, length in merge(events, zip(chain.from_iterable(empty), repeat(0))):
+        if count and (count >= most_events or size + length > most_bytes):
+            return offset
+        count, size = count + 1, size + length
+    return None
+
+
+def _cut_at(chunk: Chunk, offset: int) -> tuple[Chunk, Chunk]:
+    """What `chunk` says below `offset`, and the rest."""
+    index = bisect_left(chunk.offsets, offset)
+    holes, outside = chunk.holes, chunk.outside
+    before = Chunk(
+        chunk.offsets[:index],
+        chunk.values[:index],
+        [(first, min(last, offset - 1), reason) for first, last, reason in holes if first < offset],
+        [(first, min(last, offset - 1)) for first, last in outside if first < offset],
+        offset,
+    )
+    after = Chunk(
+        chunk.offsets[index:],
+        chunk.values[index:],
+        [(max(first, offset), last, reason) for first, last, reason in holes if last >= offset],
+        [(max(first, offset), last) for first, last in outside if last >= offset],
+        chunk.upto,
+    )
+    return before, after
+
+
+class Walk:
+    """The cursor through the wanted ranges: takes what was read and tells what was stepped over; knows no Kafka."""
+
+    def __init__(
+        self,
+        wanted: OffsetRanges,
+        cursor: int,
+        first_ms: int | None,
+        last_ms: int | None,
+        most_hole_offsets: Mapping[Reason, int] | None = None,
+    ) -> None:
+        """Each chunk has at most so many holes of a reason as `most_hole_offsets` says; nothing for any number."""
+        self._most_hole_offsets = most_hole_offsets or {}
+        self._wanted = wanted
+        self._index = wanted.index_reaching(cursor)
+        self._cursor = cursor
+        self._limits_time = first_ms is not None or last_ms is not None
+        self._first_ms = first_ms if first_ms is not None else -(2**63)
+        self._last_ms = last_ms if last_ms is not None else 2**63
+
+    @property
+    def done(self) -> bool:
+        """Whether every wanted offset is behind us."""
+        return self._index >= len(self._wanted)
+
+    @property
+    def target(self) -> int:
+        """The next wanted offset. Raises IndexError when there is none."""
+        return max(self._wanted[self._index].first, self._cursor) if not self.done else 2**63
+
+    def reach(self, position: int, most_between: int, enough: int) -> int:
+        """The last wanted offset that can be read from `position` on without a hole of more than `most_between`.
+
+        It looks no further than `enough` offsets.
+        """
+        index = self._index
+        last = self._wanted[index].last
+        while last - position < enough and index + 1 < len(self._wanted):
+            following = self._wanted[index + 1]
+            if following.first - last - 1 > most_between:
+                break
+            last = following.last
+            index += 1
+        return last
+
+    def pass_over(self, last: int | None, reason: Reason) -> Iterator[Chunk]:
+        """Everything still wanted up to `last` (inclusive; ``None`` for all) is not there."""
+        limit = 2**63 if last is None else last
+        most = self._most_hole_offsets.get(reason, 2**63)
+        while not self.done and self.target <= limit:
+            holes: list[tuple[int, int, Reason]] = []
+            room = most
+            # There may be ten million ranges, so they are not looked up one by one.
+            for begin, whole in self._wanted.pairs(self._index, self._index + _HOLES_AT_ONCE):
+                first = max(begin, self._cursor)
+                upto = min(whole, limit, first + room - 1)
+                if upto < first:
+                    break
+                holes.append((first, upto, reason))
+                room -= upto - first + 1
+                self._advance(upto, whole)
+            yield Chunk([], [], holes, [], self._cursor)
+
+    def take(self, records: list[Message]) -> Iterator[Chunk]:
+        """Pick what is wanted out of `records`, which follow each other in the partition."""
+        first_read, last_read = records[0].offset(), records[-1].offset()
+        if self.done or self.target > last_read:
+            return
+        most_between = self._most_hole_offsets.get(Reason.NON_EXISTENT, 2**63)
+        if first_read - self.target > most_between:
+            yield from self.pass_over(first_read - 1, Reason.NON_EXISTENT)
+        if last_read - first_read + 1 == len(records):
+            yield self._pick(records, None)
+            return
+        numbers = [record.offset() for record in records]
+        start = 0
+        for index in range(1, len(numbers)):
+            if numbers[index] - numbers[index - 1] > most_between:
+                yield self._pick(records[start:index], numbers[start:index])
+                yield from self.pass_over(numbers[index] - 1, Reason.NON_EXISTENT)
+                start = index
+        yield self._pick(records[start:], numbers[start:])
+
+    def _pick(self, records: list[Message], numbers: list[int] | None) -> Chunk:
+        """Pick out of `records`, whose offsets are `numbers`; ``None`` if there is no hole between them."""
+        first_read, last_read = records[0].offset(), records[-1].offset()
+        offsets: list[int] = []
+        picked: list[Message] = []
+        holes: list[tuple[int, int, Reason]] = []
+        while not self.done:
+            first = self.target
+            if first > last_read:
+                break
+            whole = self._wanted[self._index].last
+            last = min(whole, last_read)
+            if numbers is None:
+                if first < first_read:
+                    holes.append((first, min(last, first_read - 1), Reason.NON_EXISTENT))
+                start = max(first, first_read)
+                if start <= last:
+                    picked += records[start - first_read : last - first_read + 1]
+                    offsets += range(start, last + 1)
+            else:
+                low, high = bisect_left(numbers, first), bisect_right(numbers, last)
+                found = numbers[low:high]
+                picked += records[low:high]
+                offsets += found
+                _stepped_over(first, last, found, holes)
+            self._advance(last, whole)
+        outside: list[tuple[int, int]] = []
+        if self._limits_time and picked:
+            kept = [self._first_ms <= record.timestamp()[1] <= self._last_ms for record in picked]
+            outside = [(offset, offset) for offset, keep in zip(offsets, kept, strict=True) if not keep]
+            offsets = [offset for offset, keep in zip(offsets, kept, strict=True) if keep]
+            picked = [record for record, keep in zip(picked, kept, strict=True) if keep]
+        values = [record.value() for record in picked]
+        if None in values:
+            values = [value or b"" for value in values]
+        return Chunk(offsets, values, holes, outside, self._cursor)
+
+    def _advance(self, last: int, whole: int) -> None:
+        self._cursor = last + 1
+        if last >= whole:
+            self._index += 1
+
+
+def _stepped_over(first: int, last: int, found: list[int], holes: list[tuple[int, int, Reason]]) -> None:
+    """Add to `holes` what of `first` to `last` is not among `found` (ascending)."""
+    expected = first
+    for offset in found:
+        if offset > expected:
+            holes.append((expected, offset - 1, Reason.NON_EXISTENT))
+        expected = offset + 1
+    if expected <= last:
+        holes.append((expected, last, Reason.NON_EXISTENT))

@@ -1,0 +1,293 @@
+"""Owns the encryption of bodies and the wrapping of the session key; must not know when a key is announced or rotated.
+
+A body is ``nonce (12) || ciphertext || tag (16)``, AES-256-GCM without additional data. The key reaches the receiver
+in a KEY_EXCHANGE packet: ``KEY_UPDATE#`` and one RSA-OAEP block (SHA-256, MGF1 with SHA-256, no label) of
+``KEY_UPDATE#`` + key.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import secrets
+import stat
+import weakref
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.files import read_small
+from gapless_sender.wire.packets import KEY_ID, PacketType, packetize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+TAG_BYTES = 16
+OVERHEAD_BYTES = NONCE_BYTES + TAG_BYTES
+"""What encryption adds to a body; an empty body becomes this long."""
+MESSAGES_PER_KEY = 2**30
+"""After so many messages a `SessionKey` asks to be replaced: a quarter of what its 32-bit counter can number."""
+_COUNTER_VALUES = 2**32
+LEAST_RSA_BITS = 2048
+_OAEP = padding.OAEP(mgf=padding.MGF1(hashes.SHA256()), algorithm=hashes.SHA256(), label=None)
+
+_live_keys: weakref.WeakSet[SessionKey] = weakref.WeakSet()
+
+
+class SessionKey:
+    """One AES-256 key and the nonces of one process under it.
+
+    A nonce is an 8-byte prefix, drawn for each `SessionKey` and anew after a fork, and a 4-byte counter. Within a
+    process the counter makes nonces differ. Several processes that share a key differ in the prefix: for 1,000 of them
+    the odds that any two agree are 1000^2 / 2^65, one in 37 million million for each key.
+
+    A key that programs share without knowing of each other has a `series` for each of them, which is the first byte of
+    the prefix, so that no two of them can ever agree; what remains to chance is that two starts of the same one draw
+    the same 7 bytes. Such a key cannot be replaced, so a used-up counter begins anew with a new prefix.
+    """
+
+    def __init__(self, key: bytes | bytearray, *, series: int | None = None) -> None:
+        """Take a ready key, such as one that another process has made.
+
+        Args:
+            key: 32 bytes.
+            series: 0 to 255, different for each program that shares the key; ``None`` for a key of our own.
+
+        Raises:
+            ValueError: `key` does not have 32 bytes.
+        """
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"an AES-256 key has {KEY_BYTES} bytes, not {len(key)}")
+        self._key = bytearray(key)
+        self._cipher: AESGCM | None = AESGCM(self._key)
+        self._series = b"" if series is None else bytes((series,))
+        self._messages = 0
+        self._counted_from = 0
+        self.renew_nonces()
+        _live_keys.add(self)
+
+    @classmethod
+    def generate(cls) -> SessionKey:
+        """Make a new random key."""
+        return cls(secrets.token_bytes(KEY_BYTES))
+
+    @classmethod
+    def load(cls, path: Path, *, series: int) -> SessionKey:
+        """Read a key that programs share, 32 bytes as they are or as base64; `series` as for the constructor.
+
+        Raises:
+            ConfigurationError: the file cannot be read, can be read by others, or holds something else.
+        """
+        try:
+            found = path.stat()
+            content = read_small(path)
+        except OSError as error:
+            raise ConfigurationError(
+                f"The sessionKeyFile {path} cannot be read ({error.strerror}); give the path of a readable file."
+            ) from None
+        # Kubernetes mounts files of root that the pod's group may read; the group of a file of our own has no need to.
+        if found.st_mode & (0o077 if found.st_uid == os.geteuid() else 0o007):
+            raise ConfigurationError(
+                f"The sessionKeyFile {path} can be used by others (its mode is {stat.S_IMODE(found.st_mode):04o}); "
+                f"keep it to yourself with: chmod 600 {path}, and take another key if somebody may have read it."
+            )
+        if len(content) != KEY_BYTES:
+            try:
+                content = base64.b64decode(content.strip(), validate=True)
+            except ValueError:
+                content = b""
+        if len(content) != KEY_BYTES:
+            raise ConfigurationError(
+                f"The sessionKeyFile {path} holds no key of {KEY_BYTES} bytes, neither as they are nor as base64; make "
+                f"one with: (umask 077; openssl rand -out session.key {KEY_BYTES})."
+            )
+        return cls(content, series=series)
+
+    @property
+    def key(self) -> bytes:
+        """A copy of the key, to wrap it or to hand it to a shard; keep it no longer than needed."""
+        if self._cipher is None:
+            raise ValueError("the session key has been destroyed")
+        return bytes(self._key)
+
+    @property
+    def messages(self) -> int:
+        """How many messages this process has encrypted with the key."""
+        return self._messages
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the key must be replaced before much longer."""
+        return self.exhausted_among(1)
+
+    def exhausted_among(self, sharers: int) -> bool:
+        """Whether it must be replaced when so many processes encrypt with it and each has its part of the messages."""
+        return not self._series and self._messages * sharers >= MESSAGES_PER_KEY
+
+    def renew_nonces(self) -> None:
+        """Begin with nonces that no other process uses."""
+        self._prefix = self._series + secrets.token_bytes(NONCE_BYTES - 4 - len(self._series))
+
+    def seal(self, body: bytes) -> bytes:
+        """Encrypt one body.
+
+        Raises:
+            ValueError: the key has been destroyed or all nonces are used up.
+        """
+        return self.seal_batch((body,))[0]
+
+    def seal_batch(self, bodies: Sequence[bytes]) -> list[bytes]:
+        """Encrypt many bodies, in order. Raises ValueError like `seal`."""
+        if self._cipher is None:
+            raise ValueError("the session key has been destroyed")
+        first = self._messages - self._counted_from
+        if first + len(bodies) > _COUNTER_VALUES:
+            if not self._series:
+                raise ValueError("the session key has used up its nonces and must be replaced")
+            self.renew_nonces()
+            self._counted_from, first = self._messages, 0
+        self._messages += len(bodies)  # before use: whatever interrupts this batch, no nonce is used twice
+        encrypt = self._cipher.encrypt
+        prefix = self._prefix
+        sealed = []
+        for counter, body in enumerate(bodies, start=first):
+            nonce = prefix + counter.to_bytes(4, "big")
+            sealed.append(nonce + encrypt(nonce, body, None))
+        return sealed
+
+    def destroy(self) -> None:
+        """Overwrite the key as far as Python allows, and refuse further use.
+
+        This object's bytes become zeros, and OpenSSL's context, which holds the key's schedule, is released. Copies
+        that Python made on the way (the random bytes themselves, what `key` returned) are freed but not overwritten,
+        and memory that was swapped out is beyond us.
+        """
+        self._key[:] = bytes(KEY_BYTES)
+        self._cipher = None
+
+
+def _renew_after_fork() -> None:
+    for key in _live_keys:
+        key.renew_nonces()
+
+
+os.register_at_fork(after_in_child=_renew_after_fork)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyExchange:
+    """The receiver's public key, and how a session key is wrapped for it."""
+
+    public_key: rsa.RSAPublicKey
+    warning: str
+    """One sentence when the certificate is expired or not yet valid. It is used all the same: the receiver keeps the
+    private key and looks at no date."""
+
+    @classmethod
+    def load(cls, certificate_path: Path, *, now: datetime | None = None) -> KeyExchange:
+        """Read the RSA key of the first PEM block of a file, which must be an X.509 certificate.
+
+        Args:
+            certificate_path: the file.
+            now: the moment to check the certificate's dates against; ``None`` for the present.
+
+        Raises:
+            ConfigurationError: the file cannot be read or holds something else.
+        """
+        certificate = _first_certificate(certificate_path)
+        try:
+            key = certificate.public_key()
+        except (ValueError, UnsupportedAlgorithm):
+            key = None
+        if not isinstance(key, rsa.RSAPublicKey):
+            raise ConfigurationError(
+                f"The certificate in publicKeyFile {certificate_path} holds no RSA key, and the receiver can unwrap "
+                f"session keys with RSA only; {_HOW_TO}."
+            )
+        if key.key_size < LEAST_RSA_BITS:
+            raise ConfigurationError(
+                f"The certificate in publicKeyFile {certificate_path} holds an RSA key of {key.key_size} bits, and "
+                f"{LEAST_RSA_BITS} are the least; {_HOW_TO}."
+            )
+        try:
+            key.encrypt(KEY_ID + bytes(KEY_BYTES), _OAEP)
+        except (ValueError, InternalError):
+            raise ConfigurationError(
+                f"The certificate in publicKeyFile {certificate_path} holds an RSA key that nothing can be encrypted "
+                f"with; {_HOW_TO}."
+            ) from None
+        return cls(key, _date_warning(certificate, certificate_path, now or datetime.now(UTC)))
+
+    def packets(self, key: SessionKey, payload_size: int) -> list[bytes]:
+        """The KEY_EXCHANGE datagrams that install `key` at the receiver.
+
+        Wrapping is randomised, so repeat these very datagrams: fragments of two wrappings must not be joined.
+
+        Raises:
+            PacketError: `payload_size` is too small for any payload.
+        """
+        block = self.public_key.encrypt(KEY_ID + key.key, _OAEP)
+        return packetize(PacketType.KEY_EXCHANGE, KEY_ID, KEY_ID + block, payload_size)
+
+
+_HOW_TO = (
+    "make a key and its certificate on the receiving side with: openssl req -x509 -newkey rsa:3072 -noenc -days 3650 "
+    "-subj /CN=receiver -keyout private.pem -out certificate.pem"
+)
+_FROM_PRIVATE_KEY = (
+    "make a certificate of the key on the receiving side with: openssl req -x509 -key private.pem -days 3650 "
+    "-subj /CN=receiver -out certificate.pem"
+)
+_PEM_LABEL = re.compile(rb"^-----BEGIN ([A-Z0-9 ]+)-----", re.MULTILINE)
+
+
+def _first_certificate(path: Path) -> x509.Certificate:
+    try:
+        content = read_small(path)
+    except OSError as error:
+        raise ConfigurationError(
+            f"The certificate publicKeyFile {path} cannot be read ({error.strerror}); give the path of the receiver's "
+            f"certificate, a PEM file."
+        ) from None
+    label = _PEM_LABEL.search(content)
+    if label is None:
+        raise ConfigurationError(f"publicKeyFile {path} is not a PEM file; give the receiver's certificate as PEM.")
+    what = label[1].decode()
+    if what.endswith("PUBLIC KEY"):
+        raise ConfigurationError(
+            f"publicKeyFile {path} holds a bare public key and must hold an X.509 certificate; {_FROM_PRIVATE_KEY}."
+        )
+    if what.endswith("PRIVATE KEY"):
+        raise ConfigurationError(
+            f"publicKeyFile {path} holds a private key, which belongs to the receiving side alone; "
+            f"{_FROM_PRIVATE_KEY}, and give that."
+        )
+    try:
+        return x509.load_pem_x509_certificate(content[label.start() :])
+    except (ValueError, x509.InvalidVersion) as error:
+        raise ConfigurationError(
+            f"publicKeyFile {path} begins with a PEM block {what} that is no readable X.509 certificate "
+            f"({str(error).rstrip('.')}); {_HOW_TO}."
+        ) from None
+
+
+def _date_warning(certificate: x509.Certificate, path: Path, now: datetime) -> str:
+    if certificate.not_valid_after_utc < now:
+        return f"The certificate {path} expired on {certificate.not_valid_after_utc:%Y-%m-%d}; it is used anyway."
+    if certificate.not_valid_before_utc > now:
+        return (
+            f"The certificate {path} is not valid before {certificate.not_valid_before_utc:%Y-%m-%d}; it is used "
+            f"anyway."
+        )
+    return ""

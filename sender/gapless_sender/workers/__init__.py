@@ -1,0 +1,1 @@
+"""The processes of a resend: one, several, or shards."""

@@ -1,0 +1,220 @@
+"""Owns the answer to "what would be sent": asks Kafka, looks at a few records, and sends nothing at all.
+
+Must not know how anything is sent; its figures of bytes and time are estimates and say so.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.files import write_whole
+from gapless_api.wire.resend_plan import RESEND_PLAN, Estimate, PlannedPartition, ResendPlan
+from gapless_kafka.connection import connection_from
+from gapless_sender.link.opening import open_link
+from gapless_sender.replay.checkpoint import Progress, load
+from gapless_sender.replay.report import skipped_entries
+from gapless_sender.replay.report_line import write_plan_line
+from gapless_sender.source.kafka_source import KafkaSource
+from gapless_sender.source.plan import Reason
+from gapless_sender.wire.packets import HEADER_BYTES
+from gapless_sender.workers.partition_worker import Job, all_wishes, planned_jobs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless_api.wire.resend_report import ReadBundle
+    from gapless_sender.base.shutdown import Stopping
+    from gapless_sender.source.plan import Selection
+
+_SAMPLED_PARTITIONS = 20
+_SAMPLED_RECORDS = 200
+_IP_AND_UDP_BYTES = 28
+
+
+@dataclass(slots=True)
+class Outlook:
+    """What would be sent of one partition."""
+
+    job: Job
+    expired: int
+    not_yet_written: int
+    earlier: int
+    """Events before the first one that is in the time range."""
+    later: int
+    """Events at and behind the first one that is newer than the time range."""
+    ranges: int
+    mean_bytes: float | None
+    """Of the records looked at; ``None`` if none were."""
+
+    @property
+    def events(self) -> int:
+        """Events that are still to be sent, if Kafka has them all."""
+        return self.job.totals.remaining - self.expired - self.not_yet_written - self.earlier - self.later
+
+
+def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle | None, stopping: Stopping) -> int:
+    """Print the plan as a table on a terminal and as JSON elsewhere, and write it to the report file if there is one.
+
+    Raises:
+        GaplessError: Kafka cannot be asked, or the report cannot be written.
+    """
+    payload_size = values["payloadSize"]
+    if not payload_size:
+        link = open_link(values, stopping)
+        payload_size = link.mtu_payload_size()
+        link.close()
+    outlooks = _look(values, selection, stopping) if selection.wishes or selection.all_partitions_of else []
+    made = _plan(values, selection, bundle, outlooks, payload_size)
+    path: Path | None = values["report"]
+    text = json.dumps(RESEND_PLAN.to_json(made), indent=1) + "\n"
+    if path is not None:
+        write_whole(path, text.encode(), what="report")
+    if values["reportLine"]:
+        write_plan_line(made)
+    if sys.stdout.isatty():
+        _print_table(made)
+    elif path is None and not values["reportLine"]:
+        sys.stdout.write(text)
+    return 0
+
+
+def _look(values: dict[str, Any], selection: Selection, stopping: Stopping) -> list[Outlook]:
+    progress = load(values["checkpoint"], selection.identity) if values["checkpoint"] is not None else Progress()
+    source = KafkaSource(
+        connection_from(values, client_id=values["clientID"]),
+        isolation_level=values["isolationLevel"],
+        connect_timeout_seconds=values["connectTimeout"],
+        stall_timeout_seconds=values["stallTimeout"],
+        pulse=stopping.check,
+    )
+    try:
+        source.connect()
+        wishes = all_wishes(selection, source)
+        jobs = planned_jobs(selection, wishes, source, progress, progress.bounds.__setitem__)
+        step = max(len(jobs) // _SAMPLED_PARTITIONS, 1)
+        return [_outlook(job, source, selection, sampled=index % step == 0) for index, job in enumerate(jobs)]
+    finally:
+        source.close()
+
+
+def _outlook(job: Job, source: KafkaSource, selection: Selection, *, sampled: bool) -> Outlook:
+    wanted, cursor = job.plan.wanted, job.ledger.cursor
+    low, high = source.watermarks(job.plan.place)
+    rest = wanted if not cursor else wanted.clip(cursor, 2**63 - 1)
+    expired = rest.clip(0, low - 1).count if low else 0
+    not_yet_written = rest.clip(high, 2**63 - 1).count
+    first_ms, last_ms = selection.first_timestamp_ms, selection.last_timestamp_ms
+    earlier = later = 0
+    if first_ms is not None:
+        begin = source.first_offset_since(job.plan.place, first_ms, high)
+        earlier = rest.clip(low, begin - 1).count
+    if last_ms is not None:
+        end = source.first_offset_since(job.plan.place, last_ms + 1, high)
+        later = rest.clip(max(end, low), high - 1).count
+    there = rest.index_reaching(low)
+    mean = None
+    if sampled and there < len(rest) and max(rest[there].first, low) < high:
+        lengths = source.sample(job.plan.place, max(rest[there].first, low), _SAMPLED_RECORDS)
+        mean = sum(lengths) / len(lengths) if lengths else None
+    return Outlook(job, expired, not_yet_written, earlier, later, len(rest), mean)
+
+
+def _plan(
+    values: dict[str, Any],
+    selection: Selection,
+    bundle: ReadBundle | None,
+    outlooks: list[Outlook],
+    payload_size: int,
+) -> ResendPlan:
+    events = sum(outlook.events for outlook in outlooks)
+    means = [outlook.mean_bytes for outlook in outlooks if outlook.mean_bytes is not None]
+    mean = sum(means) / len(means) if means else 0.0
+    estimate = _estimate(values, outlooks, mean, payload_size)
+    unavailable = {
+        str(Reason.EXPIRED): sum(outlook.expired for outlook in outlooks),
+        str(Reason.NOT_YET_WRITTEN): sum(outlook.not_yet_written for outlook in outlooks),
+    }
+    return ResendPlan(
+        shard=selection.shard.index,
+        shards=selection.shard.count,
+        mode=str(selection.mode),
+        bundle=bundle,
+        events=events,
+        ranges=sum(outlook.ranges for outlook in outlooks),
+        sent_before=sum(outlook.job.totals.sent for outlook in outlooks),
+        unavailable={reason: count for reason, count in unavailable.items() if count},
+        estimate=estimate,
+        note="Bytes and time are estimated from a few records, before filter and compression; records of "
+        "transactions, compaction and the time range may make it fewer events.",
+        skipped=skipped_entries(selection),
+        partitions=tuple(map(_partition, outlooks)),
+    )
+
+
+def _estimate(values: dict[str, Any], outlooks: list[Outlook], mean: float, payload_size: int) -> Estimate:
+    overhead = 28 if values["encryption"] else 0
+    datagrams = payload_bytes = 0.0
+    for outlook in outlooks:
+        body = (mean if outlook.mean_bytes is None else outlook.mean_bytes) + overhead
+        id_bytes = len(outlook.job.plan.place.topic) + 12
+        each = max(-(-body // max(payload_size - HEADER_BYTES - id_bytes, 1)), 1)
+        datagrams += outlook.events * each
+        payload_bytes += outlook.events * (body + each * (HEADER_BYTES + id_bytes))
+    datagrams *= values["copies"]
+    bits = (payload_bytes * values["copies"] + datagrams * _IP_AND_UDP_BYTES) * 8
+    events = sum(outlook.events for outlook in outlooks)
+    limits = [events / values["eps"]] if values["eps"] else []
+    limits += [bits / values["bitsPerSecond"]] if values["bitsPerSecond"] else []
+    return Estimate(
+        mean_event_bytes=round(mean, 1),
+        datagrams=round(datagrams),
+        payload_bytes=round(payload_bytes * values["copies"]),
+        seconds=round(max(limits), 1) if limits else None,
+    )
+
+
+def _partition(outlook: Outlook) -> PlannedPartition:
+    place, wanted = outlook.job.plan.place, outlook.job.plan.wanted
+    return PlannedPartition(
+        topic=place.topic,
+        partition=place.partition,
+        upstream_topic=place.upstream_topic,
+        upstream_partition=place.upstream_partition,
+        events=outlook.events,
+        ranges=outlook.ranges,
+        first_offset=wanted.first_offset if len(wanted) else None,
+        last_offset=wanted.last_offset if len(wanted) else None,
+        expired=outlook.expired,
+        not_yet_written=outlook.not_yet_written,
+        sent_before=outlook.job.totals.sent,
+    )
+
+
+def _print_table(made: ResendPlan) -> None:
+    from rich.console import Console  # noqa: PLC0415 -- only terminals need it
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(title="What would be sent (nothing has been)")
+    for heading in ("topic", "partition", "events", "ranges", "offsets", "expired", "not yet written"):
+        table.add_column(heading, justify="left" if heading in {"topic", "offsets"} else "right")
+    for row in made.partitions[:50]:
+        offsets = "" if row.first_offset is None else f"{row.first_offset} … {row.last_offset}"
+        shown = [f"{row.events:,}", f"{row.ranges:,}"]
+        lost = [f"{row.expired:,}", f"{row.not_yet_written:,}"]
+        table.add_row(row.topic, str(row.partition), *shown, offsets, *lost)
+    console = Console()
+    console.print(table)
+    hidden = len(made.partitions) - 50
+    if hidden > 0:
+        console.print(f"… and {hidden} more partitions")
+    estimate = made.estimate
+    duration = "as fast as it goes" if estimate.seconds is None else f"about {estimate.seconds:,.0f} s"
+    console.print(
+        f"{made.events:,} events in {made.ranges:,} ranges, about {estimate.datagrams:,} datagrams and "
+        f"{estimate.payload_bytes / 1e6:,.1f} MB, {duration}"
+    )
+    if made.skipped:
+        console.print(f"{len(made.skipped)} entries of the bundle are outside the partition window and skipped")

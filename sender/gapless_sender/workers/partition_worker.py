@@ -1,0 +1,207 @@
+"""Owns the work of one process: its partitions, one after the other, from Kafka to the link.
+
+Must not know whether other processes work beside it, nor how the whole is reported.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_sender.base.lazy_log import log
+from gapless_sender.base.malloc_trim import FreedMemory
+from gapless_sender.replay.account import PartitionLedger, Step, totals
+from gapless_sender.replay.replay import PartitionReplay
+from gapless_sender.replay.report import PartitionAccount, account_of
+from gapless_sender.source.plan import plan_partition, wishes_of_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gapless_api.wire.totals import Totals
+    from gapless_sender.base.shutdown import Stopping
+    from gapless_sender.link.transmitter import Transmitter
+    from gapless_sender.replay.checkpoint import Checkpoint, Key, Progress
+    from gapless_sender.replay.replay import Keys, Treatment
+    from gapless_sender.source.kafka_source import KafkaSource
+    from gapless_sender.source.plan import PartitionPlan, Selection, Wish
+
+
+@dataclass(slots=True)
+class Job:
+    """One partition to be done."""
+
+    plan: PartitionPlan
+    wanted_count: int
+    ledger: PartitionLedger
+
+    @property
+    def totals(self) -> Totals:
+        """Its account so far."""
+        return totals(self.plan.wanted, self.wanted_count, self.ledger)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.plan.wanted.index_reaching(self.ledger.cursor) == len(self.plan.wanted)
+
+    @property
+    def account(self) -> PartitionAccount:
+        """Its account, with all ranges."""
+        return account_of(self.plan, self.wanted_count, self.ledger)
+
+
+def prepared_jobs(
+    selection: Selection,
+    wishes: Sequence[Wish],
+    source: KafkaSource,
+    progress: Progress,
+    checkpoint: Checkpoint | None,
+) -> list[Job]:
+    """Plan `wishes`, and make sure that their topics are those of before: all that must be known before any packet.
+
+    What Kafka says goes into `progress`, and into `checkpoint` if there is one. Raises like `planned_jobs`.
+    """
+    fix_bounds = checkpoint.append_bounds if checkpoint is not None else progress.bounds.__setitem__
+    learned = checkpoint.append_topic_id if checkpoint is not None else progress.topic_ids.__setitem__
+    source.watch(sorted({wish.place.upstream_topic for wish in wishes}), progress.topic_ids, learned)
+    return planned_jobs(selection, wishes, source, progress, fix_bounds)
+
+
+def planned_jobs(
+    selection: Selection,
+    wishes: Sequence[Wish],
+    source: KafkaSource,
+    progress: Progress,
+    fix_bounds: Callable[[tuple[str, int], tuple[int, int]], None],
+) -> list[Job]:
+    """Ask Kafka what must be known before anything is sent, for every partition.
+
+    Args:
+        selection: what the user asks for.
+        wishes: the part of it that is this process's.
+        source: connected.
+        progress: what was done before; its bounds are kept, so that a resumed open range has the same end.
+        fix_bounds: called for each new bound.
+
+    Raises:
+        ConfigurationError: a topic or partition does not exist, is another one than before, or the checkpoint does
+            not fit.
+        SourceUnreachableError: Kafka does not answer or denies access.
+    """
+    jobs = []
+    counts: dict[str, int] = {}
+    for wish in wishes:
+        place = wish.place
+        if place.upstream_partition >= counts.get(place.upstream_topic, 0):
+            counts[place.upstream_topic] = source.check(place)
+        if not _is_known(wish, progress):
+            fix_bounds((place.topic, place.partition), _bounds(selection, wish, source))
+        jobs.append(job_of(wish, progress))
+    source.settle_watch()
+    return jobs
+
+
+def remembered_jobs(selection: Selection, progress: Progress) -> list[Job]:
+    """The partitions of which all is known without Kafka: those that are wanted by numbers, or have their bounds.
+
+    Raises:
+        ConfigurationError: the checkpoint does not fit.
+    """
+    wishes = selection.wishes
+    if selection.all_partitions_of is not None:
+        last = max((selection.window.to_upstream(partition) for _, partition in progress.bounds), default=-1)
+        wishes = wishes_of_all(selection, last + 1)
+    return [job_of(wish, progress) for wish in wishes if _is_known(wish, progress)]
+
+
+def _is_known(wish: Wish, progress: Progress) -> bool:
+    is_open = wish.by_time or wish.open_from is not None
+    return not is_open or wish.key in progress.bounds
+
+
+def job_of(wish: Wish, progress: Progress) -> Job:
+    """The job of one partition whose bounds are known, if it needs any. Raises ConfigurationError."""
+    first, end = progress.bounds.get(wish.key, (0, 0))
+    plan = plan_partition(wish, end=end, first_in_time=first if wish.by_time else None)
+    ledger = progress.ledger(wish.key)
+    behind = plan.wanted.clip(0, ledger.cursor - 1).count if ledger.cursor > 0 else 0
+    if ledger.accounted != behind:
+        raise ConfigurationError(
+            f"The checkpoint was altered or is of other work: it accounts for {ledger.accounted} offsets of "
+            f"{wish.place} where {behind} were wanted; give another path, or delete the file to begin anew."
+        )
+    return Job(plan, plan.wanted.count, ledger)
+
+
+def _bounds(selection: Selection, wish: Wish, source: KafkaSource) -> tuple[int, int]:
+    low, high = source.watermarks(wish.place)
+    if wish.open_from is not None:
+        return wish.open_from, high
+    if selection.first_timestamp_ms is None:
+        return low, high
+    return source.first_offset_since(wish.place, selection.first_timestamp_ms, high), high
+
+
+def all_wishes(selection: Selection, source: KafkaSource) -> tuple[Wish, ...]:
+    """The selection's wishes; for a time range over a whole topic, one for each partition that Kafka has."""
+    if selection.all_partitions_of is None:
+        return selection.wishes
+    return wishes_of_all(selection, source.partition_count(selection.all_partitions_of.upstream_topic))
+
+
+def work_through(  # noqa: PLR0913 -- the parts of the pipeline
+    jobs: Sequence[Job],
+    selection: Selection,
+    source: KafkaSource,
+    treatment: Treatment,
+    transmitter: Transmitter,
+    *,
+    keys: Keys | None,
+    checkpoint: Checkpoint | None,
+    stopping: Stopping,
+    settled: Callable[[Key, Step], None],
+) -> None:
+    """Do `jobs` in order; `settled` is called after each batch with what it did, before the next one begins.
+
+    Raises:
+        SourceUnreachableError, LinkError, LocalStorageError, StoppedError: the accounts hold what was done.
+    """
+    freed_memory = FreedMemory()
+    with ExitStack() as stack:
+        if checkpoint is not None:
+            stack.callback(checkpoint.save)
+        left = [job for job in jobs if not job.done]
+        for job, following in zip(left, [*left, None][1:], strict=True):
+            place = job.plan.place
+
+            def fit_to_pace() -> None:
+                source.most_events = min(transmitter.batch_events, 1000)
+                source.most_bytes = min(transmitter.batch_bytes, 4 * 1024 * 1024)
+                source.most_hole_offsets = dict.fromkeys(treatment.fill, transmitter.batch_events)
+
+            def after_batch(step: Step, key: Key = (place.topic, place.partition)) -> None:
+                settled(key, step)  # First, so that whoever listens never knows less than the checkpoint.
+                if checkpoint is not None:
+                    checkpoint.note(key, step)
+                stopping.in_batch = False
+                freed_memory.glance()
+                stopping.check()
+                fit_to_pace()  # It may have changed.
+
+            fit_to_pace()
+            replay = PartitionReplay(job.plan, job.ledger, treatment, transmitter, keys=keys, settled=after_batch)
+            replay.run(
+                source.read(
+                    job.plan,
+                    job.ledger.cursor,
+                    first_ms=selection.first_timestamp_ms,
+                    last_ms=selection.last_timestamp_ms,
+                )
+            )
+            if following is None or following.plan.place.upstream_topic != place.upstream_topic:
+                source.leave(place.upstream_topic)
+    if not source.settle_watch():
+        log("warning", "Kafka did not say whether every topic is still the one that it was at the start")

@@ -1,0 +1,244 @@
+"""Owns one run of ``gapless resend``: puts the parts together, in one process or several, and sees to its end.
+
+Must not know how any part does its work.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import (
+    BundleError,
+    ConfigurationError,
+    GaplessError,
+    LocalStorageError,
+    StoppedError,
+    UndeliveredError,
+    verdict,
+)
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.wire.resend_report import Outcome, ReadBundle
+from gapless_sender.base.core_dumps import forbid_core_dumps
+from gapless_sender.base.lazy_log import begin_log, log
+from gapless_sender.base.own_paths import check_paths
+from gapless_sender.base.sharding import shard_of, with_own_files
+from gapless_sender.base.shutdown import Stopping
+from gapless_sender.pace.rate_file import with_rates
+from gapless_sender.replay.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files
+from gapless_sender.replay.progress import ProgressView
+from gapless_sender.replay.report import Account, report, verdict_of
+from gapless_sender.replay.report_file import write_report
+from gapless_sender.replay.report_line import write_report_line
+from gapless_sender.source.plan import select, upstream_topics
+from gapless_sender.workers.partition_worker import remembered_jobs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless_api.base.allowed_topics import AllowedTopics
+    from gapless_api.base.settings import Resolved
+    from gapless_api.bundle.form import Bundle
+    from gapless_sender.base.sharding import Shard
+    from gapless_sender.source.plan import Selection
+
+
+def run(found: Resolved) -> int:
+    """Resend what the settings choose; print the sentence that says how it ended, and return the exit code.
+
+    Raises:
+        GaplessError: with the sentence for the user; the report, if one is asked for, has been written.
+    """
+    started, began = time.monotonic(), datetime.now(UTC)
+    stopping = Stopping()
+    stopping.listen()
+    account = Account()
+    selection: Selection | None = None
+    bundle: ReadBundle | None = None
+    values = found.values
+    report_path: Path | None = None
+    ending: tuple[Outcome, int, str]
+    problem: GaplessError | None = None
+    try:
+        shard = shard_of(values, os.environ)
+        values = with_own_files(values, shard)
+        check_paths(values, found.file)
+        report_path = _checked_report(values["report"])
+        _log_oddities(found)
+        values = with_rates(values)
+        with stopping.at_once():  # A large bundle takes its time, and nothing has begun.
+            selection, bundle = _selection(values, shard)
+            if values["plan"]:
+                from gapless_sender.workers.estimate import show_plan  # noqa: PLC0415 -- only --plan needs it
+
+                return show_plan(values, selection, bundle, stopping)
+        began_complete = _work(values, selection, account, stopping)
+        ending = verdict_of(
+            account, began_complete=began_complete, listed=report_path is not None or values["reportLine"]
+        )
+    except GaplessError as error:
+        outcome = Outcome.STOPPED if isinstance(error, StoppedError) else Outcome.FAILED
+        ending = outcome, verdict(error).exit_code, str(error)
+        problem = error
+    outcome, exit_code, message = ending
+    made = report(
+        outcome=outcome,
+        exit_code=exit_code,
+        reason=verdict(problem).condition_reason if problem is not None else None,
+        message=message,
+        selection=selection,
+        bundle=bundle,
+        account=account,
+        started=began.isoformat(timespec="seconds"),
+        seconds=time.monotonic() - started,
+    )
+    if values["reportLine"]:
+        write_report_line(made)
+    if report_path is not None:
+        write_report(report_path, made)
+    if problem is not None:
+        raise problem
+    if exit_code != ExitCode.DONE:
+        raise UndeliveredError(message)
+    sys.stderr.write(f"{message}\n")
+    return exit_code
+
+
+def _work(values: dict[str, Any], selection: Selection, account: Account, stopping: Stopping) -> bool:
+    """Do everything; afterwards `account` holds what was done, also when an error ends the work.
+
+    Returns:
+        Whether a checkpoint said beforehand that nothing is left.
+    """
+    from gapless_kafka.connection import connection_from  # noqa: PLC0415 -- slow to load
+    from gapless_sender.workers.runtime import Equipment, Whole, work_alone  # noqa: PLC0415 -- slow to load
+
+    forbid_core_dumps()
+    # Hundreds of thousands of lists come and go with the batches, none of them in a cycle: looking for cycles among
+    # them took 3 % of a resend.
+    gc.freeze()
+    gc.set_threshold(50_000)
+    connection = connection_from(values, client_id=values["clientID"])
+    path: Path | None = values["checkpoint"]
+    if path is not None:
+        stopping.keeps_progress()
+    with ExitStack() as stack:
+        equipment = Equipment.ready(values, stopping, selection.shard)
+        stack.callback(equipment.link.close)
+        if not selection.wishes and selection.all_partitions_of is None:
+            return False
+        progress, checkpoint = Progress(), None
+        if path is not None:
+            stack.enter_context(locked(path))
+            progress = load(path, selection.identity)
+            if progress.complete:
+                _account_for_remembered(account, selection, progress)
+                return True
+            checkpoint = Checkpoint(path, selection.identity, progress)
+            stack.callback(checkpoint.close)
+            remove_shard_files(path)
+        view = ProgressView(
+            interval_seconds=values["progressInterval"],
+            statistics_seconds=values["logStatistics"],
+            sender_id=values["id"],
+            shard=selection.shard,
+        )
+        known = None if selection.all_partitions_of is not None else len(selection.wishes)
+        shards = values["parallelism"] if known is None else min(values["parallelism"], known)
+        whole = Whole(selection, connection, progress, checkpoint, view, account)
+        try:
+            if shards > 1:
+                from gapless_sender.workers.worker_pool import WorkerPool  # noqa: PLC0415 -- only several processes need it
+
+                WorkerPool(equipment, whole, shards).run()
+            else:
+                work_alone(equipment, whole)
+        except GaplessError:
+            if not account.partitions:  # It ended before Kafka had said enough to plan.
+                with suppress(GaplessError):
+                    _account_for_remembered(account, selection, progress)
+            raise
+        if checkpoint is not None:
+            progress.complete = True
+            checkpoint.rewrite()
+            remove_shard_files(checkpoint.path)
+        return False
+
+
+def _account_for_remembered(account: Account, selection: Selection, progress: Progress) -> None:
+    """Put into `account` what is known without Kafka. Raises ConfigurationError when the checkpoint does not fit."""
+    account.partitions = [job.account for job in remembered_jobs(selection, progress)]
+    account.begin(account.totals)
+
+
+def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBundle | None]:
+    """What is to be resent, and the bundle as the report names it."""
+    file: Path | None = values["resendFileName"]
+    if file is None:
+        for name in ("verifyKey", "trustedKeys", "bundleSha256"):
+            if values[name] is not None:
+                raise ConfigurationError(f"{name} is given without a bundle; delete it, or give the bundle it is for.")
+        _check_topics(values, None)
+        return select(values, None, shard=shard), None
+    from gapless_api.bundle.form import canonical_sha256  # noqa: PLC0415
+    from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- slow to load
+
+    bundle = read_bundle(file, verification_key=values["verifyKey"])
+    if values["trustedKeys"] is not None:
+        from gapless_api.bundle.signature import check_trusted  # noqa: PLC0415 -- cryptography is slow to import
+
+        check_trusted(bundle.mark, values["trustedKeys"], bundle=str(file))
+    digest = bundle.mark.sha256 if bundle.mark is not None else canonical_sha256(bundle.kind, bundle.results)
+    wanted = values["bundleSha256"]
+    if wanted is not None and digest != wanted:
+        raise BundleError(
+            f"The bundle {file} is another one: its digest is {digest} and {wanted} is wanted (bundleSha256); give the "
+            f"bundle that is meant, or the digest of this one."
+        )
+    _check_topics(values, bundle)
+    selection = select(values, bundle, bundle_digest=digest, shard=shard)
+    named = ReadBundle(
+        file=str(file),
+        type=str(bundle.kind),
+        id=bundle.mark.id if bundle.mark is not None else None,
+        sha256=digest,
+    )
+    if selection.skipped:
+        shown = ", ".join(f"{entry.topic}/{entry.partition}" for entry in selection.skipped[:20])
+        more = len(selection.skipped) - 20
+        log(
+            "warning",
+            "entries of the bundle are outside the partition window and skipped",
+            partitions=shown + (f" and {more} more" if more > 0 else ""),
+            window=str(selection.window),
+        )
+    return selection, named
+
+
+def _check_topics(values: dict[str, Any], bundle: Bundle | None) -> None:
+    """Make sure that every topic may be read. Raises ConfigurationError."""
+    allowed: AllowedTopics | None = values["allowedTopics"]
+    if allowed is not None:
+        allowed.check(upstream_topics(values, bundle), what="The bundle" if bundle is not None else "The resend")
+
+
+def _log_oddities(found: Resolved) -> None:
+    """Name, once, what was given and does not matter."""
+    begin_log(found)
+    without_effect = [name for name in ("limit", "inputFilterTimeout") if name in found.sources]
+    if without_effect:
+        log("info", "settings are accepted and have no effect", settings=", ".join(without_effect))
+
+
+def _checked_report(path: Path | None) -> Path | None:
+    """Find out before anything is sent whether the report has a place at all."""
+    if path is not None and not os.access(path.parent, os.W_OK | os.X_OK):
+        raise LocalStorageError(
+            f"The report {path} cannot be written (its folder is missing or closed to us); give another place for it."
+        )
+    return path

@@ -1,0 +1,264 @@
+"""Owns what one process needs to send, made from the settings, and the run of a resend that needs one process only.
+
+Must not know how several processes share the work.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import ConfigurationError, StoppedError
+from gapless_api.wire.totals import Totals
+from gapless_sender.base.lazy_log import log
+from gapless_sender.base.sharding import WHOLE, Shard, check_sharing
+from gapless_sender.link.opening import open_link
+from gapless_sender.link.transmitter import MOST_BATCH_EVENTS, Transmitter
+from gapless_sender.pace.shared_pace import SharedPace
+from gapless_sender.replay.input_filter import InputFilter
+from gapless_sender.replay.replay import DISORDER_OFFSETS, Treatment
+from gapless_sender.replay.report import Traffic
+from gapless_sender.source.kafka_source import KafkaSource
+from gapless_sender.source.plan import Reason
+from gapless_sender.wire.packets import finished_text, starting_text, status_packet, stopping_text
+from gapless_sender.workers.partition_worker import Job, all_wishes, prepared_jobs, work_through
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gapless_kafka.connection import KafkaConnection
+    from gapless_sender.base.shutdown import Stopping
+    from gapless_sender.link.session_keys import AnnouncedKeys
+    from gapless_sender.link.udp_link import UdpLink
+    from gapless_sender.replay.checkpoint import Checkpoint, Progress
+    from gapless_sender.replay.progress import ProgressView
+    from gapless_sender.replay.report import Account
+    from gapless_sender.source.plan import Selection
+    from gapless_sender.wire.encryption import KeyExchange, SessionKey
+
+
+@dataclass(slots=True)
+class Equipment:
+    """The link and everything between a batch and it."""
+
+    values: dict[str, Any]
+    stopping: Stopping
+    link: UdpLink
+    payload_size: int
+    treatment: Treatment
+    exchange: KeyExchange | None
+    given_key: SessionKey | None
+    """The key that all shards use, if there are several."""
+    secret: SessionKey | None
+    """What all shards derive their keys from instead, if these are replaced."""
+    pace: SharedPace
+    """The resend's own and that of the link, which the processes of this resend share."""
+    shard: Shard
+
+    @classmethod
+    def ready(cls, values: dict[str, Any], stopping: Stopping, shard: Shard = WHOLE) -> Equipment:
+        """Make everything that needs no Kafka, so that whatever is wrong shows before anything is sent.
+
+        Raises:
+            ConfigurationError: a rule, a certificate, the interface or the target is wrong.
+        """
+        rules = values["inputFilterRules"] or ""
+        input_filter = InputFilter.parse(rules, values["inputFilterDefaultAction"])
+        exchange, given_key, secret, sealing_bytes = None, None, None, 0
+        check_sharing(values, shard)
+        if values["encryption"]:
+            if values["publicKeyFile"] is None:
+                raise ConfigurationError(
+                    "encryption is on and publicKeyFile is missing; give the certificate of the receiver, or leave "
+                    "encryption out."
+                )
+            from gapless_sender.wire.encryption import OVERHEAD_BYTES, KeyExchange, SessionKey  # noqa: PLC0415 -- slow to load
+
+            exchange, sealing_bytes = KeyExchange.load(values["publicKeyFile"]), OVERHEAD_BYTES
+            if exchange.warning:
+                log("warning", exchange.warning)
+            if values["sessionKeyFile"] is not None:
+                loaded = SessionKey.load(values["sessionKeyFile"], series=shard.index)
+                given_key, secret = (loaded, None) if values["keyRotationFile"] is None else (None, loaded)
+        pace = SharedPace.made(values, stopping, shard)
+        link = open_link(values, stopping)
+        try:
+            payload_size = values["payloadSize"] or link.mtu_payload_size()
+            if (shared := given_key or secret) is not None and exchange is not None and shard.count > 1:
+                _check_announcement(exchange.packets(shared, payload_size), payload_size)
+        except BaseException:
+            link.close()
+            raise
+        treatment = Treatment(
+            payload_size=payload_size,
+            input_filter=input_filter,
+            compress_above_bytes=values["compressWhenLengthExceeds"],
+            fill=fillable(values),
+            most_fragments=values["maxFragments"],
+            keeps_order=values["order"] == "strict",
+            disorder_offsets=MOST_BATCH_EVENTS if values["order"] == "free" else DISORDER_OFFSETS,
+            sealing_bytes=sealing_bytes,
+        )
+        return cls(
+            values,
+            stopping,
+            link,
+            payload_size,
+            treatment,
+            exchange,
+            given_key,
+            secret,
+            pace,
+            shard,
+        )
+
+    def transmitter(self, link: UdpLink, *, sharers: int = 1) -> Transmitter:
+        """What sends batches over `link` at the pace that `sharers` processes and all shards share."""
+        sharers *= self.shard.count
+
+        def under_way() -> None:
+            self.stopping.in_batch = True
+
+        return Transmitter(
+            link,
+            self.pace.pace,
+            self.values["copies"],
+            under_way=under_way,
+            sharers=sharers,
+            follow_rates=self.pace.follow,
+        )
+
+    def announced_keys(self) -> AnnouncedKeys | None:
+        """What makes and announces session keys; ``None`` without encryption."""
+        if self.exchange is None:
+            return None
+        from gapless_sender.link.session_keys import AnnouncedKeys  # noqa: PLC0415 -- slow to load
+        from gapless_sender.wire.key_schedule import KeyTimings  # noqa: PLC0415 -- only encryption needs it
+
+        values = self.values
+        common: dict[str, Any] = {
+            "payload_size": self.payload_size,
+            "timings": KeyTimings(announcements=values["keyRepeats"], settle_seconds=values["keySettle"]),
+            "every_seconds": values["generateNewSymmetricKeyEvery"],
+            "clock": self.stopping,
+        }
+        if self.secret is None:
+            return AnnouncedKeys(self.exchange, self.link, given=self.given_key, **common)
+        from gapless_sender.link.shared_keys import SharedKeys  # noqa: PLC0415 -- only shards that replace keys need it
+
+        path, senders = values["keyRotationFile"], self.shard.count
+        return SharedKeys(self.exchange, self.link, secret=self.secret, path=path, senders=senders, **common)
+
+    def source(self, connection: KafkaConnection, pulse: Callable[[], None] | None = None) -> KafkaSource:
+        """A connection to Kafka, not yet made; `pulse` is called while Kafka is waited for and may end the work."""
+        return KafkaSource(
+            connection,
+            isolation_level=self.values["isolationLevel"],
+            connect_timeout_seconds=self.values["connectTimeout"],
+            stall_timeout_seconds=self.values["stallTimeout"],
+            pulse=pulse or self.stopping.check,
+        )
+
+    def say_starting(self) -> None:
+        """Tell the receiver that a resend begins."""
+        self._say(starting_text(_now(), self.values["id"], str(self.values["resendFileName"] or "")))
+
+    def say_ended(self, error: BaseException | None) -> None:
+        """Tell the receiver how it ended, if it was not by an error."""
+        if error is None:
+            self._say(finished_text(_now(), self.values["id"]))
+        elif isinstance(error, StoppedError):
+            self._say(stopping_text(_now(), self.values["id"]))
+
+    def _say(self, text: str) -> None:
+        if self.values["statusPackets"]:
+            self.link.send([status_packet(text, self.payload_size)])
+
+    def traffic(self, link: UdpLink) -> Traffic:
+        """What `link` has done."""
+        stats = link.stats
+        return Traffic(stats.datagrams, stats.payload_bytes, stats.calls, stats.refused, stats.retries)
+
+
+def _check_announcement(packets: Sequence[bytes], payload_size: int) -> None:
+    """Make sure that shards which announce one key at the same moment do not mix it up. Raises ConfigurationError."""
+    if len(packets) > 1:
+        raise ConfigurationError(
+            f"The receiver's certificate has so long a key that its announcement needs {len(packets)} datagrams at "
+            f"payloadSize {payload_size}, which several shards would mix up; raise payloadSize, or use one shard."
+        )
+
+
+def fillable(values: dict[str, Any]) -> frozenset[Reason]:
+    """The reasons for which an event that cannot be sent is sent empty."""
+    return frozenset(Reason(word) for word in values["fill"]) if values["unavailable"] == "fill" else frozenset()
+
+
+@dataclass(slots=True)
+class Whole:
+    """A resend as a whole: what is wanted, from where, how far it is, and where that is kept and shown."""
+
+    selection: Selection
+    connection: KafkaConnection
+    progress: Progress
+    checkpoint: Checkpoint | None
+    view: ProgressView
+    account: Account
+    """Filled in at the end, also when an error ends the work."""
+
+
+def work_alone(equipment: Equipment, whole: Whole) -> None:
+    """Do a whole resend in this process.
+
+    Raises:
+        GaplessError: whatever ends the work early; the receiver is told when it is a signal.
+    """
+    link, account, selection = equipment.link, whole.account, whole.selection
+    keys: AnnouncedKeys | None = None
+    with ExitStack() as stack:
+        source = equipment.source(whole.connection)
+        stack.callback(source.close)
+        source.connect()
+        wishes = all_wishes(selection, source)
+        jobs = prepared_jobs(selection, wishes, source, whole.progress, whole.checkpoint)
+        account.begin(sum_of(jobs))
+        whole.view.begin(sum_of(jobs))
+        try:
+            if all(job.done for job in jobs):
+                return
+            equipment.say_starting()
+            keys = equipment.announced_keys()
+            if keys is not None:
+                keys.current()
+                keys.release()
+            work_through(
+                jobs,
+                selection,
+                source,
+                equipment.treatment,
+                equipment.transmitter(link),
+                keys=keys,
+                checkpoint=whole.checkpoint,
+                stopping=equipment.stopping,
+                settled=lambda *_: whole.view.advanced(lambda: (sum_of(jobs), link.stats.datagrams)),
+            )
+            equipment.say_ended(None)
+        except BaseException as error:
+            equipment.say_ended(error)
+            raise
+        finally:
+            account.partitions = [job.account for job in jobs]
+            account.traffic = equipment.traffic(link)
+            account.keys_announced = keys.announced if keys is not None else 0
+            whole.view.end(sum_of(jobs), link.stats.datagrams)
+
+
+def sum_of(jobs: Sequence[Job]) -> Totals:
+    """The account of `jobs` together."""
+    return sum((job.totals for job in jobs), Totals())
+
+
+def _now() -> datetime:
+    return datetime.now().astimezone()

@@ -1,0 +1,173 @@
+"""Owns what one worker process of a parallel resend does: its partitions, when and with which key it is told to.
+
+Must not know the other workers, nor what is decided about them: see `supervisor`.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import GaplessError
+from gapless_sender.link.opening import open_link
+from gapless_sender.replay.checkpoint import Checkpoint, Progress, shard_path
+from gapless_sender.replay.report import Traffic
+from gapless_sender.source.plan import share_out
+from gapless_sender.workers.channel import Exhausted, Finished, Go, Pause, Paused, Ready, Settled, ToldProblem
+from gapless_sender.workers.partition_worker import all_wishes, prepared_jobs, work_through
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gapless_sender.base.shutdown import Stopping
+    from gapless_sender.replay.account import Step
+    from gapless_sender.replay.checkpoint import Key
+    from gapless_sender.source.plan import Wish
+    from gapless_sender.wire.encryption import SessionKey
+    from gapless_sender.workers.channel import Inlet, Outlet
+    from gapless_sender.workers.runtime import Equipment, Whole
+
+_LOOK_SECONDS = 0.1
+
+
+class Instructions:
+    """What the supervisor tells this worker; the `Keys` of a replay."""
+
+    def __init__(
+        self, inlet: Inlet, outlet: Outlet, stopping: Stopping, *, given_key: SessionKey | None, sharers: int
+    ) -> None:
+        """A `given_key` is used instead of those that the supervisor makes; `sharers` workers encrypt with one key."""
+        self._inlet = inlet
+        self._outlet = outlet
+        self._stopping = stopping
+        self._given_key = given_key
+        self._key: SessionKey | None = given_key
+        self._sharers = sharers
+        self._waits = True
+        self._told_exhausted = False
+
+    def attend(self) -> None:
+        """Take in what has come. For moments without a batch under way: what the supervisor hears is that none is."""
+        for message in self._inlet.receive():
+            match message:
+                case Pause():
+                    self._waits = True
+                    self.tell(Paused())
+                case Go(session_key):
+                    self._waits = False
+                    self._take_key(session_key)
+
+    def wait_for_go(self) -> None:
+        """Return when this worker may send. Raises StoppedError."""
+        self.attend()
+        while self._waits:
+            self._stopping.check()
+            self._inlet.wait(_LOOK_SECONDS)
+            self.attend()
+
+    def current(self) -> SessionKey:
+        """The key for the next batch; waits while the receiver is given another one. Raises StoppedError."""
+        self.wait_for_go()
+        assert self._key is not None, "the supervisor sends a key before anything is encrypted"  # noqa: S101
+        if not self._told_exhausted and self._key.exhausted_among(self._sharers):
+            self._told_exhausted = True
+            self.tell(Exhausted())
+        return self._key
+
+    def release(self) -> None:
+        """Nothing to do: the supervisor hears of a batch's end when this worker pauses."""
+
+    def tell(self, message: Any) -> None:
+        """Tell the supervisor; if it is gone, `Stopping` finds out, and the checkpoint has everything."""
+        with suppress(OSError):
+            self._outlet.send(message)
+
+    def _take_key(self, session_key: bytes | None) -> None:
+        if session_key is None or self._given_key is not None:
+            return
+        from gapless_sender.wire.encryption import SessionKey  # noqa: PLC0415 -- slow to load
+
+        if self._key is not None:
+            self._key.destroy()
+        self._key = SessionKey(session_key)
+        self._told_exhausted = False
+
+
+def run_worker(  # noqa: PLR0913, PLR0917 -- the arguments of a process
+    number: int, workers: int, equipment: Equipment, whole: Whole, inlet: Inlet, outlet: Outlet, *, parent: int
+) -> None:
+    """Do the share with this number; the supervisor decides about the exit code of the whole."""
+    equipment.stopping.follow_parent(parent)
+    equipment.pace.leave_to_parent()
+    sharers = workers * equipment.shard.count
+    instructions = Instructions(inlet, outlet, equipment.stopping, given_key=equipment.given_key, sharers=sharers)
+    problem: ToldProblem | None = None
+    traffic = Traffic()
+    try:
+        with ExitStack() as stack:
+            link = open_link(equipment.values, equipment.stopping)
+            stack.callback(link.close)
+            try:
+                _work(number, workers, equipment, whole, instructions, link, stack)
+            finally:
+                traffic = equipment.traffic(link)
+    except GaplessError as error:
+        problem = ToldProblem.of(error)
+    instructions.tell(Finished(problem, traffic))
+
+
+def _work(  # noqa: PLR0913, PLR0917 -- the parts of a worker
+    number: int,
+    workers: int,
+    equipment: Equipment,
+    whole: Whole,
+    instructions: Instructions,
+    link: Any,
+    stack: ExitStack,
+) -> None:
+    def pulse() -> None:
+        equipment.stopping.check()
+        instructions.attend()  # Kafka may be silent for a minute, and nobody shall wait so long for our batch.
+
+    source = equipment.source(whole.connection, pulse)
+    stack.callback(source.close)
+    source.connect()
+    shares = share_out(all_wishes(whole.selection, source), workers)
+    wishes: Sequence[Wish] = shares[number] if number < len(shares) else ()
+    progress = _part(whole.progress, wishes)
+    checkpoint = None
+    if whole.checkpoint is not None and wishes:
+        checkpoint = Checkpoint(shard_path(whole.checkpoint.path, number), whole.selection.identity, progress)
+        stack.callback(checkpoint.close)
+    jobs = prepared_jobs(whole.selection, wishes, source, progress, checkpoint)
+    keys = tuple(wish.key for wish in wishes)
+    instructions.tell(Ready(keys, progress.bounds, progress.topic_ids))
+    instructions.wait_for_go()
+
+    def settled(key: Key, step: Step) -> None:
+        instructions.tell(Settled(key, step, equipment.traffic(link)))
+
+    work_through(
+        jobs,
+        whole.selection,
+        source,
+        equipment.treatment,
+        equipment.transmitter(link, sharers=workers),
+        keys=instructions if equipment.exchange is not None else None,
+        checkpoint=checkpoint,
+        stopping=equipment.stopping,
+        settled=settled,
+    )
+
+
+def _part(progress: Progress, wishes: Sequence[Wish]) -> Progress:
+    """What is known of these partitions."""
+    part = Progress()
+    part.topic_ids |= progress.topic_ids
+    for wish in wishes:
+        key = wish.key
+        if key in progress.ledgers:
+            part.ledgers[key] = progress.ledgers[key]
+        if key in progress.bounds:
+            part.bounds[key] = progress.bounds[key]
+    return part

@@ -1,0 +1,1 @@
+"""``gapless audit``: what the received events show to be missing."""

@@ -1,0 +1,122 @@
+"""Owns ``gapless audit``: what the received events show to be missing becomes a bundle.
+
+Must not know how a bitmap is built or a bundle written. Neither keys nor offsets are collected or sorted: tasks turn
+keys into bitmaps of blocks, these are joined where their block belongs, and only joined bitmaps come back.
+``python -m gapless_spark.audit.command --spec job.yaml`` is the same for spark-submit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from gapless_archive.store.object_store import access_from
+from gapless_kafka.connection import connection_from
+from gapless_spark.audit.expected_by import ExpectedBy
+from gapless_spark.audit.first_records import first_key_of
+from gapless_spark.audit.memory import AuditMemory
+from gapless_spark.audit.state_place import open_place
+from gapless_spark.model.bitmaps import (
+    PARTIAL,
+    Received,
+    TooManyBlocksError,
+    collected,
+    joined_bitmaps,
+    partial_bitmaps,
+    received_block,
+)
+from gapless_spark.model.event_keys import FOREIGN, Block
+from gapless_spark.model.gap_detection import compare
+from gapless_spark.model.outcome import Conclusion, OtherRecords, conclude_audit
+from gapless_spark.output.jobs import MOST_LOCAL_BYTES, Job
+from gapless_spark.output.jobs import run as run_job
+from gapless_spark.runtime.local_reader import few_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from gapless_api.base.settings import Resolved
+    from gapless_api.cli.reading_progress import Progress
+    from gapless_kafka.connection import KafkaConnection
+    from gapless_spark.runtime.kafka_source import Cut
+
+FEW_RECORDS = 1_000_000
+"""So many new offsets are read in this process with ``engine=auto``, which is over before Spark would have started."""
+_KEYS_IN_A_BATCH = 65_536
+
+
+def run(settings: Resolved) -> int:
+    """Audit as `settings` say and return the exit code. Raises GaplessError."""
+    return run_job(job_of(settings), settings)
+
+
+def job_of(settings: Resolved) -> Job:
+    """What to do for `settings`. Raises ConfigurationError for expectations and manifests that are none."""
+    values = settings.values
+    topics, expected_by = values["topics"], ExpectedBy(values)
+    memory = AuditMemory(open_place(values["state"], access_from(values)) if values["state"] is not None else None)
+
+    def conclusion(connection: KafkaConnection, new: Mapping[Block, Received], cut: Cut) -> Conclusion:
+        blocks, foreign = [], 0
+        for block, received in memory.recall(new, cut):
+            if block == FOREIGN:
+                foreign += received.records
+            else:
+                blocks.append(received_block(block, received))
+        found = compare(blocks, expected_by.expectations, memory.frontiers.of)
+        recognised = any(partition.received for partition in found)
+        first_key = first_key_of(connection, cut) if foreign and not recognised else None
+        others = OtherRecords(foreign, first_key, tuple((topic.topic, topic.uncommitted) for topic in cut.topics))
+        concluded = conclude_audit(topics, found, others, include_unknown=values["includeUnknown"])
+        concluded = expected_by.named_in(concluded)
+        return replace(concluded, details={**concluded.details, **memory.details})
+
+    def find(records: DataFrame | None, cut: Cut) -> Conclusion:
+        connection = connection_from(values, client_id="gapless-audit")
+        memory.look_at_first_records(connection, cut)
+        return conclusion(connection, {} if records is None else received_blocks(records), cut)
+
+    def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
+        memory.look_at_first_records(connection, cut)
+        try:
+            new = collected(partial_bitmaps(keys_of_few(connection, cut, progress)), most_bytes=MOST_LOCAL_BYTES)
+        except TooManyBlocksError:
+            return None
+        return conclusion(connection, new, cut)
+
+    def read_bounds() -> None:
+        expected_by.read()
+        memory.compare_generations(expected_by.origins, expected_by.replaced, values["newGeneration"])
+
+    def is_few(cut: Cut) -> bool:
+        return memory.goes_on and cut.offsets <= FEW_RECORDS
+
+    return Job("audit", topics, ("key",), find, find_locally, is_few, earlier=memory, read_bounds=read_bounds)
+
+
+def keys_of_few(connection: KafkaConnection, cut: Cut, progress: Progress) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of `cut` as Spark would hand them over. Raises like `few_records`."""
+    held: list[bytes | None] = []
+    for messages in few_records(connection, cut, progress):
+        held += [message.key() for message in messages]
+        if len(held) >= _KEYS_IN_A_BATCH:
+            yield _batch(held)
+            held = []
+    if held:
+        yield _batch(held)
+
+
+def _batch(keys: list[bytes | None]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(keys, pa.binary())], names=["key"])
+
+
+def received_blocks(records: DataFrame) -> dict[Block, Received]:
+    """What `records` show to be received, by block."""
+    partial = records.mapInArrow(partial_bitmaps, PARTIAL)
+    places = ("topic", "partition", "block")
+    joined = partial.repartition(*places).sortWithinPartitions(*places).mapInArrow(joined_bitmaps, PARTIAL)
+    return collected(joined.toArrow().to_batches())

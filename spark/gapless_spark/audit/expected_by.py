@@ -1,0 +1,105 @@
+"""Owns where an audit's expectations come from: settings, files and the topic of manifests; must not know Spark.
+
+Files are read when the settings are, so that what is wrong with them shows before anything else happens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.inventory.reader import read_manifest
+from gapless_kafka.connection import connection_from
+from gapless_spark.audit.inventory_topic import add_manifests_of_topic
+from gapless_spark.model.expectations import NewestExtents, parse_expectations, with_manifests
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless_spark.model.expectations import Expectations
+    from gapless_spark.model.generations import Origin, Replaced
+    from gapless_spark.model.outcome import Conclusion
+
+
+class ExpectedBy:
+    """What the settings of an audit say should be there."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        """Read what is in files.
+
+        Raises:
+            ConfigurationError: an expectation or a manifest is none, or is not signed as it must be.
+        """
+        self._values = values
+        self._given = parse_expectations(values["expect"], values["expectFile"])
+        self._expectations = self._given
+        self._key: Path | None = values["verifyKey"]
+        self._manifests = NewestExtents()
+        self._topic: str | None = values["expectManifestTopic"]
+        for path in values["expectManifest"]:
+            self._manifests.add(read_manifest(path, verification_key=self._key), str(path))
+        self._asked = bool(self._topic or values["expectManifest"])
+        for name in ("verifyKey", "expectTopics"):
+            if values[name] and not self._asked:
+                raise ConfigurationError(
+                    f"{name} is given without a manifest; delete it, or give expectManifest or expectManifestTopic."
+                )
+
+    @property
+    def expectations(self) -> Expectations:
+        """What should be there, as it was when it was read last."""
+        return self._expectations
+
+    def read(self) -> None:
+        """Find out what should be there, manifests that came over the link included.
+
+        Raises:
+            ConfigurationError: no manifest can be used, or none speaks of a topic of expectTopics.
+            SourceUnreachableError: Kafka does not give the topic of manifests.
+        """
+        if not self._asked:
+            return
+        if self._topic is not None:
+            add_manifests_of_topic(
+                self._manifests,
+                connection_from(self._values, client_id="gapless-audit"),
+                self._topic,
+                verification_key=self._key,
+                timeout_seconds=self._values["connectTimeout"],
+                warn=_warn,
+            )
+        if self._manifests.conflicts:
+            shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._manifests.conflicts[:20])
+            _warn(f"Manifests of different clusters speak of the same partitions, and the newest counts: {shown}")
+        self._expectations = with_manifests(self._given, self._manifests, self._values["expectTopics"])
+
+    @property
+    def origins(self) -> dict[tuple[str, int], Origin]:
+        """Which upstream topic each source partition is of, as far as manifests say."""
+        return {place: origin for place, origin in self._manifests.origins().items() if self._counts(place[0])}
+
+    @property
+    def replaced(self) -> list[Replaced]:
+        """The upstream topics that were recreated, as manifests of before and after show."""
+        return [change for change in self._manifests.replaced if self._counts(change.topic)]
+
+    def _counts(self, topic: str) -> bool:
+        return not self._values["expectTopics"] or topic in self._values["expectTopics"]
+
+    def named_in(self, conclusion: Conclusion) -> Conclusion:
+        """The same `conclusion`, with the manifests that counted among its details."""
+        if not self._asked:
+            return conclusion
+        extents = self._manifests.extents()
+        return replace(
+            conclusion,
+            details={**conclusion.details, "manifests": self._manifests.members()},
+            absent={place: extent.absent for place, extent in extents.items() if extent.absent is not None},
+        )
+
+
+def _warn(text: str) -> None:
+    import structlog  # noqa: PLC0415 -- slow to import
+
+    structlog.get_logger().warning(text)

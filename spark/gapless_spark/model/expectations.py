@@ -1,0 +1,242 @@
+"""Owns what should have been received: ``topic:partition:first-last``, and what manifests of the other side say.
+
+Must not know what was received, nor how a manifest came here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.files import read_small
+from gapless_api.codec.canonical import moment_text
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, is_topic, unpadded_decimal
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_spark.model.generations import Origin, Replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from gapless_api.inventory.form import Manifest, ManifestMark, PartitionExtent
+
+
+class Bounds(StrEnum):
+    """Where an expectation comes from."""
+
+    GIVEN = "given"
+    """Somebody said it; what is received beyond it is unexpected."""
+    MANIFEST = "manifest"
+    """A manifest said it, and perhaps somebody more; what is received beyond it is older or newer than the manifest."""
+    SEEN = "seen"
+    """Nobody said anything: from the lowest to the highest offset received."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The offsets of one partition that should be there."""
+
+    offsets: OffsetRanges
+    bounds: Bounds = Bounds.GIVEN
+    absent: OffsetRanges = field(default_factory=OffsetRanges)
+    """What is known to be no events, and so is not missing whether it was received or not."""
+
+
+Expectations = dict[tuple[str, int], Expectation]
+"""By topic and downstream partition."""
+
+
+def parse_expectations(texts: Iterable[str], file: Path | None = None) -> Expectations:
+    """Read `texts` and the lines of `file`; several for one partition add up.
+
+    Raises:
+        ConfigurationError: one is not ``topic:partition:first-last``, or the file cannot be read.
+    """
+    expected: dict[tuple[str, int], OffsetRanges] = {}
+    for text, place in [(text, "") for text in texts] + (_lines(file) if file is not None else []):
+        where, offsets = _parsed(text, place)
+        expected[where] = expected.get(where, OffsetRanges()) | offsets
+    return {where: Expectation(offsets) for where, offsets in expected.items()}
+
+
+def with_manifests(given: Expectations, manifests: NewestExtents, topics: Collection[str] = ()) -> Expectations:
+    """Add what `manifests` say to what was `given`.
+
+    Args:
+        given: stays expected, whatever a manifest says.
+        manifests: every partition of theirs is expected, a silent one, too.
+        topics: of the manifests, those that count; nothing for all.
+
+    Raises:
+        ConfigurationError: no manifest speaks of one of `topics`.
+    """
+    expected = dict(given)
+    spoken_of = set()
+    for place, extent in manifests.extents().items():
+        spoken_of.add(extent.topic)
+        if not topics or extent.topic in topics:
+            more = given[place].offsets if place in given else OffsetRanges()
+            absent = extent.absent if extent.absent is not None else OffsetRanges()
+            expected[place] = Expectation(extent.events | more, Bounds.MANIFEST, absent - more)
+    for topic in topics:
+        if topic not in spoken_of:
+            raise ConfigurationError(
+                f"No manifest speaks of the topic {topic} of expectTopics; correct it, or have a manifest made that "
+                f"does: there are {', '.join(sorted(spoken_of)) or 'none'}."
+            )
+    return expected
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    extent: PartitionExtent
+    mark: ManifestMark
+
+    @property
+    def age(self) -> tuple[Any, ...]:
+        return self.mark.created, self.mark.id
+
+
+class NewestExtents:
+    """What the newest manifest says of each partition; manifests may come in any order.
+
+    Offsets that an older one of the same topic knew to be absent stay so, for Kafka never uses an offset again. A topic
+    that was recreated (by its id) has nothing in common with the one before: of the two only the newer one counts.
+    """
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, str | None], dict[int, _Said]] = {}
+        """By topic and its id upstream, then by partition."""
+        self._sources: dict[str, tuple[ManifestMark, str]] = {}
+        self._conflicts: set[tuple[str, int]] = set()
+
+    def add(self, manifest: Manifest, where: str) -> None:
+        """Take what `manifest` says; `where` is what the report calls the place it was found in."""
+        mark = manifest.mark
+        self._sources[mark.id] = mark, where
+        for extent in manifest.extents:
+            of_topic = self._said.setdefault((extent.topic, extent.topic_id), {})
+            said, known = _Said(extent, mark), of_topic.get(extent.partition)
+            if known is not None and known.mark.cluster != mark.cluster:
+                self._conflicts.add((extent.topic, extent.partition))
+            of_topic[extent.partition] = said if known is None else _newest(said, known)
+
+    @property
+    def newest_id(self) -> str:
+        """The id of the newest manifest that counts; ids sort by time. Nothing when there is none."""
+        return max((said.mark.id for said in self._counting().values()), default="")
+
+    @property
+    def conflicts(self) -> list[tuple[str, int]]:
+        """The partitions that manifests of different clusters speak of, which no healthy set of windows has."""
+        return sorted(self._conflicts)
+
+    @property
+    def replaced(self) -> list[Replaced]:
+        """The topics of which manifests with two ids speak of the same partitions."""
+        return [change for _, changes in self._generations() for change in changes]
+
+    def extents(self) -> Mapping[tuple[str, int], PartitionExtent]:
+        """What counts, by topic and partition."""
+        return {place: said.extent for place, said in self._counting().items()}
+
+    def origins(self) -> dict[tuple[str, int], Origin]:
+        """Where the events of each partition come from, as far as manifests say."""
+        return {
+            place: Origin(said.mark.cluster, said.extent.topic_id)
+            for place, said in self._counting().items()
+            if said.extent.topic_id is not None
+        }
+
+    def members(self) -> list[dict[str, Any]]:
+        """The manifests that count, for the report, oldest first."""
+        counting = Counter(said.mark.id for said in self._counting().values())
+        return [
+            {
+                "id": mark.id,
+                "created": moment_text(mark.created),
+                "cluster": mark.cluster,
+                "from": where,
+                "signed": mark.signature is not None,
+                "partitions": counting[mark.id],
+            }
+            for _, (mark, where) in sorted(self._sources.items())
+            if mark.id in counting
+        ]
+
+    def _counting(self) -> dict[tuple[str, int], _Said]:
+        counting: dict[tuple[str, int], _Said] = {}
+        for (topic, of_topic), _ in self._generations():
+            for partition, said in of_topic.items():
+                known = counting.get((topic, partition))
+                # One without an id may be of the same topic, or not: nobody can tell, as with all of version 1.
+                counting[topic, partition] = said if known is None else _newest(said, known)
+        return counting
+
+    def _generations(self) -> list[tuple[tuple[str, dict[int, _Said]], list[Replaced]]]:
+        """The generations of topics that count, each with those that it has replaced."""
+        found: list[tuple[str, str | None, dict[int, _Said], list[Replaced]]] = []
+        newest_first = sorted(self._said.items(), key=lambda entry: max(s.age for s in entry[1].values()), reverse=True)
+        for (topic, topic_id), of_topic in newest_first:
+            newer = next(
+                (
+                    (newer_id, changes)
+                    for other, newer_id, partitions, changes in found
+                    if other == topic and None not in {topic_id, newer_id} and partitions.keys() & of_topic.keys()
+                ),
+                None,
+            )
+            if newer is None:
+                found.append((topic, topic_id, of_topic, []))
+            else:
+                newer[1].append(Replaced(topic, str(topic_id), str(newer[0])))
+        return [((topic, of_topic), changes) for topic, _, of_topic, changes in found]
+
+
+def _newest(one: _Said, other: _Said) -> _Said:
+    older, newer = sorted((one, other), key=lambda said: said.age)
+    extent, before = newer.extent, older.extent
+    alike = (older.mark.cluster, older.mark.isolation) == (newer.mark.cluster, newer.mark.isolation)
+    if not alike or extent.last is None or before.last is None or before.last > extent.last:
+        return newer  # Another cluster, or a recreated topic without ids: what was absent there says nothing here.
+    if before.absent is None:
+        return newer
+    absent = before.absent.clip(extent.first, extent.last) | (extent.absent or OffsetRanges())
+    return replace(newer, extent=replace(extent, absent=absent))
+
+
+def _parsed(text: str, place: str) -> tuple[tuple[str, int], OffsetRanges]:
+    # From the right: topics are translated on the way and may hold anything.
+    begin, _, offsets_text = text.rpartition(":")
+    topic, _, partition_text = begin.rpartition(":")
+    first_text, _, last_text = offsets_text.partition("-")
+    partition = unpadded_decimal(partition_text, MAX_PARTITION)
+    first, last = unpadded_decimal(first_text, MAX_OFFSET), unpadded_decimal(last_text, MAX_OFFSET)
+    if not is_topic(topic) or partition is None or first is None or last is None:
+        raise ConfigurationError(
+            f"The expectation {text!r}{place} is not topic:partition:first-last; write for example transfer:0:0-999999."
+        )
+    if last < first:
+        raise ConfigurationError(
+            f"The expectation {text!r}{place} ends before it begins; both offsets are inclusive, the lower comes first."
+        )
+    return (topic, partition), OffsetRanges([(first, last)])
+
+
+def _lines(file: Path) -> list[tuple[str, str]]:
+    try:
+        lines = read_small(file).decode("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigurationError(
+            f"The file {file} of expectFile cannot be read ({reason}); give a file with a line "
+            f"topic:partition:first-last for each partition."
+        ) from None
+    return [
+        (line.strip(), f" in {file}, line {number}")
+        for number, line in enumerate(lines, start=1)
+        if line.strip() and not line.startswith("#")
+    ]

@@ -1,0 +1,59 @@
+"""Owns where a bundle goes: a file, an object store, a log, or standard output; must not know what is in it.
+
+For a store and for a log the bundle is written to a file that is gone afterwards, because both want all of it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from gapless_archive.store.object_store import ObjectAddress, access_from, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_archive.store.object_store import ObjectStore
+
+
+class BundlePlace:
+    """The place that the settings name; a context manager."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+        self._named: Path | ObjectAddress | None = values["resendFileName"]
+        self._store: ObjectStore | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.file: Path | None = self._named if isinstance(self._named, Path) else None
+        """Where to write the bundle; ``None`` for standard output."""
+
+    @property
+    def name(self) -> str | None:
+        """What the report calls the place; ``None`` for standard output and a log."""
+        return None if self._named is None else str(self._named)
+
+    def __enter__(self) -> Self:
+        if isinstance(self._named, ObjectAddress) or (self._named is None and self._values["resultLines"]):
+            self._folder = tempfile.TemporaryDirectory(prefix="gapless-bundle-")
+            self.file = Path(self._folder.name) / "bundle.json"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def check(self) -> None:
+        """Find out whether the place can be used, as far as that can be known before. Raises ConfigurationError."""
+        if isinstance(self._named, ObjectAddress):
+            self._store = open_store(self._named.bucket, access_from(self._values))
+
+    def deliver(self) -> None:
+        """Bring the file that was written where it belongs.
+
+        Raises:
+            ConfigurationError: the store refuses it.
+            StoreUnreachableError: the store does not answer.
+        """
+        if self._store is not None and isinstance(self._named, ObjectAddress) and self.file is not None:
+            self._store.put(self._named.key, self.file)

@@ -1,0 +1,383 @@
+"""Owns what the commands share: settings in, one look at Kafka, the job, then bundle, report, table and exit code.
+
+Must not know what a job computes. Nothing is written before the job has finished, except a report of why it did not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+
+from gapless_api.base.errors import ConfigurationError, GaplessError, StoppedError
+from gapless_api.base.files import check_output, write_whole
+from gapless_api.base.log import configure_logging
+from gapless_api.bundle.form import BundleKind
+from gapless_api.bundle.signature import load_signer
+from gapless_api.bundle.writer import write_bundle
+from gapless_api.cli.reading_progress import ReadingProgress
+from gapless_api.codec.canonical import moment_text
+from gapless_api.wire.scan_result import SCAN_REPORT
+from gapless_kafka.connection import KafkaConnection, connection_from
+from gapless_spark.model.outcome import Conclusion, exit_code_of, outcome_of
+from gapless_spark.output.bundle_place import BundlePlace
+from gapless_spark.output.comparison import compared, say_comparison
+from gapless_spark.output.report_page.output import check_history, told_by_page, write_page_and_history
+from gapless_spark.output.result_log import write_result
+from gapless_spark.output.tables import show_results
+from gapless_spark.runtime.kafka_source import Cut, failure_of_kafka, look, records
+from gapless_spark.runtime.session import Engine, failure_of_machine, is_local, session
+from gapless_spark.runtime.spark_progress import SparkReading, watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from gapless_api.base.allowed_topics import AllowedTopics
+    from gapless_api.base.settings import Resolved
+    from gapless_api.bundle.form import BundleMark
+    from gapless_api.cli.reading_progress import Progress
+
+MOST_LOCAL_BYTES = 256 * 1024 * 1024
+"""About so much of what was read a command holds that reads without Spark."""
+SHORT_WORK_OFFSETS = 200_000
+"""Up to here a job is over before Java's second compiler would pay."""
+
+
+class Earlier(Protocol):
+    """What earlier runs have read; nobody else changes it while the block lasts."""
+
+    written: str
+    """What was written of it in this run, or perhaps was; empty for nothing."""
+
+    def __enter__(self) -> Self:
+        """Take hold of it. Raises GaplessError."""
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of it."""
+
+    def unread(self, cut: Cut) -> Cut:
+        """What of a cut is left to be read. Raises GaplessError."""
+
+
+class _NothingEarlier(contextlib.nullcontext[Any]):
+    written = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def unread(self, cut: Cut) -> Cut:
+        return cut
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a command reads and what it makes of it."""
+
+    command: str
+    topics: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Of Spark's Kafka source."""
+    find: Callable[[DataFrame | None, Cut], Conclusion]
+    """Gets no DataFrame when there is nothing to read, which spares the start of Spark."""
+    find_locally: Callable[[KafkaConnection, Cut, Progress], Conclusion | None]
+    """Reads in this process, without Spark, and says how far it is; ``None`` when more would have to be held than
+    `MOST_LOCAL_BYTES`."""
+    is_few: Callable[[Cut], bool]
+    """Whether ``engine=auto`` reads so much in this process, as that is over before Spark would have started."""
+    earlier: Earlier = field(default_factory=_NothingEarlier)
+    read_bounds: Callable[[], None] = lambda: None
+    """Reads what says what should be there. It is called before Kafka is asked how far the topics reach: what only came
+    afterwards would be expected and not read."""
+
+
+def run(job: Job, settings: Resolved) -> int:
+    """Run `job` and return the exit code.
+
+    Raises:
+        GaplessError: the job did not finish, or some records could not be read; the report, if asked for, says so too.
+    """
+    values = settings.values
+    configure_logging(values["logLevel"], values["logFileName"])
+    say_what_is_ignored(settings)
+    # Millions of records and ranges may come, none of them in a cycle: looking for cycles took a third of a scan.
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
+    started = time.monotonic()
+    created = datetime.now(UTC)
+    head: dict[str, Any] = {
+        SCAN_REPORT[0]: SCAN_REPORT[1],
+        "command": job.command,
+        "created": moment_text(created),
+        "topics": list(job.topics),
+    }
+    with BundlePlace(values) as place:
+        try:
+            with stopped_by_signals(lambda: job.earlier.written):
+                _check_topics(job, values)
+                _check_outputs(values, place)
+                cut, conclusion = conclude(job, values, head)
+                # Before the new bundle is written, which may take the older one's place.
+                reconciliation = compared(conclusion, values)
+                mark = _write_bundle(job, conclusion, cut, values, created, place.file)
+                place.deliver()
+        except GaplessError as error:
+            tail = {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "message": str(error)}
+            failed = {**head, **tail, "seconds": _since(started)}
+            if values["resultLines"]:
+                write_result(failed)
+            write_report(values["report"], failed)
+            raise
+        unread = conclusion.error()
+        report = {
+            **head,
+            "outcome": conclusion.outcome,
+            "exit_code": exit_code_of(unread),
+            "message": conclusion.sentence,
+            "missing": conclusion.missing,
+            **conclusion.details,
+            "partitions": conclusion.partitions,
+            **reconciliation,
+            "bundle": {"file": place.name, "id": mark.id, "sha256": mark.sha256, "missing": mark.missing},
+            "seconds": _since(started),
+        }
+        if values["resultLines"]:
+            write_result(report, place.file, most_bundle_bytes=values["resultBundleLimit"])
+    unwritten = _write_files(report, conclusion, values)
+    failure = unwritten or unread
+    needs_stdout = values["resendFileName"] is None or values["resultLines"]
+    stream = sys.stderr if needs_stdout else sys.stdout
+    show_results(conclusion, stream, read_by=head["read_by"], with_sentence=failure is None or failure is unwritten)
+    say_comparison(reconciliation, stream)
+    _log().info(
+        job.command,
+        outcome=conclusion.outcome,
+        missing=conclusion.missing,
+        read_by=head["read_by"],
+        seconds=_since(started),
+    )
+    if failure is not None:
+        raise failure
+    return exit_code_of(None)
+
+
+def _check_topics(job: Job, values: Mapping[str, Any]) -> None:
+    """Make sure that every topic may be read. Raises ConfigurationError."""
+    allowed: AllowedTopics | None = values["allowedTopics"]
+    if allowed is not None:
+        inventories = values.get("expectManifestTopic")
+        allowed.check((*job.topics, *([inventories] if inventories else [])), what=f"The {job.command}")
+
+
+def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cut, Conclusion]:
+    """Look at Kafka and do the job; `head` of the report is told what was read as soon as that is known.
+
+    Raises:
+        GaplessError: the job did not finish.
+    """
+    wanted = reader_of(values)
+    connection = connection_from(values, client_id=f"gapless-{job.command}")
+    with (
+        job.earlier as earlier,
+        ReadingProgress(head["command"], interval_seconds=values["progressInterval"]) as progress,
+    ):
+        job.read_bounds()
+
+        def unread() -> Cut:
+            there = look(connection, job.topics, timeout_seconds=values["connectTimeout"])
+            cut = earlier.unread(there)
+            head["cluster_id"] = there.cluster_id
+            head["read"] = [_read(topic) for topic in cut.topics]
+            return cut
+
+        cut = unread()
+        head["read_by"] = None
+        if cut.offsets == 0:
+            return cut, job.find(None, cut)
+        if wanted == "local" or (wanted == "auto" and job.is_few(cut)):
+            head["read_by"] = "local"
+            progress.begin(cut.offsets)
+            found = job.find_locally(connection, cut, progress)
+            if found is not None:
+                return cut, found
+            if wanted == "local":
+                raise ConfigurationError(
+                    f"What is in {', '.join(job.topics)} takes more memory than engine=local may use "
+                    f"({MOST_LOCAL_BYTES >> 20} MiB); set engine=spark or auto (in a GapScan: engine.reader: Spark)."
+                )
+        head["read_by"] = "spark"
+        return _find_with_spark(job, connection, cut, unread, values, progress)
+
+
+def reader_of(values: Mapping[str, Any]) -> Literal["auto", "spark", "local"]:
+    """What is to read Kafka; always Spark where somebody has started it, or named machines for it.
+
+    Raises:
+        ConfigurationError: ``engine=local`` contradicts that.
+    """
+    wanted: Literal["auto", "spark", "local"] = values["engine"]
+    if is_local(values["master"]):
+        return wanted
+    if wanted == "local":
+        raise ConfigurationError(
+            "engine=local reads without Spark, and Spark was asked for by spark-submit or by the setting master; leave "
+            "engine=local out, or run gapless by itself with master=local[*]."
+        )
+    return "spark"
+
+
+def _find_with_spark(  # noqa: PLR0913, PLR0917 -- what a job needs
+    job: Job,
+    connection: KafkaConnection,
+    cut: Cut,
+    unread: Callable[[], Cut],
+    values: dict[str, Any],
+    progress: Progress,
+) -> tuple[Cut, Conclusion]:
+    engine = Engine(
+        f"gapless {job.command}",
+        values["master"],
+        values["driverMemory"],
+        short=cut.offsets <= SHORT_WORK_OFFSETS,
+    )
+    parallelism = values["parallelism"] or os.cpu_count() or 2
+    _log().info("reading", topics=[topic.topic for topic in cut.topics], offsets=cut.offsets)
+    from py4j.protocol import Py4JError  # noqa: PLC0415 -- empty topics need no Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    progress.begin(cut.offsets)
+    reading = SparkReading(cut, parallelism)
+    with watched(progress, reading), session(engine) as spark:
+        cut = unread()  # again, for records expire while Spark starts
+        progress.begin(cut.offsets)
+        reading.begin(spark)
+        try:
+            return cut, job.find(records(spark, connection, cut, job.columns, parallelism=parallelism), cut)
+        except (PySparkException, Py4JError) as error:
+            said = str(error)  # while Java still runs: the text is fetched from there
+            meant = failure_of_kafka(said, connection, job.topics) or failure_of_machine(said, engine)
+            if meant is None:
+                raise RuntimeError(f"Spark failed: {said}") from None
+            _log().debug("spark", error=said)
+            raise meant from None
+
+
+def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
+    job: Job, conclusion: Conclusion, cut: Cut, values: dict[str, Any], created: datetime, file: Path | None
+) -> BundleMark:
+    source = {"command": f"gapless {job.command}", "topics": ",".join(job.topics), "cluster": cut.cluster_id}
+    source |= conclusion.source
+    if values["sourceName"]:
+        source["name"] = values["sourceName"]
+    return write_bundle(
+        file,
+        BundleKind(values["limit"]),
+        conclusion.results if conclusion.listed is None else conclusion.listed,
+        created=created,
+        source=source,
+        inferred=conclusion.inferred,
+        signing_key=values["signingKey"],
+    )
+
+
+def _write_files(report: dict[str, Any], conclusion: Conclusion, values: dict[str, Any]) -> GaplessError | None:
+    """Write the report, for which programs wait, and only then page and history; return why one of these is not there.
+
+    Raises:
+        LocalStorageError: not even the report can be written.
+    """
+    full = report
+    try:
+        full = told_by_page(report, conclusion, values)
+        write_report(values["report"], full)
+        write_page_and_history(full, values)
+    except GaplessError as error:
+        write_report(values["report"], {**full, **spoiled(report, error)})
+        return error
+    return None
+
+
+def _check_outputs(values: dict[str, Any], place: BundlePlace) -> None:
+    """Find out before the work what would spoil its result."""
+    place.check()
+    files = {"bundle": place.file, "report": values["report"], "page": values["html"], "history": values["history"]}
+    for what, path in files.items():
+        check_output(what, path)
+    check_history(values)
+    if values["signingKey"] is not None:
+        load_signer(values["signingKey"])
+
+
+def write_report(path: Path | None, report: dict[str, Any]) -> None:
+    """Write `report` to `path`, if there is one. Raises LocalStorageError."""
+    if path is not None:
+        write_whole(path, json.dumps(report, indent=2, ensure_ascii=False).encode() + b"\n", what="report")
+
+
+def spoiled(report: Mapping[str, Any], error: GaplessError) -> dict[str, Any]:
+    """What a report says otherwise when the work is done, but something beside it could not be written."""
+    return {"exit_code": exit_code_of(error), "message": f"{report['message']} But: {error}"}
+
+
+def _read(topic: Any) -> dict[str, Any]:
+    return {
+        "topic": topic.topic,
+        "partitions": len(topic.end_offsets),
+        "offsets": topic.offsets,
+        "uncommitted": topic.uncommitted,
+    }
+
+
+def _since(started: float) -> float:
+    return round(time.monotonic() - started, 3)
+
+
+def say_what_is_ignored(settings: Resolved) -> None:
+    """Log which settings have no meaning here."""
+    if settings.ignored:
+        _log().info("settings of other programs are passed over", settings=settings.ignored)
+    if settings.unknown_variables:
+        _log().warning("environment variables mean nothing here", variables=settings.unknown_variables)
+
+
+def _log() -> Any:
+    import structlog  # noqa: PLC0415 -- slow to import
+
+    return structlog.get_logger()
+
+
+@contextlib.contextmanager
+def stopped_by_signals(written: Callable[[], str]) -> Iterator[None]:
+    """Turn SIGTERM and SIGINT into StoppedError. Nothing is half-written then, and Java ends with us.
+
+    Args:
+        written: what was written already; empty for nothing.
+    """
+
+    def sentence(name: str) -> str:
+        if not written():
+            return f"Stopped by {name}; nothing was written."
+        return f"Stopped by {name} after writing {written()}; run again, which then reads only what is new since."
+
+    def stop(*_: object) -> None:
+        raise StoppedError(sentence("SIGTERM"), by_terminal=False)
+
+    previous: Any = None
+    with contextlib.suppress(ValueError):  # not the main thread: whoever runs us there handles signals
+        previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise StoppedError(sentence("SIGINT"), by_terminal=True) from None
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGTERM, previous)

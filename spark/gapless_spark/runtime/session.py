@@ -1,0 +1,224 @@
+"""Owns how a Spark session begins and ends: local and quick by default, quiet, and clean afterwards.
+
+Must not know what a job does with it. In local mode we start Java ourselves, so that its chatter goes to a log file of
+its own; under spark-submit Java runs already, and the session is taken as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError
+from gapless_spark.runtime.jars import connector_jars, startup_archive
+from gapless_spark.runtime.java import check_java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For work of seconds: no second compiler, whose work would not pay any more."""
+_HOTTEST_ONLY = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""For longer work: the second compiler waits ten times as long as it would, or it takes more than the work itself."""
+_FEW_CORES = 2
+"""So many have nothing to spare for a collector that works beside the tasks."""
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set where spark-submit has started us."""
+_SECRETS = r"(?i)secret|password|token|access[.]?key|jaas|ssl[.](key|trust)store"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How the session shall be."""
+
+    name: str
+    master: str = "local[*]"
+    driver_memory: str = "1g"
+    short: bool = True
+    """Whether the work takes seconds, not minutes."""
+    archive_to: Path | None = None
+    """Where to write the class archive that makes later starts quicker."""
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark would run on this machine alone; spark-submit may have given us more."""
+    return master.startswith("local") and _SUBMITTED not in os.environ
+
+
+@contextlib.contextmanager
+def session(engine: Engine) -> Iterator[SparkSession]:
+    """Begin a session, and end it, its Java and its files with the block; one that runs already is used and kept.
+
+    Raises:
+        ConfigurationError: Java or the jars of the Kafka connector are not as Spark needs them, or Java does not start.
+        LocalStorageError: there is no place for temporary files.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- slow to import, and not needed to say that Java is missing
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    if _SUBMITTED in os.environ:
+        submitted = _tuned(SparkSession.builder.appName(engine.name), engine).getOrCreate()
+        submitted.sparkContext.setLogLevel("ERROR")
+        try:
+            yield submitted
+        finally:
+            submitted.stop()
+        return
+    check_java()
+    jars = connector_jars()
+    folder = temporary_folder()
+    try:
+        with _own_java(engine, jars, folder) as started:
+            yield started
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def temporary_folder() -> Path:
+    """Make a folder for what Spark and Java write beside their work. Raises LocalStorageError."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="gapless-spark-"))
+    except OSError as error:
+        raise LocalStorageError(
+            f"Spark has no place for its temporary files ({error.strerror}); set TMPDIR to a folder that this user may "
+            f"write to."
+        ) from None
+
+
+@contextlib.contextmanager
+def _own_java(engine: Engine, jars: list[Path], folder: Path) -> Iterator[SparkSession]:
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    conf = _tuned(SparkConf(loadDefaults=False), engine)
+    conf.set("spark.app.name", engine.name).set("spark.master", engine.master)
+    conf.set("spark.driver.memory", engine.driver_memory)
+    conf.set("spark.local.dir", str(folder)).set("spark.sql.warehouse.dir", str(folder / "warehouse"))
+    conf.set("spark.driver.extraJavaOptions", " ".join(_java_options(engine, folder)))
+    if is_local(engine.master):
+        conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+        conf.set("spark.driver.extraClassPath", os.pathsep.join(map(str, jars)))
+    else:
+        conf.set("spark.jars", ",".join(map(str, jars)))
+    log = folder / "java.log"
+    gateway = None
+    with log.open("wb") as stream:
+        try:
+            with _environment(SPARK_LAUNCHER_OPTS=" ".join(_QUICK_START), PYSPARK_PYTHON=sys.executable):
+                # Spark makes a folder of its own where Java runs, whatever its settings.
+                gateway = launch_gateway(conf, {"stdout": stream, "stderr": stream, "cwd": folder})
+                started = SparkSession(SparkContext(conf=conf, gateway=gateway))
+        except PySparkRuntimeError as error:
+            if gateway is not None:
+                _end(gateway)
+            raise ConfigurationError(
+                f"Java does not start for Spark ({_reason(log)}); check JAVA_HOME, JAVA_TOOL_OPTIONS and driverMemory."
+            ) from error
+        try:
+            yield started
+        finally:
+            started.stop()
+            _end(gateway)
+
+
+def failure_of_machine(text: str, engine: Engine) -> GaplessError | None:
+    """What the text of an exception out of Spark says about this machine; ``None`` when it is about something else."""
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return LocalStorageError(
+            f"There is no room for Spark's temporary files in {tempfile.gettempdir()}; make room, or set TMPDIR to a "
+            f"larger folder."
+        )
+    if "java.lang.OutOfMemoryError" in text:
+        return ConfigurationError(f"Spark needs more memory than driverMemory={engine.driver_memory}; give it more.")
+    return None
+
+
+def _tuned(conf: Any, engine: Engine) -> Any:
+    """Set what every session has; `conf` is a SparkConf or a session's builder."""
+    set_option = conf.set if hasattr(conf, "set") else conf.config
+    cores = os.cpu_count() or 2
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.redaction.regex": _SECRETS,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.executor.heartbeatInterval": "2s",  # which tells how far tasks are; its default is 10 s
+        "spark.sql.shuffle.partitions": str(max(2, cores if engine.short else 2 * cores)),
+        "spark.sql.adaptive.enabled": "false",
+        # The older source, Spark's default, turns each record into a row twice and back.
+        "spark.sql.sources.useV1SourceList": "",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    }
+    if engine.short:
+        options["spark.sql.codegen.wholeStage"] = "false"
+        options["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
+    for name, value in options.items():
+        set_option(name, value)
+    return conf
+
+
+def _java_options(engine: Engine, folder: Path) -> list[str]:
+    quiet = resources.files("gapless_spark.runtime") / "log4j2.properties"
+    options = ["-Xlog:disable", f"-Dlog4j2.configurationFile={quiet}", f"-Djava.io.tmpdir={folder}"]
+    if engine.short:
+        options += _QUICK_START
+    else:
+        options += _HOTTEST_ONLY
+        if (os.cpu_count() or _FEW_CORES) <= _FEW_CORES:
+            options.append("-XX:+UseSerialGC")
+    if engine.archive_to is not None:
+        options.append(f"-XX:ArchiveClassesAtExit={engine.archive_to}")
+    elif startup_archive().is_file():
+        # Java ignores it when it was made by another Java or for other jars.
+        options.append(f"-XX:SharedArchiveFile={startup_archive()}")
+    return options
+
+
+def _end(gateway: Any) -> None:
+    """Let Java end by itself, which it does when its input ends; it may have an archive to write."""
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    # PySpark keeps both for the next session of this process, which could not use them any more.
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
+
+
+def _reason(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(("WARNING:", "at ", "..."))]
+    reasons = [line for line in said if "rror" in line or "xception" in line or "Could not" in line]
+    return "; ".join((reasons or said[-1:] or ["it says nothing"])[:2])[:200]
+
+
+@contextlib.contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Set variables that are not set, for the programs started meanwhile."""
+    missing = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(missing)
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)

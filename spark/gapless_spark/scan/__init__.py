@@ -1,0 +1,1 @@
+"""``gapless scan``: what the gap detector knows to be missing."""

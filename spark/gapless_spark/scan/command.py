@@ -1,0 +1,70 @@
+"""Owns ``gapless scan``: what the gaps topic says becomes a bundle; must not know how one is read, the other written.
+
+``python -m gapless_spark.scan.command --spec job.yaml`` is the same for spark-submit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gapless_kafka.cleanup_policy import cleanup_policy
+from gapless_kafka.connection import connection_from
+from gapless_spark.model.gap_windows import Choices, read_windows
+from gapless_spark.model.outcome import Conclusion, conclude_scan
+from gapless_spark.output.jobs import MOST_LOCAL_BYTES, Job
+from gapless_spark.output.jobs import run as run_job
+from gapless_spark.runtime.local_reader import few_records
+from gapless_spark.scan.latest_records import COLUMNS, find_windows
+from gapless_spark.scan.local_latest import latest_of_few
+from gapless_spark.settings.tables import SCAN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from gapless_api.base.settings import Resolved
+    from gapless_api.cli.reading_progress import Progress
+    from gapless_kafka.connection import KafkaConnection
+    from gapless_spark.model.gap_windows import WindowFindings
+    from gapless_spark.runtime.kafka_source import Cut
+
+
+def run(settings: Resolved, *, command: str = "scan") -> int:
+    """Scan as `settings` say and return the exit code. Raises GaplessError."""
+    return run_job(*job_of(settings, command=command))
+
+
+def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]:
+    """What to do for `settings`, and all settings of it."""
+    # `create` lacks our own settings; the job wants all of them.
+    defaults = {setting.name: setting.default for setting in SCAN.settings}
+    settings = replace(settings, values={**defaults, **settings.values})
+    values = settings.values
+    topic = values["topic"]
+    choices = Choices(values["infer"], values["inferTails"] == "all", values["skipStale"], values["detectorWindows"])
+
+    def conclude(found: WindowFindings, cut: Cut, policy: str) -> Conclusion:
+        has_lost_records = any(first for read in cut.topics for first in read.first_offsets)
+        return conclude_scan(topic, found, policy, has_lost_records=has_lost_records)
+
+    def policy_now(connection: KafkaConnection) -> str:
+        return cleanup_policy(connection, topic, timeout_seconds=values["connectTimeout"])
+
+    def find(records: DataFrame | None, cut: Cut) -> Conclusion:
+        policy = policy_now(connection_from(values, client_id=f"gapless-{command}"))
+        found = read_windows((), choices=choices) if records is None else find_windows(records, choices)
+        return conclude(found, cut, policy)
+
+    def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
+        policy = policy_now(connection)
+        few = latest_of_few(few_records(connection, cut, progress), MOST_LOCAL_BYTES)
+        if few is None:
+            return None
+        found = read_windows(few.latest, further_unreadable=few.further_without_key, choices=choices)
+        return conclude(found, cut, policy)
+
+    def is_few(cut: Cut) -> bool:
+        few: bool = cut.offsets <= values["sparkAbove"]
+        return few
+
+    return Job(command, (topic,), COLUMNS, find, find_locally, is_few), settings

@@ -1,0 +1,1 @@
+"""``gapless verify``: what has become of an older bundle."""
