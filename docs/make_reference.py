@@ -83,8 +83,11 @@ def settings_page(name: str, command: SettingsCommand) -> str:
 def group_page(name: str, group: click.Group) -> str:
     """The page of a group: every subcommand with its text and its options."""
     lines = [MADE, f"# `gapless {name}`\n", f"{group.get_short_help_str(200)}\n"]
-    for below, command in sorted(group.commands.items()):
-        context = click.Context(command, info_name=below, parent=click.Context(group, info_name=f"gapless {name}"))
+    parent = click.Context(group, info_name=f"gapless {name}")
+    for below in group.list_commands(parent):
+        command = group.get_command(parent, below)
+        assert command is not None
+        context = click.Context(command, info_name=below, parent=parent)
         usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
         lines += [f"## {below}\n", f"```\n{usage}\n```\n", f"{_paragraphs(command.help or '')}\n"]
         options = [param for param in command.params if isinstance(param, click.Option)]

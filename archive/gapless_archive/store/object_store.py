@@ -115,7 +115,7 @@ def open_store(bucket: str, access: S3Access) -> ObjectStore:
         from obstore.store import S3Store  # noqa: PLC0415 -- optional
     except ImportError:
         raise ConfigurationError(
-            "Object stores need the package obstore; install it with: pip install 'gapless-api[s3]'."
+            "Object stores need the package obstore; install it with: pip install 'gapless-archive[s3]'."
         ) from None
     if access.endpoint_url and re.fullmatch(r"https?://[^/\s]+(/\S*)?", access.endpoint_url) is None:
         raise ConfigurationError(

@@ -2,7 +2,6 @@
 
 Must not know how a bitmap is built or a bundle written. Neither keys nor offsets are collected or sorted: tasks turn
 keys into bitmaps of blocks, these are joined where their block belongs, and only joined bitmaps come back.
-``python -m gapless_spark.audit.command --spec job.yaml`` is the same for spark-submit.
 """
 
 from __future__ import annotations

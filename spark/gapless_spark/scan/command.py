@@ -1,7 +1,4 @@
-"""Owns ``gapless scan``: what the gaps topic says becomes a bundle; must not know how one is read, the other written.
-
-``python -m gapless_spark.scan.command --spec job.yaml`` is the same for spark-submit.
-"""
+"""Owns ``gapless scan``: what the gaps topic says becomes a bundle; must not know how one is read, the other written."""
 
 from __future__ import annotations
 

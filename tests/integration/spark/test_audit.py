@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import json
-import os
 import random
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -171,20 +167,3 @@ def test_a_shuffled_lossy_stream_of_many_partitions_is_audited_exactly(
     assert {p: {o for g in gaps for o in range(g[0], g[-1] + 1)} for p, gaps in ended.gaps.items()} == expected
     assert ended.report is not None
     assert ended.report["duplicates"] == 24 * 200
-
-
-def test_the_job_runs_as_a_module_with_a_spec(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> None:
-    name = topic()
-    receive(kafka, name, ["t_0_1", "t_0_3"])
-    spec = {"bootstrapServers": kafka.bootstrap, "topics": [name], "expect": ["t:0:0-3"], "master": "local[1]"}
-    (tmp_path / "job.yaml").write_text(json.dumps(spec))
-    ended = subprocess.run(
-        [sys.executable, "-m", "gapless_spark.audit.command", "--spec", tmp_path / "job.yaml"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout)["results"][0]["gaps"] == [[0], [2]]
-    assert [p.name for p in tmp_path.iterdir()] == ["job.yaml"]

@@ -323,13 +323,11 @@ def test_an_unreachable_kafka_is_3_after_the_connect_timeout(gapless: Gapless) -
     assert "Kafka at 127.0.0.1:9 cannot be reached" in ended.err
 
 
-def test_a_failure_leaves_an_older_bundle_as_it_is(tmp_path: Path) -> None:
+def test_a_failure_leaves_an_older_bundle_as_it_is(gapless: Gapless, tmp_path: Path) -> None:
     older = tmp_path / "older.json"
     older.write_text("older")
-    command = [sys.executable, "-m", "gapless_spark.scan.command", "--spec", str(tmp_path / "job.yaml")]
-    spec = {"bootstrapServers": "127.0.0.1:9", "topic": "gaps", "resendFileName": str(older), "connectTimeout": 0.5}
-    (tmp_path / "job.yaml").write_text(json.dumps(spec))
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 3
+    unreachable = ("--bootstrap-servers=127.0.0.1:9", "--topic=gaps", "--connect-timeout=0.5")
+    assert gapless("scan", *unreachable, f"--resend-file-name={older}").code == 3
     assert older.read_text() == "older"
 
 

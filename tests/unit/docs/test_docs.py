@@ -49,7 +49,9 @@ def _options(name: str) -> set[str]:
         current = queue.pop()
         found |= {option for param in current.params for option in param.opts}
         if isinstance(current, click.Group):
-            queue += list(current.commands.values())
+            context = click.Context(current)
+            below = [current.get_command(context, each) for each in current.list_commands(context)]
+            queue += [each for each in below if each is not None]
     return found
 
 

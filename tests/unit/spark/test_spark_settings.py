@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from gapless_spark.cli.spec import arguments_of
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Resolved, resolve
@@ -94,28 +93,6 @@ def test_audit_takes_a_list_of_topics_and_expectations() -> None:
     assert values["topics"] == ("a", "b")
     assert values["expect"] == ("a:0:0-1", "a:1:0-1")
     assert values["limit"] == "first"
-
-
-def test_a_spec_becomes_the_options_of_the_command_line(tmp_path: Path) -> None:
-    spec = tmp_path / "job.yaml"
-    spec.write_text(
-        "topics: [a, b]\nbootstrapServers: k:1\ntls: true\nparallelism: 4\nreport: null\nexpect:\n- a:0:0-9\n"
-    )
-    assert arguments_of(spec) == [
-        "--topics=a,b",
-        "--bootstrapServers=k:1",
-        "--tls=true",
-        "--parallelism=4",
-        "--expect=a:0:0-9",
-    ]
-
-
-@pytest.mark.parametrize("text", ["- a\n", "a: {b: c}\n", "a: [1\n", ""])
-def test_a_spec_that_is_no_mapping_of_plain_values_is_refused(tmp_path: Path, text: str) -> None:
-    spec = tmp_path / "job.yaml"
-    spec.write_text(text)
-    with pytest.raises(ConfigurationError, match=r"job\.yaml"):
-        arguments_of(spec)
 
 
 @pytest.mark.parametrize("command", ["scan", "create", "audit", "verify"])

@@ -111,7 +111,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 -- only for pages
 
     made = Environment(
-        loader=PackageLoader("gapless_spark", "report_page"),
+        loader=PackageLoader("gapless_spark.output.report_page", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
