@@ -86,7 +86,8 @@ def group_page(name: str, group: click.Group) -> str:
     parent = click.Context(group, info_name=f"gapless {name}")
     for below in group.list_commands(parent):
         command = group.get_command(parent, below)
-        assert command is not None
+        if command is None:
+            continue
         context = click.Context(command, info_name=below, parent=parent)
         usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
         lines += [f"## {below}\n", f"```\n{usage}\n```\n", f"{_paragraphs(command.help or '')}\n"]

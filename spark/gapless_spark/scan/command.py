@@ -1,4 +1,4 @@
-"""Owns ``gapless scan``: what the gaps topic says becomes a bundle; must not know how one is read, the other written."""
+"""Owns ``gapless scan``: what the gaps topic says becomes a bundle."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""GapScan: when a scan runs, in which engine, and what becomes of its result. Holds no code itself."""
