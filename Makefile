@@ -63,7 +63,7 @@ $(SPARK_JARS)/.ready: spark/connector/pom.xml | java .venv/.ready
 	@touch $@
 
 # Java takes from the archive only what was loaded when it was made: it is made anew with the modules that say what is loaded.
-$(SPARK_JARS)/.archived: $(SPARK_JARS)/.ready requirements.lock $(addprefix spark/gapless_spark/,runtime/startup.py runtime/session.py scan/latest_records.py model/bitmaps.py)
+$(SPARK_JARS)/.archived: $(SPARK_JARS)/.ready requirements.lock $(addprefix spark/gapless_spark/,cli/startup.py runtime/session.py scan/latest_records.py model/bitmaps.py)
 	@echo "==> class archive for quick starts of Spark (20 seconds)"
 	@$(BIN)/python -m gapless_spark.cli.startup || true
 	@touch $@
