@@ -1,4 +1,4 @@
-"""Audits of a GapScan on the test cluster: what a manifest says should be there, and what a state remembers."""
+"""Audits of a GapScan on the test cluster: what an inventory says should be there, and what a state remembers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SILENT = 3
 """The partition of which nothing arrives at first."""
 
 
-def test_a_signed_manifest_shows_a_silent_partition_and_a_state_has_the_next_audit_read_only_what_is_new(
+def test_a_signed_inventory_shows_a_silent_partition_and_a_state_has_the_next_audit_read_only_what_is_new(
     cluster: Cluster, make_site: SiteFactory, cluster_kafka: TwoSides, tmp_path: Path
 ) -> None:
     internal = cluster_kafka.downstream.create_topic("internal-of-audits")
@@ -71,7 +71,7 @@ def test_a_signed_manifest_shows_a_silent_partition_and_a_state_has_the_next_aud
 
 
 def announce(site: Site, signing_key: Path) -> None:
-    """Send a signed manifest of what is upstream over the link."""
+    """Send a signed inventory of what is upstream over the link."""
     settings = {
         "bootstrap-servers": site.kafka.upstream.bootstrap,
         "topics": site.topic,
@@ -96,9 +96,9 @@ def claim(cluster: Cluster, name: str) -> None:
 
 def wanted(site: Site, internal: str, key: str) -> dict[str, Any]:
     """The source of the GapScan."""
-    manifest = {"topic": internal, "expectTopics": [site.topic], "verifyKey": {"configMap": {"name": key}}}
+    inventory = {"topic": internal, "expectTopics": [site.topic], "verifyKey": {"configMap": {"name": key}}}
     state = {"storageRef": {"name": "audits"}, "folder": site.topic}
-    return {"events": {"topics": [site.topic], "manifest": manifest, "state": state}}
+    return {"events": {"topics": [site.topic], "manifest": inventory, "state": state}}
 
 
 def sent(cluster: Cluster, resend: Any) -> None:

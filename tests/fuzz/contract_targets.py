@@ -1,4 +1,4 @@
-"""Owns the fuzz targets of what crosses the gap: records, bundles, manifests, lines.
+"""Owns the fuzz targets of what crosses the gap: records, bundles, inventories, lines.
 
 Must not know how inputs are made.
 """
@@ -21,7 +21,7 @@ from gapless_api.codec.roaring import MalformedBitmapError, bitmap_ranges
 from gapless_api.gaps.keys import UndecodableRecordError, decode_gap_key
 from gapless_api.gaps.records import decode_gap_record
 from gapless_api.inventory.parts import PartsHeld, parse_part
-from gapless_api.inventory.reader import read_manifest_text
+from gapless_api.inventory.reader import read_inventory_text
 from gapless_api.offsets.window_files import read_window_files
 from gapless_api.wire.resend_report_files import read_resend_reports
 from gapless_api.wire.result_lines import ResultLinesError, find_result
@@ -68,19 +68,19 @@ def _typed_lines(content: bytes) -> None:
     read_typed(text)
 
 
-def _manifest(content: bytes) -> None:
+def _inventory(content: bytes) -> None:
     packed = gzip.compress(content[1:], 1, mtime=0) if content[:1] == b"z" else content
-    read_manifest_text(packed, name="input")
+    read_inventory_text(packed, name="input")
 
 
-def _manifest_parts(content: bytes) -> None:
+def _inventory_parts(content: bytes) -> None:
     """Lines are status texts; whatever they join to goes the way that parts of a topic go."""
     held = PartsHeld(most_incomplete=4)
     for line in content.split(b"\n"):
         part = parse_part(line)
         joined = held.add(part) if part is not None else None
         if joined is not None:
-            read_manifest_text(joined, name="input")
+            read_inventory_text(joined, name="input")
 
 
 def _result_lines(content: bytes) -> None:
@@ -147,13 +147,13 @@ CONTRACT_TARGETS = (
     ),
     Target(
         "manifests",
-        _manifest,
+        _inventory,
         (ConfigurationError,),
         tokens=(*_JSON, *_MARK, b'"manifest":', b'"absent":', b'"first":', b'"last":', b'"events":', b'"isolation":'),
     ),
     Target(
         "manifest-parts",
-        _manifest_parts,
+        _inventory_parts,
         (ConfigurationError,),
         tokens=(b" gapless-manifest 20261120-100000-0123abcd ", b"1/2 ", b"1/1 ", b"H4sI"),
     ),

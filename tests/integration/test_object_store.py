@@ -80,7 +80,7 @@ def test_a_bundle_comes_back_byte_for_byte(
     if packed:
         bundle.write_bytes(gzip.compress(bundle.read_bytes()))
     open_store(BUCKET, access).put(key, bundle)
-    digest = read_bundle(bundle).mark
+    digest = read_bundle(bundle).metadata
     assert digest is not None
     ended = fetch(store, tmp_path, key, f"--sha256={digest.sha256.upper()}")
     assert ended.returncode == 0, ended.stderr

@@ -6,7 +6,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-_ALGEBRA = ("api/test_offsets.py", "api/test_bundle_algebra.py", "api/test_listed_ranges.py", "spark/test_received.py")
+_ALGEBRA = (
+    "api/test_offsets.py",
+    "api/test_bundle_algebra.py",
+    "api/test_range_accumulator.py",
+    "spark/test_received.py",
+)
 _SENDER = "sender/test_"
 _RESEND = ("operator/sending",)
 _SCAN = ("operator/gapscan",)
@@ -17,7 +22,7 @@ def _of_sender(*names: str) -> tuple[str, ...]:
 
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "gapless_api.offsets.ranges": ("api/test_offsets.py", "api/test_listed_ranges.py", *_of_sender("plan", "walk")),
+    "gapless_api.offsets.ranges": ("api/test_offsets.py", "api/test_range_accumulator.py", *_of_sender("plan", "walk")),
     "gapless_api.codec.roaring": ("api/test_gap_records.py", "api/test_roaring.py"),
     "gapless_api.offsets.range_accumulator": _ALGEBRA,
     "gapless_api.bundle.algebra": _ALGEBRA,

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from gapless_api.bundle.form import Bundle
-
-Place = tuple[str, int]
+    from gapless_api.offsets.ids import TopicPartition
 _NOTHING = OffsetRanges()
 _BYTES_AROUND = 1024
 """What a bundle's frame and mark take at most, beside its source."""
@@ -65,7 +64,7 @@ class Limits:
 
 def inferred_of(bundle: Bundle) -> tuple[PartitionGaps, ...]:
     """What of a bundle was only inferred."""
-    return () if bundle.mark is None else bundle.mark.inferred
+    return () if bundle.metadata is None else bundle.metadata.inferred
 
 
 def one_kind(bundles: Mapping[str, Bundle]) -> BundleKind:
@@ -201,7 +200,7 @@ def _filled(
 
 
 def _bytes_around(bundle: Bundle) -> int:
-    source = {} if bundle.mark is None else bundle.mark.source
+    source = {} if bundle.metadata is None else bundle.metadata.source
     return _BYTES_AROUND + 2 * len(json.dumps(source, ensure_ascii=False).encode())
 
 
@@ -220,13 +219,13 @@ def _known(bundle: Bundle) -> Iterator[PartitionGaps]:
         yield entry if inferred is None else replace(entry, ranges=entry.ranges - inferred)
 
 
-def _less(entries: Iterable[PartitionGaps], taken: Mapping[Place, OffsetRanges]) -> tuple[PartitionGaps, ...]:
+def _less(entries: Iterable[PartitionGaps], taken: Mapping[TopicPartition, OffsetRanges]) -> tuple[PartitionGaps, ...]:
     left = (replace(each, ranges=each.ranges - taken.get((each.topic, each.partition), _NOTHING)) for each in entries)
     return tuple(entry for entry in left if len(entry.ranges))
 
 
-def _by_place(entries: Iterable[PartitionGaps]) -> dict[Place, OffsetRanges]:
-    found: dict[Place, OffsetRanges] = {}
+def _by_place(entries: Iterable[PartitionGaps]) -> dict[TopicPartition, OffsetRanges]:
+    found: dict[TopicPartition, OffsetRanges] = {}
     for entry in entries:
         before = found.get((entry.topic, entry.partition))
         found[entry.topic, entry.partition] = entry.ranges if before is None else before | entry.ranges

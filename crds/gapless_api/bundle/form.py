@@ -25,8 +25,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.codec.canonical import encodable, listed, mark_id, moment_text
-from gapless_api.offsets.ids import is_topic
+from gapless_api.codec.canonical import content_id, encodable, listed, moment_text
+from gapless_api.offsets.ids import TopicPartition, is_topic
 from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class PartitionGaps:
 
 
 @dataclass(frozen=True, slots=True)
-class BundleMark:
+class BundleMetadata:
     """Our own part of a bundle, the key ``gapless``, which other programs ignore."""
 
     version: int
@@ -103,7 +103,7 @@ class Bundle:
     kind: BundleKind
     results: tuple[PartitionGaps, ...]
     """One for each topic and partition, in their order."""
-    mark: BundleMark | None
+    metadata: BundleMetadata | None
     """``None`` in a bundle that another program wrote."""
 
     @property
@@ -118,7 +118,7 @@ def arranged(kind: BundleKind, results: Iterable[PartitionGaps]) -> tuple[Partit
     Raises:
         ValueError: an entry has a topic that no id can have.
     """
-    entries: dict[tuple[str, int], PartitionGaps] = {}
+    entries: dict[TopicPartition, PartitionGaps] = {}
     for entry in results:
         if not is_topic(entry.topic):
             raise ValueError(f"{entry.topic!r} is no topic")
@@ -212,14 +212,14 @@ def inferred_sha256(inferred: Iterable[PartitionGaps]) -> str:
     return digest.hexdigest()
 
 
-def new_mark(
+def new_metadata(
     *,
     created: datetime,
     source: dict[str, str],
     missing: int,
     sha256: str,
     inferred: tuple[PartitionGaps, ...] = (),
-) -> BundleMark:
+) -> BundleMetadata:
     """Make the mark of a bundle. Its id sorts by time and ends alike for bundles with the same content.
 
     Raises:
@@ -228,5 +228,5 @@ def new_mark(
     if created.tzinfo is None:
         raise ValueError("the time of a bundle needs a time zone")
     moment = created.astimezone(UTC).replace(microsecond=0)
-    name = mark_id(moment, sha256)
-    return BundleMark(MARK_VERSION, name, moment, encodable(source), missing, sha256, inferred=inferred)
+    name = content_id(moment, sha256)
+    return BundleMetadata(MARK_VERSION, name, moment, encodable(source), missing, sha256, inferred=inferred)

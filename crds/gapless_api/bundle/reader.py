@@ -16,14 +16,14 @@ from gapless_api.bundle.form import (
     MARK_VERSION,
     Bundle,
     BundleKind,
-    BundleMark,
+    BundleMetadata,
     PartitionGaps,
     canonical_sha256,
     inferred_sha256,
 )
 from gapless_api.codec.canonical import moment_of
 from gapless_api.codec.strict_json import CARRY_AGAIN, StrictReading, read_unpacked
-from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, is_topic
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_topic
 from gapless_api.offsets.range_accumulator import ListedRanges
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def read_bundle(path: Path, *, verification_key: Path | None = None, called: str
             f"The bundle {name} cannot be read ({error.strerror}); give the path of an existing file."
         ) from None
     if verification_key is not None:
-        from gapless_api.bundle.signature import verify_mark  # noqa: PLC0415 -- cryptography is slow to import
+        from gapless_api.bundle.signature import verify_metadata  # noqa: PLC0415 -- cryptography is slow to import
 
-        verify_mark(bundle.mark, verification_key, bundle=path)
+        verify_metadata(bundle.metadata, verification_key, bundle=path)
     return bundle
 
 
@@ -97,28 +97,28 @@ class _Reading(StrictReading):
 
     def __init__(self, name: str, stream: Plain) -> None:
         super().__init__(name, stream)
-        self._partitions: dict[tuple[str, int], _Partition] = {}
-        self._inferred: dict[tuple[str, int], _Partition] = {}
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._inferred: dict[TopicPartition, _Partition] = {}
         self._inferred_sha256: str | None = None
 
     def bundle(self) -> Bundle:
-        found, kind_text, mark = self._parsed(self._parse)
+        found, kind_text, metadata = self._parsed(self._parse)
         if "results" not in found:
             self._refuse("is no bundle, for it has no results", "give the file that gapless scan or create wrote")
         kind = self._kind(kind_text)
         results = tuple(self._gaps_of(place, self._partitions.pop(place)) for place in sorted(self._partitions))
-        if mark is not None:
-            mark = replace(mark, inferred=self._inferred_of(results))
-            self._check_mark(mark, kind, results)
-        return Bundle(kind, results, mark)
+        if metadata is not None:
+            metadata = replace(metadata, inferred=self._inferred_of(results))
+            self._check_metadata(metadata, kind, results)
+        return Bundle(kind, results, metadata)
 
-    def _parse(self) -> tuple[set[str], Any, BundleMark | None]:
+    def _parse(self) -> tuple[set[str], Any, BundleMetadata | None]:
         """Read the whole text; return the members it has, the type as it stands there, and the mark."""
         if next(self._events)[0] != "start_map":
             self._refuse("is no bundle, for it is no JSON object", "give the file that gapless scan or create wrote")
         kind_text: Any = None
         found: set[str] = set()
-        mark: BundleMark | None = None
+        metadata: BundleMetadata | None = None
         for name in self._members(frozenset({"type", "results", "gapless"})):
             found.add(name)
             if name == "type":
@@ -126,9 +126,9 @@ class _Reading(StrictReading):
             elif name == "results":
                 self._results()
             else:
-                mark = self._mark()
+                metadata = self._metadata()
         self._end()
-        return found, kind_text, mark
+        return found, kind_text, metadata
 
     def _kind(self, text: Any) -> BundleKind:
         if text is None and not self._partitions:
@@ -184,7 +184,7 @@ class _Reading(StrictReading):
             self._refuse("is not the name of a topic")
         return str(topic)
 
-    def _gaps_of(self, place: tuple[str, int], partition: _Partition) -> PartitionGaps:
+    def _gaps_of(self, place: TopicPartition, partition: _Partition) -> PartitionGaps:
         topic, number = place
         try:
             ranges = partition.listed.in_order()
@@ -194,7 +194,7 @@ class _Reading(StrictReading):
         window_max = highest if partition.window_max is None else partition.window_max
         return PartitionGaps(topic, number, partition.window_min or 0, window_max, ranges)
 
-    def _mark(self) -> BundleMark:
+    def _metadata(self) -> BundleMetadata:
         self._expect("start_map", "is not an object")
         texts: dict[str, str] = {}
         numbers: dict[str, int] = {}
@@ -224,7 +224,7 @@ class _Reading(StrictReading):
         created = moment_of(texts["created"])
         if created is None:
             self._refuse("has a time of making that is not like 2026-11-20T10:00:00Z")
-        return BundleMark(
+        return BundleMetadata(
             numbers["version"],
             texts["id"],
             created,
@@ -280,16 +280,16 @@ class _Reading(StrictReading):
         self._where = ""
         return tuple(found)
 
-    def _check_mark(self, mark: BundleMark, kind: BundleKind, results: tuple[PartitionGaps, ...]) -> None:
-        inferred = inferred_sha256(mark.inferred) if mark.inferred else None
+    def _check_metadata(self, metadata: BundleMetadata, kind: BundleKind, results: tuple[PartitionGaps, ...]) -> None:
+        inferred = inferred_sha256(metadata.inferred) if metadata.inferred else None
         if inferred != self._inferred_sha256:
             self._refuse("was altered: what it lists as inferred does not fit its inferred_sha256")
         sha256 = canonical_sha256(kind, results)
-        if sha256 != mark.sha256:
+        if sha256 != metadata.sha256:
             self._refuse(
-                f"was altered: the digest of its content is {sha256[:12]}… and it says {mark.sha256[:12]!r}…",
+                f"was altered: the digest of its content is {sha256[:12]}… and it says {metadata.sha256[:12]!r}…",
                 CARRY_AGAIN,
             )
         missing = sum(entry.ranges.count for entry in results)
-        if missing != mark.missing:
-            self._refuse(f"lists {missing} missing offsets and says {mark.missing}", CARRY_AGAIN)
+        if missing != metadata.missing:
+            self._refuse(f"lists {missing} missing offsets and says {metadata.missing}", CARRY_AGAIN)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.bundle.form import BundleKind, canonical_sha256
 from gapless_api.gaps.cleanup_policy import KEEPS_ALL
-from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.wire.resend_report_files import ResendFindings
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_api.bundle.form import Bundle, PartitionGaps
-    from gapless_api.wire.resend_report_files import Place
+
 
 MOST_PARTITIONS = 100
 """How many partitions the report lists, those with the most open and unknown offsets first."""
@@ -45,9 +45,9 @@ class NewerFinding:
     """`FIRST` when only the first range of each partition is told: what lies behind it then counts as not looked at."""
     results: tuple[PartitionGaps, ...]
     """In canonical order, one for each topic and partition."""
-    looked_at: Mapping[Place, OffsetRanges] | None = None
+    looked_at: Mapping[TopicPartition, OffsetRanges] | None = None
     """What was looked at, where that is not simply everything within an entry's window."""
-    absent: Mapping[Place, OffsetRanges] | None = None
+    absent: Mapping[TopicPartition, OffsetRanges] | None = None
     """What the other side has declared to be no events at all."""
     by_records: bool = False
     """Whether it is what a detector has recorded, which speaks of holes only and never of what was inferred."""
@@ -61,7 +61,7 @@ class NewerFinding:
         Of one that a tool made of others only what it lists is known, and so it is of one that was made of a gaps topic
         which may have lost records, or of which nobody says that it has not.
         """
-        source = {} if bundle.mark is None else bundle.mark.source
+        source = {} if bundle.metadata is None else bundle.metadata.source
         made_of_others = source.get("command", "").startswith(TOOLS)
         by_records = is_made_of_records(bundle)
         only_listed = made_of_others or (by_records and not KEEPS_ALL.items() <= source.items())
@@ -73,8 +73,8 @@ class NewerFinding:
     def of_job(
         cls,
         results: tuple[PartitionGaps, ...],
-        looked_at: Mapping[Place, OffsetRanges],
-        absent: Mapping[Place, OffsetRanges] | None = None,
+        looked_at: Mapping[TopicPartition, OffsetRanges],
+        absent: Mapping[TopicPartition, OffsetRanges] | None = None,
         *,
         by_records: bool = False,
         why_unknown: str = "",
@@ -182,9 +182,9 @@ class Reconciliation:
 
 def is_made_of_records(bundle: Bundle) -> bool:
     """Whether all that `bundle` lists is what a detector has recorded, or was inferred from that."""
-    if bundle.mark is None:
+    if bundle.metadata is None:
         return True
-    source = bundle.mark.source
+    source = bundle.metadata.source
     return source.get("command") in _BY_RECORDS or MADE_OF_RECORDS.items() <= source.items()
 
 
@@ -201,11 +201,11 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
     said = resends or ResendFindings()
     now = {(entry.topic, entry.partition): entry for entry in newer.results}
     before = {(entry.topic, entry.partition): entry.ranges for entry in old.results}
-    unrecorded: dict[Place, OffsetRanges] = {}
+    unrecorded: dict[TopicPartition, OffsetRanges] = {}
     if newer.by_records and not is_made_of_records(old):
         unrecorded = before
-    elif newer.by_records and old.mark is not None:
-        unrecorded = {(entry.topic, entry.partition): entry.ranges for entry in old.mark.inferred}
+    elif newer.by_records and old.metadata is not None:
+        unrecorded = {(entry.topic, entry.partition): entry.ranges for entry in old.metadata.inferred}
     partitions = []
     for place in sorted({*now, *before}):
         entry = now.get(place)
@@ -216,9 +216,9 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
         gone = said.unavailable.get(place, _NOTHING) | (newer.absent or {}).get(place, _NOTHING)
         empty = said.filled.get(place, _NOTHING)
         partitions.append(_partition(place, before.get(place, _NOTHING), missing, looked, gone, empty))
-    mark = old.mark
-    sha256 = mark.sha256 if mark is not None else canonical_sha256(old.kind, old.results)
-    return Reconciliation(mark.id if mark is not None else None, sha256, tuple(partitions), newer.why_unknown)
+    metadata = old.metadata
+    sha256 = metadata.sha256 if metadata is not None else canonical_sha256(old.kind, old.results)
+    return Reconciliation(metadata.id if metadata is not None else None, sha256, tuple(partitions), newer.why_unknown)
 
 
 def failed_comparison(problem: str) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def _looked_at(entry: PartitionGaps, newer: NewerFinding) -> OffsetRanges:
 
 
 def _partition(  # noqa: PLR0913, PLR0917 -- what is known of one partition
-    place: Place,
+    place: TopicPartition,
     listed: OffsetRanges,
     missing: OffsetRanges,
     looked: OffsetRanges,

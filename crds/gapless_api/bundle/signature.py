@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from gapless_api.bundle.form import BundleMark
+    from gapless_api.bundle.form import BundleMetadata
 
 
-def load_signer(key_file: Path) -> Callable[[BundleMark], BundleMark]:
+def load_signer(key_file: Path) -> Callable[[BundleMetadata], BundleMetadata]:
     """Read an Ed25519 private key (PEM, PKCS#8) and return a function that gives a mark its signature.
 
     Raises:
         ConfigurationError: the file cannot be read or holds no such key.
     """
     sign = load_signing(key_file)
-    return lambda mark: replace(mark, signature=sign(_signed_bytes(mark)))
+    return lambda metadata: replace(metadata, signature=sign(_signed_bytes(metadata)))
 
 
-def verify_mark(mark: BundleMark | None, key_file: Path, *, bundle: Path) -> None:
+def verify_metadata(metadata: BundleMetadata | None, key_file: Path, *, bundle: Path) -> None:
     """Make sure that `mark` was signed with the private half of the public key (PEM) in `key_file`.
 
     Raises:
@@ -37,27 +37,27 @@ def verify_mark(mark: BundleMark | None, key_file: Path, *, bundle: Path) -> Non
         BundleError: the mark is not signed, or not with that key, or was altered since.
     """
     fits = load_verifying(key_file)
-    mark, signature = _signed(mark, str(bundle))
-    if not fits(signature, _signed_bytes(mark)):
+    metadata, signature = _signed(metadata, str(bundle))
+    if not fits(signature, _signed_bytes(metadata)):
         raise BundleError(
             f"The signature of the bundle {bundle} does not fit the public key {key_file}; the bundle was altered or "
             f"signed by somebody else: do not use it."
         )
 
 
-def check_trusted(mark: BundleMark | None, keys: Mapping[str, str], *, bundle: str) -> None:
+def check_trusted(metadata: BundleMetadata | None, keys: Mapping[str, str], *, bundle: str) -> None:
     """Make sure that `mark` was signed with the private half of one of `keys`.
 
     Args:
-        mark: of the bundle.
+        metadata: of the bundle.
         keys: Ed25519 public keys in Base64, by name, as `trusted_keys.parse_keys` reads them.
         bundle: what the message calls it.
 
     Raises:
         BundleError: the mark is not signed, or by nobody who is trusted, or was altered since.
     """
-    mark, signature = _signed(mark, bundle)
-    signed = _signed_bytes(mark)
+    metadata, signature = _signed(metadata, bundle)
+    signed = _signed_bytes(metadata)
     if not any(verifier_of(key)(signature, signed) for key in keys.values()):
         raise BundleError(
             f"The signature of the bundle {bundle} fits none of the trusted keys ({', '.join(sorted(keys))}); the "
@@ -66,11 +66,11 @@ def check_trusted(mark: BundleMark | None, keys: Mapping[str, str], *, bundle: s
         )
 
 
-def _signed(mark: BundleMark | None, bundle: str) -> tuple[BundleMark, str]:
-    if mark is None or mark.signature is None:
+def _signed(metadata: BundleMetadata | None, bundle: str) -> tuple[BundleMetadata, str]:
+    if metadata is None or metadata.signature is None:
         raise BundleError(f"The bundle {bundle} is not signed; have it signed where it was made, or ask for it again.")
-    return mark, mark.signature
+    return metadata, metadata.signature
 
 
-def _signed_bytes(mark: BundleMark) -> bytes:
-    return signed_bytes("gapless bundle", replace(mark, signature=None).members())
+def _signed_bytes(metadata: BundleMetadata) -> bytes:
+    return signed_bytes("gapless bundle", replace(metadata, signature=None).members())

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import BundleError
 from gapless_api.bundle.algebra import Portion, inferred_of
 from gapless_api.bundle.form import BundleKind, PartitionGaps, arranged
-from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, is_topic, unpadded_decimal
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_topic, unpadded_decimal
 from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ def _read(payloads: list[tuple[int, str]]) -> Portion:
     kind = BundleKind.ALL
     if payloads and payloads[0][1] == _FIRST:
         kind, payloads = BundleKind.FIRST, payloads[1:]
-    pairs: dict[tuple[str, int], list[tuple[bool, int, int]]] = {}
-    place: tuple[str, int] | None = None
+    pairs: dict[TopicPartition, list[tuple[bool, int, int]]] = {}
+    place: TopicPartition | None = None
     previous = -1
     for number, payload in payloads:
         if payload.startswith("+ "):
@@ -177,7 +177,7 @@ def _entry(topic: str, partition: int, pairs: list[tuple[int, int]]) -> Partitio
     return PartitionGaps(topic, partition, 0, ranges.last_offset if len(ranges) else 0, ranges)
 
 
-def _place(payload: str, before: tuple[str, int] | None, number: int) -> tuple[tuple[str, int], list[str]]:
+def _place(payload: str, before: TopicPartition | None, number: int) -> tuple[TopicPartition, list[str]]:
     """Read where a line is about, and its ranges."""
     if payload.startswith("=") and before is not None:
         topic, rest = before[0], payload[1:]

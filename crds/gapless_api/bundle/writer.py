@@ -18,7 +18,7 @@ from gapless_api.bundle.form import (
     arranged_inferred,
     canonical_line,
     inferred_line,
-    new_mark,
+    new_metadata,
 )
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from gapless_api.bundle.form import Bundle, BundleMark, PartitionGaps
+    from gapless_api.bundle.form import Bundle, BundleMetadata, PartitionGaps
 
 
 def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
@@ -38,7 +38,7 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
     source: dict[str, str],
     inferred: Iterable[PartitionGaps] = (),
     signing_key: Path | None = None,
-) -> BundleMark:
+) -> BundleMetadata:
     """Write a bundle whole or not at all.
 
     Args:
@@ -62,14 +62,14 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
     ordered = arranged(kind, results)
     marked = arranged_inferred(inferred, ordered)
 
-    def finish(sha256: str, missing: int) -> BundleMark:
-        return sign(new_mark(created=created, source=source, missing=missing, sha256=sha256, inferred=marked))
+    def finish(sha256: str, missing: int) -> BundleMetadata:
+        return sign(new_metadata(created=created, source=source, missing=missing, sha256=sha256, inferred=marked))
 
     with written_whole_or_shown(path, what="bundle") as stream:
         return _write(stream, kind, ordered, finish)
 
 
-def write_signed(path: Path | None, bundle: Bundle, *, created: datetime, signing_key: Path) -> BundleMark:
+def write_signed(path: Path | None, bundle: Bundle, *, created: datetime, signing_key: Path) -> BundleMetadata:
     """Write `bundle` again with a signature; one without a mark gets one with the time `created`.
 
     Raises:
@@ -77,12 +77,12 @@ def write_signed(path: Path | None, bundle: Bundle, *, created: datetime, signin
         LocalStorageError: the file cannot be written.
     """
     sign = _signer(signing_key)
-    old = bundle.mark
+    old = bundle.metadata
 
-    def finish(sha256: str, missing: int) -> BundleMark:
+    def finish(sha256: str, missing: int) -> BundleMetadata:
         if old is not None:
             return sign(replace(old, missing=missing, sha256=sha256, signature=None))
-        return sign(new_mark(created=created, source={}, missing=missing, sha256=sha256))
+        return sign(new_metadata(created=created, source={}, missing=missing, sha256=sha256))
 
     with written_whole_or_shown(path, what="bundle") as stream:
         return _write(stream, bundle.kind, bundle.results, finish)
@@ -92,8 +92,8 @@ def _write(
     stream: IO[bytes],
     kind: BundleKind,
     results: tuple[PartitionGaps, ...],
-    finish: Callable[[str, int], BundleMark],
-) -> BundleMark:
+    finish: Callable[[str, int], BundleMetadata],
+) -> BundleMetadata:
     """Write canonical `results`, and the mark that `finish` makes of the digest and the number of missing offsets."""
     digest = CanonicalDigest(kind)
     stream.write(f'{{\n  "type": "{kind}",\n  "results": [\n'.encode())
@@ -103,21 +103,21 @@ def _write(
             digest.update(piece)
             stream.write(piece)
         digest.end_line()
-    mark = finish(digest.hexdigest(), sum(entry.ranges.count for entry in results))
+    metadata = finish(digest.hexdigest(), sum(entry.ranges.count for entry in results))
     end_of_last = "\n" if results else ""
-    text = json.dumps(mark.members(), ensure_ascii=False)
+    text = json.dumps(metadata.members(), ensure_ascii=False)
     stream.write(f'{end_of_last}],\n  "gapless": {text[:-1]}'.encode())
-    for index, entry in enumerate(mark.inferred):
+    for index, entry in enumerate(metadata.inferred):
         stream.write(b", " if index else b', "inferred": [')
         for piece in inferred_line(entry):
             stream.write(piece)
-    stream.write(b"]}\n}\n" if mark.inferred else b"}\n}\n")
-    return mark
+    stream.write(b"]}\n}\n" if metadata.inferred else b"}\n}\n")
+    return metadata
 
 
-def _signer(key_file: Path | None) -> Callable[[BundleMark], BundleMark]:
+def _signer(key_file: Path | None) -> Callable[[BundleMetadata], BundleMetadata]:
     if key_file is None:
-        return lambda mark: mark
+        return lambda metadata: metadata
     from gapless_api.bundle.signature import load_signer  # noqa: PLC0415 -- cryptography is slow to import
 
     return load_signer(key_file)

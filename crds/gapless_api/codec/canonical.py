@@ -33,7 +33,7 @@ def moment_of(text: str) -> datetime | None:
         return None
 
 
-def mark_id(moment: datetime, sha256: str) -> str:
+def content_id(moment: datetime, sha256: str) -> str:
     """The id of what was made at `moment` (UTC): it sorts by time and ends alike for the same content."""
     return f"{moment:%Y%m%d-%H%M%S}-{sha256[:8]}"
 

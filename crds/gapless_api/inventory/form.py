@@ -1,6 +1,6 @@
-r"""Owns what a manifest is in memory and its canonical form, over which its digest goes; must not know files.
+r"""Owns what an inventory is in memory and its canonical form, over which its digest goes; must not know files.
 
-A manifest says what exists upstream at a moment. The canonical form is UTF-8 text of lines that end with a line feed:
+An inventory says what exists upstream at a moment. The canonical form is UTF-8 text of lines that end with a line feed:
 first the line ``manifest``, then one line for each topic and partition, as the downstream side names them, topics in
 the order of their code points, then partitions by number::
 
@@ -26,15 +26,15 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.codec.canonical import encodable, listed, mark_id, moment_text
+from gapless_api.codec.canonical import content_id, encodable, listed, moment_text
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, is_topic
 from gapless_api.offsets.ranges import OffsetRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MANIFEST_VERSION = 2
-KNOWN_VERSIONS = frozenset({1, MANIFEST_VERSION})
+INVENTORY_VERSION = 2
+KNOWN_VERSIONS = frozenset({1, INVENTORY_VERSION})
 """Version 1 has no topic ids, so that a topic that was recreated cannot be told from the one before."""
 FIRST_LINE = b"manifest\n"
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -51,7 +51,7 @@ class Isolation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionExtent:
+class PartitionOffsets:
     """What one partition holds."""
 
     topic: str
@@ -101,19 +101,19 @@ class PartitionExtent:
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestMark:
-    """What a manifest says of itself, the key ``gapless``."""
+class InventoryMetadata:
+    """What an inventory says of itself, the key ``gapless``."""
 
     version: int
     id: str
     """When it was made and the beginning of its digest."""
     created: datetime
-    """In UTC, with whole seconds: all that existed then is in the manifest."""
+    """In UTC, with whole seconds: all that existed then is in the inventory."""
     cluster: str
     """Kafka's own id of the upstream cluster."""
     isolation: Isolation
     source: dict[str, str]
-    """Where the manifest comes from, for people."""
+    """Where the inventory comes from, for people."""
     events: int
     """How many events all partitions hold together, as far as is known."""
     sha256: str
@@ -137,77 +137,77 @@ class ManifestMark:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Inventory:
     """What exists upstream at a moment, as one file carries it."""
 
-    extents: tuple[PartitionExtent, ...]
+    entries: tuple[PartitionOffsets, ...]
     """One for each topic and partition, in their order."""
-    mark: ManifestMark
+    metadata: InventoryMetadata
 
 
-def in_order(extents: Iterable[PartitionExtent]) -> tuple[PartitionExtent, ...]:
-    """Bring `extents` into the canonical order.
+def in_order(entries: Iterable[PartitionOffsets]) -> tuple[PartitionOffsets, ...]:
+    """Bring `entries` into the canonical order.
 
     Raises:
         ValueError: two are for the same topic and partition.
     """
-    ordered = tuple(sorted(extents, key=lambda extent: (extent.topic, extent.partition)))
+    ordered = tuple(sorted(entries, key=lambda entry: (entry.topic, entry.partition)))
     for before, after in pairwise(ordered):
         if (before.topic, before.partition) == (after.topic, after.partition):
             raise ValueError(f"topic {after.topic}, partition {after.partition}, is there twice")
     return ordered
 
 
-def extent_line(extent: PartitionExtent) -> Iterator[bytes]:
-    """Yield the line of `extent` in pieces of bounded size, without the line feed."""
-    if extent.absent is None:
+def entry_line(entry: PartitionOffsets) -> Iterator[bytes]:
+    """Yield the line of `entry` in pieces of bounded size, without the line feed."""
+    if entry.absent is None:
         yield b'{"absent":null,'
     else:
         yield b'{"absent":['
-        yield from listed("", extent.absent)
+        yield from listed("", entry.absent)
         yield b"],"
-    rest = {"first": extent.first, "last": extent.last, "partition": extent.partition, "topic": extent.topic}
-    if extent.topic_id is not None:
-        rest["topic_id"] = extent.topic_id
+    rest = {"first": entry.first, "last": entry.last, "partition": entry.partition, "topic": entry.topic}
+    if entry.topic_id is not None:
+        rest["topic_id"] = entry.topic_id
     yield json.dumps(rest, ensure_ascii=False, separators=(",", ":"))[1:].encode("utf-8")
 
 
-def manifest_sha256(extents: Iterable[PartitionExtent]) -> str:
-    """The digest of `extents`, which are in canonical order already (see `in_order`)."""
+def inventory_sha256(entries: Iterable[PartitionOffsets]) -> str:
+    """The digest of `entries`, which are in canonical order already (see `in_order`)."""
     digest = hashlib.sha256(FIRST_LINE)
-    for extent in extents:
-        for piece in extent_line(extent):
+    for entry in entries:
+        for piece in entry_line(entry):
             digest.update(piece)
         digest.update(b"\n")
     return digest.hexdigest()
 
 
-def new_manifest(
-    extents: Iterable[PartitionExtent],
+def new_inventory(
+    entries: Iterable[PartitionOffsets],
     *,
     created: datetime,
     cluster: str,
     isolation: Isolation,
     source: dict[str, str],
-) -> Manifest:
-    """Make an unsigned manifest. Its id sorts by time and ends alike for manifests with the same content.
+) -> Inventory:
+    """Make an unsigned inventory. Its id sorts by time and ends alike for inventories with the same content.
 
     Raises:
-        ValueError: `created` has no time zone, or two extents are for the same topic and partition.
+        ValueError: `created` has no time zone, or two entries are for the same topic and partition.
     """
     if created.tzinfo is None:
         raise ValueError("the time of a manifest needs a time zone")
-    ordered = in_order(extents)
+    ordered = in_order(entries)
     moment = created.astimezone(UTC).replace(microsecond=0)
-    sha256 = manifest_sha256(ordered)
-    mark = ManifestMark(
-        MANIFEST_VERSION,
-        mark_id(moment, sha256),
+    sha256 = inventory_sha256(ordered)
+    metadata = InventoryMetadata(
+        INVENTORY_VERSION,
+        content_id(moment, sha256),
         moment,
         cluster,
         isolation,
         encodable(source),
-        sum(extent.event_count for extent in ordered),
+        sum(entry.event_count for entry in ordered),
         sha256,
     )
-    return Manifest(ordered, mark)
+    return Inventory(ordered, metadata)

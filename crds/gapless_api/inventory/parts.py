@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MOST_PARTS = 10_000
-"""A larger manifest is carried as a file: a lost part makes all others useless."""
+"""A larger inventory is carried as a file: a lost part makes all others useless."""
 _MOST_UNPACKED_BYTES = 1 << 30
 _LEAST_ROOM = 64
 _WORD = " gapless-manifest "
@@ -31,9 +31,9 @@ _PART = re.compile(_WORD + r"([0-9]{8}-[0-9]{6}-[0-9a-f]{8}) ([0-9]{1,5})/([0-9]
 
 
 class Part(NamedTuple):
-    """One part of one manifest."""
+    """One part of one inventory."""
 
-    manifest_id: str
+    inventory_id: str
     number: int
     """From 1."""
     parts: int
@@ -41,11 +41,11 @@ class Part(NamedTuple):
     """Base64."""
 
 
-def part_texts(manifest_id: str, pieces: Iterable[bytes], *, opening: str, text_bytes: int) -> list[str]:
-    """Turn the file of a manifest, in `pieces`, into status texts.
+def part_texts(inventory_id: str, pieces: Iterable[bytes], *, opening: str, text_bytes: int) -> list[str]:
+    """Turn the file of an inventory, in `pieces`, into status texts.
 
     Args:
-        manifest_id: of the mark.
+        inventory_id: of the metadata.
         pieces: the bytes of the file.
         opening: what each text begins with, such as time and sender.
         text_bytes: the longest text in bytes of UTF-8.
@@ -56,7 +56,7 @@ def part_texts(manifest_id: str, pieces: Iterable[bytes], *, opening: str, text_
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)  # gzip without a time of making
     packed = b"".join(packer.compress(piece) for piece in pieces) + packer.flush()
     coded = base64.b64encode(packed).decode("ascii")
-    room = text_bytes - len(f"{opening} gapless-manifest {manifest_id} {MOST_PARTS}/{MOST_PARTS} ".encode())
+    room = text_bytes - len(f"{opening} gapless-manifest {inventory_id} {MOST_PARTS}/{MOST_PARTS} ".encode())
     if room < _LEAST_ROOM:
         raise ConfigurationError(
             f"The payload size leaves {max(room, 0)} bytes of a status text for the manifest beside the sender's name; "
@@ -69,13 +69,13 @@ def part_texts(manifest_id: str, pieces: Iterable[bytes], *, opening: str, text_
             f"payloadSize, or leave out absent."
         )
     return [
-        f"{opening} gapless-manifest {manifest_id} {number}/{count} {coded[(number - 1) * room : number * room]}"
+        f"{opening} gapless-manifest {inventory_id} {number}/{count} {coded[(number - 1) * room : number * room]}"
         for number in range(1, count + 1)
     ]
 
 
 def parse_part(text: bytes) -> Part | None:
-    """Read a status text; ``None`` for one that is no part of a manifest."""
+    """Read a status text; ``None`` for one that is no part of an inventory."""
     start = text.rfind(_WORD.encode("ascii"))
     if start < 0:
         return None
@@ -87,21 +87,21 @@ def parse_part(text: bytes) -> Part | None:
 
 
 class PartsHeld:
-    """Joins parts, in any order and repeated or not; manifests that stay incomplete make room for newer ones."""
+    """Joins parts, in any order and repeated or not; inventories that stay incomplete make room for newer ones."""
 
     def __init__(self, *, most_incomplete: int = 16) -> None:
-        """Keep so many incomplete manifests, the ones that were heard of last."""
+        """Keep so many incomplete inventories, the ones that were heard of last."""
         self._most_incomplete = most_incomplete
         self._incomplete: dict[tuple[str, int], dict[int, str]] = {}
 
     @property
     def incomplete_ids(self) -> list[str]:
-        """The manifests of which parts are here and parts are missing, or that came once more in part."""
-        return sorted({manifest_id for manifest_id, _ in self._incomplete})
+        """The inventories of which parts are here and parts are missing, or that came once more in part."""
+        return sorted({inventory_id for inventory_id, _ in self._incomplete})
 
     def add(self, part: Part) -> bytes | None:
-        """Take one part; the bytes of the manifest's file when it completes one, else ``None``."""
-        place = (part.manifest_id, part.parts)
+        """Take one part; the bytes of the inventory's file when it completes one, else ``None``."""
+        place = (part.inventory_id, part.parts)
         held = self._incomplete.pop(place, {})
         held[part.number] = part.text
         self._incomplete[place] = held
@@ -114,7 +114,7 @@ class PartsHeld:
 
 
 def _unpacked(coded: str) -> bytes:
-    """The file, or nothing when the parts do not fit together, which the reader of manifests then refuses."""
+    """The file, or nothing when the parts do not fit together, which the reader of inventories then refuses."""
     try:
         return zlib.decompressobj(31).decompress(base64.b64decode(coded, validate=True), _MOST_UNPACKED_BYTES)
     except (binascii.Error, zlib.error):

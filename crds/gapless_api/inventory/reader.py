@@ -1,6 +1,6 @@
-"""Owns how a manifest is read and what is refused; must not know what is done with it.
+"""Owns how an inventory is read and what is refused; must not know what is done with it.
 
-A manifest decides which losses can be seen, so that nothing of it is guessed: what does not fit is refused with one
+An inventory decides which losses can be seen, so that nothing of it is guessed: what does not fit is refused with one
 sentence. Keys that nobody knows are skipped, and a later `version` is refused.
 """
 
@@ -14,14 +14,14 @@ from gapless_api.codec.canonical import moment_of
 from gapless_api.codec.strict_json import CARRY_AGAIN, StrictReading, read_unpacked
 from gapless_api.inventory.form import (
     KNOWN_VERSIONS,
+    Inventory,
+    InventoryMetadata,
     Isolation,
-    Manifest,
-    ManifestMark,
-    PartitionExtent,
+    PartitionOffsets,
     in_order,
-    manifest_sha256,
+    inventory_sha256,
 )
-from gapless_api.inventory.writer import manifest_signed_bytes
+from gapless_api.inventory.writer import inventory_signed_bytes
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ _NUMBERS = frozenset({"version", "events"})
 _TEXTS = frozenset({"id", "created", "cluster", "isolation", "sha256", "signature"})
 
 
-def read_manifest(path: Path, *, verification_key: Path | None = None) -> Manifest:
-    """Read a manifest, plain or compressed with gzip.
+def read_inventory(path: Path, *, verification_key: Path | None = None) -> Inventory:
+    """Read an inventory, plain or compressed with gzip.
 
     Args:
-        path: the manifest.
-        verification_key: an Ed25519 public key (PEM) with which it must be signed; ``None`` for any manifest.
+        path: the inventory.
+        verification_key: an Ed25519 public key (PEM) with which it must be signed; ``None`` for any inventory.
 
     Raises:
-        ConfigurationError: the file is missing, cut, altered, no manifest or not signed; or the key cannot be used.
+        ConfigurationError: the file is missing, cut, altered, no inventory or not signed; or the key cannot be used.
     """
     try:
         with path.open("rb") as stream:
@@ -55,8 +55,8 @@ def read_manifest(path: Path, *, verification_key: Path | None = None) -> Manife
         ) from None
 
 
-def read_manifest_text(text: bytes, *, name: str, verification_key: Path | None = None) -> Manifest:
-    """Read a manifest that is already in memory; `name` is what messages call it.
+def read_inventory_text(text: bytes, *, name: str, verification_key: Path | None = None) -> Inventory:
+    """Read an inventory that is already in memory; `name` is what messages call it.
 
     Raises:
         ConfigurationError: as `read_manifest`.
@@ -64,23 +64,23 @@ def read_manifest_text(text: bytes, *, name: str, verification_key: Path | None 
     return _checked(name, io.BufferedReader(io.BytesIO(text)), verification_key)
 
 
-def _checked(name: str, stream: io.BufferedReader, verification_key: Path | None) -> Manifest:
-    manifest = read_unpacked(_Reading, _Reading.manifest, name, stream)
+def _checked(name: str, stream: io.BufferedReader, verification_key: Path | None) -> Inventory:
+    inventory = read_unpacked(_Reading, _Reading.inventory, name, stream)
     if verification_key is not None:
-        _verify(manifest, verification_key, name)
-    return manifest
+        _verify(inventory, verification_key, name)
+    return inventory
 
 
-def _verify(manifest: Manifest, key_file: Path, name: str) -> None:
+def _verify(inventory: Inventory, key_file: Path, name: str) -> None:
     from gapless_api.keys.signatures import load_verifying  # noqa: PLC0415 -- cryptography is slow to import
 
     fits = load_verifying(key_file)
-    signature = manifest.mark.signature
+    signature = inventory.metadata.signature
     if signature is None:
         raise ConfigurationError(
             f"The manifest {name} is not signed; have it made with --signing-key, or ask for it again."
         )
-    if not fits(signature, manifest_signed_bytes(manifest)):
+    if not fits(signature, inventory_signed_bytes(inventory)):
         raise ConfigurationError(
             f"The signature of the manifest {name} does not fit the public key {key_file}; the manifest was altered or "
             f"signed by somebody else: do not use it."
@@ -88,51 +88,51 @@ def _verify(manifest: Manifest, key_file: Path, name: str) -> None:
 
 
 class _Reading(StrictReading):
-    """One reading of one manifest."""
+    """One reading of one inventory."""
 
     KIND = "manifest"
     REFUSAL = ConfigurationError
 
-    def manifest(self) -> Manifest:
-        extents, mark = self._parsed(self._parse)
-        if extents is None:
+    def inventory(self) -> Inventory:
+        entries, metadata = self._parsed(self._parse)
+        if entries is None:
             self._refuse("is no manifest, for it has no list of that name", _MAKER)
-        if mark is None:
+        if metadata is None:
             self._refuse("has no mark (the key gapless)", _MAKER)
         try:
-            ordered = in_order(extents)
+            ordered = in_order(entries)
         except ValueError as error:
             self._refuse(f"is contradictory: {error}", "have it made again")
-        self._check(ordered, mark)
-        return Manifest(ordered, mark)
+        self._check(ordered, metadata)
+        return Inventory(ordered, metadata)
 
-    def _parse(self) -> tuple[list[PartitionExtent] | None, ManifestMark | None]:
-        extents: list[PartitionExtent] | None = None
-        mark: ManifestMark | None = None
+    def _parse(self) -> tuple[list[PartitionOffsets] | None, InventoryMetadata | None]:
+        entries: list[PartitionOffsets] | None = None
+        metadata: InventoryMetadata | None = None
         if next(self._events)[0] != "start_map":
             self._refuse("is no manifest, for it is no JSON object", _MAKER)
         for name in self._members(frozenset({"manifest", "gapless"})):
             if name == "manifest":
-                extents = self._extents()
+                entries = self._entries()
             else:
-                mark = self._mark()
+                metadata = self._metadata()
         self._end()
-        return extents, mark
+        return entries, metadata
 
-    def _extents(self) -> list[PartitionExtent]:
+    def _entries(self) -> list[PartitionOffsets]:
         self._where = "manifest"
         self._expect("start_array", "is not a list")
-        extents: list[PartitionExtent] = []
+        entries: list[PartitionOffsets] = []
         for event, _ in self._events:
             if event == "end_array":
                 break
-            self._where = f"manifest[{len(extents)}]"
+            self._where = f"manifest[{len(entries)}]"
             if event != "start_map":
                 self._refuse("is not an object")
-            extents.append(self._extent())
-        return extents
+            entries.append(self._entry())
+        return entries
 
-    def _extent(self) -> PartitionExtent:
+    def _entry(self) -> PartitionOffsets:
         where = self._where
         found: set[str] = set()
         texts, numbers, absent = dict[str, str](), {"partition": 0, "first": 0}, None
@@ -151,7 +151,7 @@ class _Reading(StrictReading):
         for name in sorted(_ENTRY - found):
             self._refuse(f"has no {name}")
         try:
-            return PartitionExtent(
+            return PartitionOffsets(
                 texts["topic"], numbers["partition"], numbers["first"], last, absent, texts.get("topic_id")
             )
         except ValueError as error:
@@ -179,7 +179,7 @@ class _Reading(StrictReading):
             self._refuse("is not text")
         return str(text)
 
-    def _mark(self) -> ManifestMark:
+    def _metadata(self) -> InventoryMetadata:
         self._expect("start_map", "is not an object")
         texts: dict[str, str] = {}
         numbers: dict[str, int] = {}
@@ -205,7 +205,7 @@ class _Reading(StrictReading):
         if texts["isolation"] not in set(Isolation):
             self._refuse(f"has an isolation that is not {' or '.join(Isolation)}")
         isolation = Isolation(texts["isolation"])
-        return ManifestMark(
+        return InventoryMetadata(
             numbers["version"],
             texts["id"],
             created,
@@ -217,14 +217,14 @@ class _Reading(StrictReading):
             texts.get("signature"),
         )
 
-    def _check(self, extents: tuple[PartitionExtent, ...], mark: ManifestMark) -> None:
+    def _check(self, entries: tuple[PartitionOffsets, ...], metadata: InventoryMetadata) -> None:
         self._where = ""
-        sha256 = manifest_sha256(extents)
-        if sha256 != mark.sha256:
+        sha256 = inventory_sha256(entries)
+        if sha256 != metadata.sha256:
             self._refuse(
-                f"was altered: the digest of its content is {sha256[:12]}… and it says {mark.sha256[:12]!r}…",
+                f"was altered: the digest of its content is {sha256[:12]}… and it says {metadata.sha256[:12]!r}…",
                 CARRY_AGAIN,
             )
-        events = sum(extent.event_count for extent in extents)
-        if events != mark.events:
-            self._refuse(f"lists {events} events and says {mark.events}", CARRY_AGAIN)
+        events = sum(entry.event_count for entry in entries)
+        if events != metadata.events:
+            self._refuse(f"lists {events} events and says {metadata.events}", CARRY_AGAIN)

@@ -1,4 +1,4 @@
-"""Owns how a manifest is written: one partition a line, the mark last; must not know what exists upstream.
+"""Owns how an inventory is written: one partition a line, the mark last; must not know what exists upstream.
 
 The same input gives the same bytes, but for the time of making and what follows from it.
 """
@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gapless_api.base.files import written_whole_or_shown
-from gapless_api.inventory.form import extent_line
+from gapless_api.inventory.form import entry_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gapless_api.inventory.form import Manifest
+    from gapless_api.inventory.form import Inventory
 
 
-def signed(manifest: Manifest, key_file: Path) -> Manifest:
+def signed(inventory: Inventory, key_file: Path) -> Inventory:
     """Sign `manifest` with the Ed25519 private key (PEM, PKCS#8) in `key_file`.
 
     Raises:
@@ -28,32 +28,32 @@ def signed(manifest: Manifest, key_file: Path) -> Manifest:
     from gapless_api.keys.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
 
     sign = load_signing(key_file)
-    return replace(manifest, mark=replace(manifest.mark, signature=sign(manifest_signed_bytes(manifest))))
+    return replace(inventory, metadata=replace(inventory.metadata, signature=sign(inventory_signed_bytes(inventory))))
 
 
-def manifest_signed_bytes(manifest: Manifest) -> bytes:
+def inventory_signed_bytes(inventory: Inventory) -> bytes:
     """What the signature of `manifest` is over: its mark without the signature."""
     from gapless_api.keys.signatures import signed_bytes  # noqa: PLC0415
 
-    return signed_bytes("gapless manifest", replace(manifest.mark, signature=None).members())
+    return signed_bytes("gapless manifest", replace(inventory.metadata, signature=None).members())
 
 
-def manifest_pieces(manifest: Manifest) -> Iterator[bytes]:
+def inventory_pieces(inventory: Inventory) -> Iterator[bytes]:
     """Yield the file in pieces of bounded size."""
     yield b'{\n  "manifest": [\n'
-    for index, extent in enumerate(manifest.extents):
+    for index, entry in enumerate(inventory.entries):
         yield b",\n  " if index else b"  "
-        yield from extent_line(extent)
-    end_of_last = "\n" if manifest.extents else ""
-    mark = json.dumps(manifest.mark.members(), ensure_ascii=False)
-    yield f'{end_of_last}],\n  "gapless": {mark}\n}}\n'.encode()
+        yield from entry_line(entry)
+    end_of_last = "\n" if inventory.entries else ""
+    metadata = json.dumps(inventory.metadata.members(), ensure_ascii=False)
+    yield f'{end_of_last}],\n  "gapless": {metadata}\n}}\n'.encode()
 
 
-def write_manifest(path: Path | None, manifest: Manifest) -> None:
+def write_inventory(path: Path | None, inventory: Inventory) -> None:
     """Write `manifest` to `path`, whole or not at all; ``None`` for standard output.
 
     Raises:
         LocalStorageError: it cannot be written.
     """
     with written_whole_or_shown(path, what="manifest") as stream:
-        stream.writelines(manifest_pieces(manifest))
+        stream.writelines(inventory_pieces(inventory))

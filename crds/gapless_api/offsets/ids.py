@@ -10,6 +10,8 @@ MAX_OFFSET = 2**63 - 1
 """The largest offset Kafka can give (a signed 64-bit integer)."""
 MAX_PARTITION = 2**31 - 1
 """The largest partition number Kafka can give (a signed 32-bit integer)."""
+TopicPartition = tuple[str, int]
+"""A topic and a partition of it, both as ids name them: downstream."""
 
 
 class EventId(NamedTuple):

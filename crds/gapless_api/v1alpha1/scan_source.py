@@ -86,7 +86,7 @@ class AuditState(ApiModel):
     """Removed: write storageRef and folder."""
 
 
-class ManifestMap(ApiModel):
+class InventoryMap(ApiModel):
     """A ConfigMap with manifests of the sending side."""
 
     name: Name
@@ -113,7 +113,7 @@ class VerifyKey(ApiModel):
     """The ConfigMap; kubectl create configmap NAME --from-file=public.pem makes one."""
 
 
-class ExpectedManifest(ApiModel):
+class ExpectedInventory(ApiModel):
     """Manifests of the sending side (gapless manifest), which say what exists there."""
 
     RULES: ClassVar = (
@@ -124,7 +124,7 @@ class ExpectedManifest(ApiModel):
         ),
     )
 
-    config_map: ManifestMap | None = None
+    config_map: InventoryMap | None = None
     """The ConfigMap; kubectl create configmap NAME --from-file=manifest.json makes one."""
     topic: KafkaTopic | None = None
     """Topic in which the receiver leaves status texts (its internalTopic), with manifests that came over the link."""
@@ -151,7 +151,7 @@ class Events(ApiModel):
     expect: Annotated[tuple[Expectation, ...], Field(max_length=1000, json_schema_extra=LIST_SET), EachOnce] = ()
     """The offsets to expect, each as topic:partition:first-last with the topic and partition of the events' keys. A
     partition that is not listed is expected from the lowest to the highest offset seen."""
-    manifest: ExpectedManifest | None = None
+    manifest: ExpectedInventory | None = None
     """What should be there, as manifests of the sending side say it; beside them, expect adds to it."""
     include_unknown: bool = False
     """Whether the bundle shall also list events that are unknown, because Kafka deleted records before an audit read

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import ijson
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.offsets.ids import MAX_OFFSET, is_topic
+from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition, is_topic
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_api.wire.form import WireError, members_of
 from gapless_api.wire.resend_report import (
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-Place = tuple[str, int]
-"""Topic and partition as the downstream side names them."""
 
 _RANGES, _PARTITION = "partitions.item.ranges.", "partitions.item"
 _KINDS = frozenset(RangeKind)
@@ -47,9 +45,9 @@ _SHORT = frozenset(members_of(ShortReport)) - _HEAD - {"partitions"}
 class ResendFindings:
     """What one or several resends said, all together."""
 
-    filled: Mapping[Place, OffsetRanges] = field(default_factory=dict)
+    filled: Mapping[TopicPartition, OffsetRanges] = field(default_factory=dict)
     """Sent as empty events, because there is nothing else to send."""
-    unavailable: Mapping[Place, OffsetRanges] = field(default_factory=dict)
+    unavailable: Mapping[TopicPartition, OffsetRanges] = field(default_factory=dict)
     """Could not be sent by the last of them that tried, and never can be."""
 
 
@@ -59,8 +57,8 @@ def read_resend_reports(paths: Iterable[Path]) -> ResendFindings:
     Raises:
         ConfigurationError: one is missing, or is not the report of a resend; the sentence says which.
     """
-    filled: dict[Place, OffsetRanges] = {}
-    unavailable: dict[Place, OffsetRanges] = {}
+    filled: dict[TopicPartition, OffsetRanges] = {}
+    unavailable: dict[TopicPartition, OffsetRanges] = {}
     for _, found in sorted((_read(path) for path in _files(paths)), key=itemgetter(0)):
         # The later word counts: what an archive could still send is not out of reach, what retention took since is.
         for (place, kind), ranges in found.items():
@@ -75,7 +73,7 @@ def read_resend_reports(paths: Iterable[Path]) -> ResendFindings:
     return ResendFindings(_not_empty(filled), _not_empty(unavailable))
 
 
-def _not_empty(by_place: dict[Place, OffsetRanges]) -> dict[Place, OffsetRanges]:
+def _not_empty(by_place: dict[TopicPartition, OffsetRanges]) -> dict[TopicPartition, OffsetRanges]:
     return {place: ranges for place, ranges in by_place.items() if len(ranges)}
 
 
@@ -89,7 +87,7 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _read(path: Path) -> tuple[str, dict[tuple[Place, str], OffsetRanges]]:
+def _read(path: Path) -> tuple[str, dict[tuple[TopicPartition, str], OffsetRanges]]:
     """When a resend began, and what it says of each place."""
     try:
         with path.open("rb") as stream:
@@ -111,7 +109,7 @@ class _Reading:
 
     def __init__(self, events: Iterable[tuple[str, str, Any]]) -> None:
         self._events = events
-        self._found: dict[tuple[Place, str], OffsetRanges] = {}
+        self._found: dict[tuple[TopicPartition, str], OffsetRanges] = {}
         self._head = ijson.ObjectBuilder()
         self._unknown = ""
         """The first member of the report that it should not have."""
@@ -128,7 +126,7 @@ class _Reading:
         self._range_prefix, self._column, self._count = "", (array("q"), array("q")), 0
         """The kind at hand: its offsets have this path; its offsets; its ranges so far."""
 
-    def findings(self) -> tuple[str, dict[tuple[Place, str], OffsetRanges]]:
+    def findings(self) -> tuple[str, dict[tuple[TopicPartition, str], OffsetRanges]]:
         """When the resend began, and what it says of each place. Raises WireError."""
         is_listed = False
         for prefix, event, value in self._events:

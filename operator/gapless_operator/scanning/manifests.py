@@ -19,7 +19,7 @@ from gapless_operator.scanning.resend_manifest import LONGEST_INLINE_BYTES
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_api.v1alpha1.scan_source import ExpectedManifest
+    from gapless_api.v1alpha1.scan_source import ExpectedInventory
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.references import ScanPlaces
 
@@ -113,7 +113,7 @@ def _source(scan: GapScan, places: ScanPlaces) -> dict[str, str]:
     return lines
 
 
-def _manifest(manifest: ExpectedManifest) -> dict[str, str]:
+def _manifest(manifest: ExpectedInventory) -> dict[str, str]:
     """What should be there, as the sending side says."""
     lines: dict[str, str] = {}
     if manifest.config_map is not None:

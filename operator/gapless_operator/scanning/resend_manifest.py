@@ -14,7 +14,7 @@ from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_operator.common.children import lasting_name
 
 if TYPE_CHECKING:
-    from gapless_api.bundle.form import BundleMark
+    from gapless_api.bundle.form import BundleMetadata
     from gapless_api.v1alpha1.gapscan import GapScan, ResendTemplate
     from gapless_api.v1alpha1.scan_status import BundleReference
 
@@ -28,7 +28,7 @@ def render(  # noqa: PLR0913 -- the parts of the file
     template: ResendTemplate,
     *,
     reference: BundleReference,
-    mark: BundleMark | None,
+    metadata: BundleMetadata | None,
     text: bytes | None,
     location: str,
 ) -> str:
@@ -38,13 +38,13 @@ def render(  # noqa: PLR0913 -- the parts of the file
         scan: the GapScan, which has the `template`.
         template: what the Resend shall say.
         reference: what the status says about the bundle.
-        mark: of the bundle, if it is here.
+        metadata: of the bundle, if it is here.
         text: the bundle, if it is here; it goes inside while it is small.
         location: where it is otherwise, for people.
     """
     name = lasting_name(scan.metadata.name, reference.id)
     inline = text is not None and len(text) <= LONGEST_INLINE_BYTES
-    when = "" if mark is None else f" on {mark.created:%Y-%m-%d at %H:%M} UTC"
+    when = "" if metadata is None else f" on {metadata.created:%Y-%m-%d at %H:%M} UTC"
     events = "1 event" if reference.missing == 1 else f"{reference.missing} events"
     notes = [
         f"Sends again the {events} that GapScan {scan.key} found missing{when}.",
@@ -73,8 +73,8 @@ def render(  # noqa: PLR0913 -- the parts of the file
         exclude_defaults=True,
         exclude={"diode_ref", "namespace", "kafka_ref"},
     )
-    metadata = {"name": name} | ({"namespace": template.namespace} if template.namespace is not None else {})
-    body = {"apiVersion": API_VERSION, "kind": "Resend", "metadata": metadata, "spec": spec}
+    object_metadata = {"name": name} | ({"namespace": template.namespace} if template.namespace is not None else {})
+    body = {"apiVersion": API_VERSION, "kind": "Resend", "metadata": object_metadata, "spec": spec}
     head = "".join(f"# {line}\n" for line in notes)
     return head + yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 

@@ -16,7 +16,7 @@ from gapless_operator.scanning.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_B
 from gapless_operator.scanning.resend_manifest import render
 
 if TYPE_CHECKING:
-    from gapless_api.bundle.form import BundleMark
+    from gapless_api.bundle.form import BundleMetadata
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_api.wire.scan_result import PartitionFinding, ScanFindings
     from gapless_operator.common.plan import Manifest
@@ -73,8 +73,8 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
         raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has an outcome and no findings.")
     partitions = tuple(map(_findings, found.partitions))
     named = found.bundle
-    text, mark = _carried(attempt, result, named.sha256)
-    listed = named.missing if mark is None else mark.missing
+    text, metadata = _carried(attempt, result, named.sha256)
+    listed = named.missing if metadata is None else metadata.missing
     reference = BundleReference(
         id=named.id,
         sha256=named.sha256,
@@ -86,7 +86,7 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
         endpoint=place.endpoint,
         question=question or None,
     )
-    resend = _resend(scan, reference, mark, text)
+    resend = _resend(scan, reference, metadata, text)
     kept = None
     if place.type == "ConfigMap":
         if result.bundle_gzip is None and not named.omitted:
@@ -108,20 +108,20 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
     )
 
 
-def _carried(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes | None, BundleMark | None]:
+def _carried(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes | None, BundleMetadata | None]:
     """Unpack and check the bundle, if the result carries it."""
     if result.bundle_gzip is None:
         return None, None
     try:
         text = unpacked(result.bundle_gzip, most_bytes=_LARGEST_BUNDLE_BYTES)
-        mark = read_bundle_text(text, name=f"of {attempt}").mark
+        metadata = read_bundle_text(text, name=f"of {attempt}").metadata
     except (ResultLinesError, BundleError) as error:
         raise ResultError(Reason.RESULT_UNREADABLE, f"The bundle of {attempt} cannot be read: {error}") from None
-    if mark is None or mark.sha256 != sha256:
+    if metadata is None or metadata.sha256 != sha256:
         raise ResultError(
             Reason.RESULT_UNREADABLE, f"The bundle of {attempt} is not the one that its report speaks of (sha256)."
         )
-    return text, mark
+    return text, metadata
 
 
 def _check_size(attempt: str, bundle_gzip: bytes | None, resend: str | None) -> None:
@@ -136,12 +136,14 @@ def _check_size(attempt: str, bundle_gzip: bytes | None, resend: str | None) -> 
         )
 
 
-def _resend(scan: GapScan, reference: BundleReference, mark: BundleMark | None, text: bytes | None) -> str | None:
+def _resend(
+    scan: GapScan, reference: BundleReference, metadata: BundleMetadata | None, text: bytes | None
+) -> str | None:
     template = scan.spec.resend
     if template is None or not reference.missing:
         return None
     where = f"the ConfigMap {reference.location}" if reference.type == "ConfigMap" else reference.location
-    rendered = render(scan, template, reference=reference, mark=mark, text=text, location=where)
+    rendered = render(scan, template, reference=reference, metadata=metadata, text=text, location=where)
     return rendered if len(rendered) <= LONGEST_MANIFEST else None
 
 

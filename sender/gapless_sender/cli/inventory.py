@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.cli.main import command_with, resolved, with_settings
-from gapless_sender.settings.inventory import MANIFEST
+from gapless_sender.settings.inventory import INVENTORY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(cls=command_with(MANIFEST), context_settings={"max_content_width": 110})
-@with_settings(MANIFEST)
+@click.command(cls=command_with(INVENTORY), context_settings={"max_content_width": 110})
+@with_settings(INVENTORY)
 def manifest(file: Path | None, **options: str | None) -> int:
     """Say what exists on the sending side, so that the receiving side can tell what should be there.
 
@@ -30,7 +30,7 @@ def manifest(file: Path | None, **options: str | None) -> int:
     Ends with 0 done, 2 bad configuration or no such topic, 3 Kafka unreachable or stalled, 5 link failed, 130/143
     stopped by a signal.
     """  # noqa: D301 -- click's own paragraph mark
-    found = resolved(MANIFEST, file, options)
+    found = resolved(INVENTORY, file, options)
     from gapless_sender.inventory.command import run  # noqa: PLC0415 -- Kafka's client and the rest load only when needed
 
     return run(found)

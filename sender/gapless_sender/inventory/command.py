@@ -1,6 +1,6 @@
 """Owns one run of ``gapless manifest``: puts the parts together and sees to its end.
 
-Must not know how Kafka is read, nor what a manifest looks like.
+Must not know how Kafka is read, nor what an inventory looks like.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import check_output
 from gapless_api.cli.reading_progress import ReadingProgress
-from gapless_api.inventory.form import Isolation, new_manifest
-from gapless_api.inventory.reader import read_manifest
-from gapless_api.inventory.writer import signed, write_manifest
+from gapless_api.inventory.form import Isolation, new_inventory
+from gapless_api.inventory.reader import read_inventory
+from gapless_api.inventory.writer import signed, write_inventory
 from gapless_api.offsets.windows import PartitionWindow
 from gapless_kafka.connection import connection_from
 from gapless_sender.base.lazy_log import begin_log
 from gapless_sender.base.shutdown import Stopping
-from gapless_sender.inventory.link_output import ManifestLink
-from gapless_sender.inventory.partition_offsets import Absences, check_topic_ids, extents_of
+from gapless_sender.inventory.link_output import InventoryLink
+from gapless_sender.inventory.partition_offsets import Absences, check_topic_ids, entries_of
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import Names
 
@@ -31,22 +31,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_api.base.settings import Resolved
-    from gapless_api.inventory.form import Manifest
-    from gapless_sender.inventory.partition_offsets import Extents
+    from gapless_api.inventory.form import Inventory
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_sender.inventory.partition_offsets import EntriesByPlace
 
 
 def run(found: Resolved) -> int:
-    """Make the manifest that the settings describe, write it, send it; return the exit code.
+    """Make the inventory that the settings describe, write it, send it; return the exit code.
 
     Raises:
-        GaplessError: with the sentence for the user; a manifest that is in its place then is whole.
+        GaplessError: with the sentence for the user; an inventory that is in its place then is whole.
     """
     values = found.values
     begin_log(found)
     stopping = Stopping(way_on="run it again to have a manifest")
     stopping.listen()
     with ExitStack() as stack:
-        link = ManifestLink.of(values, stopping)
+        link = InventoryLink.of(values, stopping)
         if link is not None:
             stack.callback(link.close)
         _check_files(values)
@@ -60,31 +61,31 @@ def run(found: Resolved) -> int:
         )
         stack.callback(source.close)
         source.connect()
-        manifest = _made(values, source)
+        inventory = _made(values, source)
         if values["signingKey"] is not None:
-            manifest = signed(manifest, values["signingKey"])
+            inventory = signed(inventory, values["signingKey"])
         if values["manifest"] is not None or link is None:
-            write_manifest(values["manifest"], manifest)
-        sentence = _sentence(manifest)
+            write_inventory(values["manifest"], inventory)
+        sentence = _sentence(inventory)
         if link is not None:
-            sentence += f" {link.send(manifest)}"
+            sentence += f" {link.send(inventory)}"
     sys.stderr.write(f"{sentence}\n")
     return ExitCode.DONE
 
 
-def _made(values: dict[str, Any], source: KafkaSource) -> Manifest:
+def _made(values: dict[str, Any], source: KafkaSource) -> Inventory:
     window = PartitionWindow(values["partitionStartValue"], values["partitionStopValue"])
     names = Names.of(window, values["topicTranslations"])
     cluster, isolation = source.cluster_id(), Isolation(values["isolationLevel"])
-    created = datetime.now(UTC)  # before the first look, so that all that existed then is in the manifest
-    extents = extents_of(source, _topics(values), names)
+    created = datetime.now(UTC)  # before the first look, so that all that existed then is in the inventory
+    entries = entries_of(source, _topics(values), names)
     if values["absent"]:
-        extents = _with_absent(values, source, extents, _known(values, cluster, isolation))
-    check_topic_ids(source, extents)
+        entries = _with_absent(values, source, entries, _known(values, cluster, isolation))
+    check_topic_ids(source, entries)
     described = {"command": "gapless manifest"}
     if values["sourceName"]:
         described["name"] = values["sourceName"]
-    return new_manifest(extents.values(), created=created, cluster=cluster, isolation=isolation, source=described)
+    return new_inventory(entries.values(), created=created, cluster=cluster, isolation=isolation, source=described)
 
 
 def _topics(values: dict[str, Any]) -> tuple[str, ...]:
@@ -97,30 +98,30 @@ def _topics(values: dict[str, Any]) -> tuple[str, ...]:
     return tuple(wires.values())
 
 
-def _known(values: dict[str, Any], cluster: str, isolation: Isolation) -> dict[tuple[str, int], Any]:
-    """What the previous manifest says, by topic and partition."""
+def _known(values: dict[str, Any], cluster: str, isolation: Isolation) -> dict[TopicPartition, Any]:
+    """What the previous inventory says, by topic and partition."""
     path: Path | None = values["previous"]
     if path is None:
         return {}
-    previous = read_manifest(path)
+    previous = read_inventory(path)
     for what, theirs, ours in (
-        ("cluster", previous.mark.cluster, cluster),
-        ("isolation level", str(previous.mark.isolation), str(isolation)),
+        ("cluster", previous.metadata.cluster, cluster),
+        ("isolation level", str(previous.metadata.isolation), str(isolation)),
     ):
         if theirs != ours:
             raise ConfigurationError(
                 f"The previous manifest {path} is of the {what} {theirs}, and this one is of {ours}; leave previous "
                 f"out to have everything read."
             )
-    return {(extent.topic, extent.partition): extent for extent in previous.extents}
+    return {(entry.topic, entry.partition): entry for entry in previous.entries}
 
 
 def _with_absent(
-    values: dict[str, Any], source: KafkaSource, extents: Extents, known: dict[tuple[str, int], Any]
-) -> Extents:
+    values: dict[str, Any], source: KafkaSource, entries: EntriesByPlace, known: dict[TopicPartition, Any]
+) -> EntriesByPlace:
     absences = Absences(source, known, most_ranges=values["absentLimit"])
-    total = absences.to_read(extents.values())
-    sys.stderr.write(f"Reading all {total} offsets of {len(extents)} partitions to find the absent ones.\n")
+    total = absences.to_read(entries.values())
+    sys.stderr.write(f"Reading all {total} offsets of {len(entries)} partitions to find the absent ones.\n")
     read = 0
     with ReadingProgress("manifest", interval_seconds=values["progressInterval"]) as progress:
         progress.begin(total)
@@ -130,17 +131,17 @@ def _with_absent(
             read += offsets
             progress.advanced(lambda: read)
 
-        return {place: absences.found(place, extent, advanced) for place, extent in extents.items()}
+        return {place: absences.found(place, entry, advanced) for place, entry in entries.items()}
 
 
-def _sentence(manifest: Manifest) -> str:
-    mark, extents = manifest.mark, manifest.extents
-    empty = sum(extent.last is None for extent in extents)
-    absent = sum(extent.absent.count for extent in extents if extent.absent is not None)
-    looked = f", {absent} offsets are no events" if any(extent.absent is not None for extent in extents) else ""
+def _sentence(inventory: Inventory) -> str:
+    metadata, entries = inventory.metadata, inventory.entries
+    empty = sum(entry.last is None for entry in entries)
+    absent = sum(entry.absent.count for entry in entries if entry.absent is not None)
+    looked = f", {absent} offsets are no events" if any(entry.absent is not None for entry in entries) else ""
     return (
-        f"Manifest {mark.id}: {mark.events} events in {len(extents)} partitions of "
-        f"{len({extent.topic for extent in extents})} topics, {empty} of them empty{looked}."
+        f"Manifest {metadata.id}: {metadata.events} events in {len(entries)} partitions of "
+        f"{len({entry.topic for entry in entries})} topics, {empty} of them empty{looked}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Owns the way of a manifest over the link, as status texts; must not know how it was made.
+"""Owns the way of an inventory over the link, as status texts; must not know how it was made.
 
 A status text is one datagram: all texts carry the same id, so that fragments of two would be mixed up. No session key
 is announced, so that an encrypted live stream to the same receiver goes on undisturbed.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.parts import part_texts
-from gapless_api.inventory.writer import manifest_pieces
+from gapless_api.inventory.writer import inventory_pieces
 from gapless_sender.link.opening import open_link
 from gapless_sender.pace.pacing import Pace
 from gapless_sender.wire.packets import HEADER_BYTES, STATUS_ID, rfc3339, status_packet
@@ -19,13 +19,13 @@ from gapless_sender.wire.packets import HEADER_BYTES, STATUS_ID, rfc3339, status
 if TYPE_CHECKING:
     from typing import Self
 
-    from gapless_api.inventory.form import Manifest
+    from gapless_api.inventory.form import Inventory
     from gapless_sender.link.udp_link import UdpLink
     from gapless_sender.pace.pacing import Clock
 
 
-class ManifestLink:
-    """The link to the receiver that shall get a manifest."""
+class InventoryLink:
+    """The link to the receiver that shall get an inventory."""
 
     def __init__(self, link: UdpLink, values: dict[str, Any], clock: Clock) -> None:
         self._link = link
@@ -36,7 +36,7 @@ class ManifestLink:
 
     @classmethod
     def of(cls, values: dict[str, Any], clock: Clock) -> Self | None:
-        """Open the link that the settings describe; ``None`` when the manifest is not to be sent.
+        """Open the link that the settings describe; ``None`` when the inventory is not to be sent.
 
         Raises:
             ConfigurationError: the settings of the link do not fit together.
@@ -53,7 +53,7 @@ class ManifestLink:
             link.close()
             raise
 
-    def send(self, manifest: Manifest) -> str:
+    def send(self, inventory: Inventory) -> str:
         """Send `manifest` and return the sentence that says so.
 
         Raises:
@@ -61,8 +61,8 @@ class ManifestLink:
             LinkError: the link takes no datagrams.
         """
         texts = part_texts(
-            manifest.mark.id,
-            manifest_pieces(manifest),
+            inventory.metadata.id,
+            inventory_pieces(inventory),
             opening=f"{rfc3339(datetime.now().astimezone())} {self._sender}",
             text_bytes=self._payload_size - HEADER_BYTES - len(STATUS_ID),
         )

@@ -1,6 +1,6 @@
 """Owns what Kafka's partitions hold: where each begins and ends, and on request which offsets between are no events.
 
-Must not know what a manifest looks like on disk, nor who gets it. Memory holds the absent ranges and what the reader of
+Must not know the file of an inventory, nor who gets it. Memory holds the absent ranges and what the reader of
 Kafka holds, whatever the number of records.
 """
 
@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError
-from gapless_api.inventory.form import PartitionExtent
-from gapless_api.offsets.ids import MAX_PARTITION
+from gapless_api.inventory.form import PartitionOffsets
+from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_sender.source.plan import PartitionPlan, Place, Reason
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from gapless_sender.source.kafka_source import KafkaSource
     from gapless_sender.source.plan import Names
 
-Extents = dict[Place, PartitionExtent]
+EntriesByPlace = dict[Place, PartitionOffsets]
 
 
-def extents_of(source: KafkaSource, topics: Iterable[str], names: Names) -> Extents:
+def entries_of(source: KafkaSource, topics: Iterable[str], names: Names) -> EntriesByPlace:
     """Ask Kafka where the partitions of `topics` begin and end, those of the cluster's window.
 
     Raises:
         ConfigurationError: a topic does not exist, or a partition gets a number that none can have.
         SourceUnreachableError: Kafka does not answer or does not let us see a topic.
     """
-    found: Extents = {}
+    found: EntriesByPlace = {}
     for topic in topics:
         wire = names.wire(topic) or topic
         # Before the offsets: if the topic is recreated meanwhile, they must not pass for those of the new one.
@@ -46,20 +46,20 @@ def extents_of(source: KafkaSource, topics: Iterable[str], names: Names) -> Exte
             if names.window.handles(partition):
                 place = names.place(wire, partition)
                 low, high = source.watermarks(place)
-                found[place] = PartitionExtent(
+                found[place] = PartitionOffsets(
                     wire, partition, low, high - 1 if high > low else None, topic_id=topic_id
                 )
     return found
 
 
-def check_topic_ids(source: KafkaSource, extents: Extents) -> None:
-    """Make sure that the topics are those that they were when `extents` were found.
+def check_topic_ids(source: KafkaSource, entries: EntriesByPlace) -> None:
+    """Make sure that the topics are those that they were when `entries` were found.
 
     Raises:
         ConfigurationError: one was deleted and recreated meanwhile.
         SourceUnreachableError: Kafka does not answer.
     """
-    for topic, before in {place.upstream_topic: extent.topic_id for place, extent in extents.items()}.items():
+    for topic, before in {place.upstream_topic: entry.topic_id for place, entry in entries.items()}.items():
         now = source.topic_id(topic)
         if now != before:
             raise ConfigurationError(
@@ -72,41 +72,41 @@ class Absences:
     """Finds absent offsets by reading partitions; what an older look has seen is not read again."""
 
     def __init__(
-        self, source: KafkaSource, known: Mapping[tuple[str, int], PartitionExtent], *, most_ranges: int
+        self, source: KafkaSource, known: Mapping[TopicPartition, PartitionOffsets], *, most_ranges: int
     ) -> None:
-        """`known` are older extents by topic and partition; more than `most_ranges` in all partitions are refused."""
+        """`known` are older entries by topic and partition; more than `most_ranges` in all partitions are refused."""
         self._source = source
         self._known = known
         self._most_ranges = most_ranges
         self._ranges = 0
 
-    def to_read(self, extents: Iterable[PartitionExtent]) -> int:
+    def to_read(self, entries: Iterable[PartitionOffsets]) -> int:
         """How many offsets will be walked through."""
-        starts = ((extent, self._begin(extent)[0]) for extent in extents if extent.last is not None)
-        return sum(max((extent.last or 0) - start + 1, 0) for extent, start in starts)
+        starts = ((entry, self._begin(entry)[0]) for entry in entries if entry.last is not None)
+        return sum(max((entry.last or 0) - start + 1, 0) for entry, start in starts)
 
-    def found(self, place: Place, extent: PartitionExtent, advanced: Callable[[int], None]) -> PartitionExtent:
-        """Read the partition and return `extent` with its absent offsets.
+    def found(self, place: Place, entry: PartitionOffsets, advanced: Callable[[int], None]) -> PartitionOffsets:
+        """Read the partition and return `entry` with its absent offsets.
 
         Args:
             place: the partition.
-            extent: its ends; what retention takes away meanwhile is cut off.
+            entry: its ends; what retention takes away meanwhile is cut off.
             advanced: is told how many more offsets are behind us.
 
         Raises:
             ConfigurationError: there are too many ranges to keep.
             SourceUnreachableError: Kafka refuses, stalls, or has less than it said.
         """
-        start, before = self._begin(extent)
-        if extent.last is None or start > extent.last:
-            return self._kept(replace(extent, absent=before), place)
-        builder, first, cursor = RangesBuilder(), extent.first, start
-        plan = PartitionPlan(place, OffsetRanges([(start, extent.last)]))
+        start, before = self._begin(entry)
+        if entry.last is None or start > entry.last:
+            return self._kept(replace(entry, absent=before), place)
+        builder, first, cursor = RangesBuilder(), entry.first, start
+        plan = PartitionPlan(place, OffsetRanges([(start, entry.last)]))
         for chunk in self._source.read(plan, start):
             for low, high, reason in chunk.holes:
                 if reason is Reason.NOT_YET_WRITTEN:
                     raise SourceStalledError(
-                        f"Kafka had offset {extent.last} of {place} and now ends at {low}; see to the brokers, which "
+                        f"Kafka had offset {entry.last} of {place} and now ends at {low}; see to the brokers, which "
                         f"have lost records, and run again."
                     )
                 if reason is Reason.EXPIRED:
@@ -116,27 +116,27 @@ class Absences:
             self._check(len(builder), place)
             advanced(chunk.upto - cursor)
             cursor = chunk.upto
-        if first > extent.last:
-            return replace(extent, first=first, last=None, absent=OffsetRanges())
+        if first > entry.last:
+            return replace(entry, first=first, last=None, absent=OffsetRanges())
         absent = before | builder.build()
-        return self._kept(replace(extent, first=first, absent=absent.clip(first, extent.last)), place)
+        return self._kept(replace(entry, first=first, absent=absent.clip(first, entry.last)), place)
 
-    def _begin(self, extent: PartitionExtent) -> tuple[int, OffsetRanges]:
+    def _begin(self, entry: PartitionOffsets) -> tuple[int, OffsetRanges]:
         """Where to begin to read, and what is known to be absent before."""
-        known = self._known.get((extent.topic, extent.partition))
-        if known is None or known.absent is None or extent.last is None:
-            return extent.first, OffsetRanges()
-        if None not in {known.topic_id, extent.topic_id} and known.topic_id != extent.topic_id:
-            return extent.first, OffsetRanges()
+        known = self._known.get((entry.topic, entry.partition))
+        if known is None or known.absent is None or entry.last is None:
+            return entry.first, OffsetRanges()
+        if None not in {known.topic_id, entry.topic_id} and known.topic_id != entry.topic_id:
+            return entry.first, OffsetRanges()
         begin = known.first if known.last is None else known.last + 1
-        if begin > extent.last + 1 or known.first > extent.first:  # The topic was recreated where no ids tell.
-            return extent.first, OffsetRanges()
-        return max(begin, extent.first), known.absent.clip(extent.first, extent.last)
+        if begin > entry.last + 1 or known.first > entry.first:  # The topic was recreated where no ids tell.
+            return entry.first, OffsetRanges()
+        return max(begin, entry.first), known.absent.clip(entry.first, entry.last)
 
-    def _kept(self, extent: PartitionExtent, place: Place) -> PartitionExtent:
-        self._check(len(extent.absent or ()), place)
-        self._ranges += len(extent.absent or ())
-        return extent
+    def _kept(self, entry: PartitionOffsets, place: Place) -> PartitionOffsets:
+        self._check(len(entry.absent or ()), place)
+        self._ranges += len(entry.absent or ())
+        return entry
 
     def _check(self, more: int, place: Place) -> None:
         if self._ranges + more > self._most_ranges:

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_api.base.files import written_whole
-from gapless_api.offsets.ids import MAX_PARTITION, is_topic
+from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition, is_topic
 from gapless_sender.replay.account import PartitionLedger, Step, whole
 from gapless_sender.replay.background_append import BackgroundAppend
 
@@ -46,22 +46,19 @@ _MOST_RANGES = 50_000
 _MOST_SETTINGS = 20
 """A resend is told from others by half as many."""
 
-Key = tuple[str, int]
-"""Topic and partition as the downstream side names them."""
-
 
 class Progress:
     """The accounts of all partitions, and the end that each open range was given at the first start."""
 
     def __init__(self) -> None:
-        self.ledgers: dict[Key, PartitionLedger] = {}
-        self.bounds: dict[Key, tuple[int, int]] = {}
+        self.ledgers: dict[TopicPartition, PartitionLedger] = {}
+        self.bounds: dict[TopicPartition, tuple[int, int]] = {}
         """First offset and end (exclusive) of what was wanted without numbers, fixed at the first start."""
         self.topic_ids: dict[str, str] = {}
         """By Kafka's name of the topic: what tells it from a later one of the same name."""
         self.complete = False
 
-    def ledger(self, key: Key) -> PartitionLedger:
+    def ledger(self, key: TopicPartition) -> PartitionLedger:
         """The account of one partition."""
         return self.ledgers.setdefault(key, PartitionLedger())
 
@@ -144,7 +141,7 @@ class Checkpoint:
         self._limit = size * 2 + _REWRITE_BYTES
         self._all_saved()
 
-    def note(self, key: Key, step: Step) -> None:
+    def note(self, key: TopicPartition, step: Step) -> None:
         """Add what a batch did, which `progress` has already. Raises LocalStorageError.
 
         It is saved once `SAVE_SECONDS` or `SAVE_EVENTS` are over, beside the work that goes on: a disk may take its
@@ -165,7 +162,7 @@ class Checkpoint:
         self._noted_events = 0
         self._saved_at = time.monotonic()
 
-    def append_bounds(self, key: Key, bounds: tuple[int, int]) -> None:
+    def append_bounds(self, key: TopicPartition, bounds: tuple[int, int]) -> None:
         """Fix the end of an open range. Raises LocalStorageError."""
         self.progress.bounds[key] = bounds
         self._append({"partitions": [{"topic": key[0], "partition": key[1], "bounds": list(bounds)}]})
@@ -344,7 +341,7 @@ def _printable(text: str) -> str:
     return text[:60].encode("unicode_escape").decode("ascii") if not text.isprintable() else text[:60]
 
 
-def _step_entry(key: Key, step: Step) -> dict[str, Any]:
+def _step_entry(key: TopicPartition, step: Step) -> dict[str, Any]:
     return {"topic": key[0], "partition": key[1], **step.as_json()}
 
 

@@ -123,7 +123,7 @@ _settings = (
     *LOG_SETTINGS,
 )
 
-MANIFEST = SettingsTable(
+INVENTORY = SettingsTable(
     prefix="GAPLESS_MANIFEST_",
     settings=_settings,
     foreign={**foreign_settings(_settings), "tcp*": "it belongs to the TCP transport of the live stream"},

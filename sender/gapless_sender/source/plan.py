@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gapless_api.bundle.form import Bundle
+    from gapless_api.offsets.ids import TopicPartition
 
 
 class Mode(StrEnum):
@@ -78,7 +79,7 @@ class Wish:
     """All that exists from the selection's first timestamp to the partition's end is wanted (and then looked at)."""
 
     @property
-    def key(self) -> tuple[str, int]:
+    def key(self) -> TopicPartition:
         """Topic and partition as the downstream side names them."""
         return self.place.topic, self.place.partition
 

@@ -19,8 +19,9 @@ from gapless_sender.replay.report import Traffic
 if TYPE_CHECKING:
     from typing import Self
 
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_sender.replay.account import Step
-    from gapless_sender.replay.checkpoint import Key
+
 
 _LENGTH_BYTES = 4
 _READ_BYTES = 1 << 16
@@ -32,9 +33,9 @@ _MOST_READ_BYTES = 1 << 20
 class Ready:
     """A worker has reached Kafka and planned its partitions; it sends nothing before it is told to go."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[TopicPartition, ...]
     """Its partitions."""
-    bounds: dict[Key, tuple[int, int]]
+    bounds: dict[TopicPartition, tuple[int, int]]
     topic_ids: dict[str, str]
 
 
@@ -42,7 +43,7 @@ class Ready:
 class Settled:
     """A batch is on the link."""
 
-    key: Key
+    key: TopicPartition
     step: Step
     traffic: Traffic
     """Of the worker, since it began."""

@@ -20,10 +20,11 @@ from gapless_sender.source.plan import plan_partition, wishes_of_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.totals import Totals
     from gapless_sender.base.shutdown import Stopping
     from gapless_sender.link.transmitter import Transmitter
-    from gapless_sender.replay.checkpoint import Checkpoint, Key, Progress
+    from gapless_sender.replay.checkpoint import Checkpoint, Progress
     from gapless_sender.replay.replay import Keys, Treatment
     from gapless_sender.source.kafka_source import KafkaSource
     from gapless_sender.source.plan import PartitionPlan, Selection, Wish
@@ -75,7 +76,7 @@ def planned_jobs(
     wishes: Sequence[Wish],
     source: KafkaSource,
     progress: Progress,
-    fix_bounds: Callable[[tuple[str, int], tuple[int, int]], None],
+    fix_bounds: Callable[[TopicPartition, tuple[int, int]], None],
 ) -> list[Job]:
     """Ask Kafka what must be known before anything is sent, for every partition.
 
@@ -162,7 +163,7 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
     keys: Keys | None,
     checkpoint: Checkpoint | None,
     stopping: Stopping,
-    settled: Callable[[Key, Step], None],
+    settled: Callable[[TopicPartition, Step], None],
 ) -> None:
     """Do `jobs` in order; `settled` is called after each batch with what it did, before the next one begins.
 
@@ -182,7 +183,7 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
                 source.most_bytes = min(transmitter.batch_bytes, 4 * 1024 * 1024)
                 source.most_hole_offsets = dict.fromkeys(treatment.fill, transmitter.batch_events)
 
-            def after_batch(step: Step, key: Key = (place.topic, place.partition)) -> None:
+            def after_batch(step: Step, key: TopicPartition = (place.topic, place.partition)) -> None:
                 settled(key, step)  # First, so that whoever listens never knows less than the checkpoint.
                 if checkpoint is not None:
                     checkpoint.note(key, step)

@@ -192,8 +192,8 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBun
     if values["trustedKeys"] is not None:
         from gapless_api.bundle.signature import check_trusted  # noqa: PLC0415 -- cryptography is slow to import
 
-        check_trusted(bundle.mark, values["trustedKeys"], bundle=str(file))
-    digest = bundle.mark.sha256 if bundle.mark is not None else canonical_sha256(bundle.kind, bundle.results)
+        check_trusted(bundle.metadata, values["trustedKeys"], bundle=str(file))
+    digest = bundle.metadata.sha256 if bundle.metadata is not None else canonical_sha256(bundle.kind, bundle.results)
     wanted = values["bundleSha256"]
     if wanted is not None and digest != wanted:
         raise BundleError(
@@ -205,7 +205,7 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBun
     named = ReadBundle(
         file=str(file),
         type=str(bundle.kind),
-        id=bundle.mark.id if bundle.mark is not None else None,
+        id=bundle.metadata.id if bundle.metadata is not None else None,
         sha256=digest,
     )
     if selection.skipped:

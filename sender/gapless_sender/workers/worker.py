@@ -19,9 +19,9 @@ from gapless_sender.workers.partition_worker import all_wishes, prepared_jobs, w
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_sender.base.shutdown import Stopping
     from gapless_sender.replay.account import Step
-    from gapless_sender.replay.checkpoint import Key
     from gapless_sender.source.plan import Wish
     from gapless_sender.wire.encryption import SessionKey
     from gapless_sender.workers.channel import Inlet, Outlet
@@ -144,7 +144,7 @@ def _work(  # noqa: PLR0913, PLR0917 -- the parts of a worker
     instructions.tell(Ready(keys, progress.bounds, progress.topic_ids))
     instructions.wait_for_go()
 
-    def settled(key: Key, step: Step) -> None:
+    def settled(key: TopicPartition, step: Step) -> None:
         instructions.tell(Settled(key, step, equipment.traffic(link)))
 
     work_through(

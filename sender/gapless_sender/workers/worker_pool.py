@@ -42,8 +42,8 @@ from gapless_sender.workers.worker import run_worker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.totals import Totals
-    from gapless_sender.replay.checkpoint import Key
     from gapless_sender.workers.runtime import Equipment, Whole
     from gapless_sender.workers.supervisor import AnyEvent, Command
 
@@ -60,7 +60,7 @@ class PoolAccount:
     """What all workers together have planned and done."""
 
     def __init__(self, whole: Whole, workers: int) -> None:
-        self.jobs: dict[Key, Job] = {}
+        self.jobs: dict[TopicPartition, Job] = {}
         self.traffic = [Traffic() for _ in range(workers)]
         self._whole = whole
 

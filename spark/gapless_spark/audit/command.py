@@ -54,7 +54,7 @@ def run(settings: Resolved) -> int:
 
 
 def job_of(settings: Resolved) -> Job:
-    """What to do for `settings`. Raises ConfigurationError for expectations and manifests that are none."""
+    """What to do for `settings`. Raises ConfigurationError for expectations and inventories that are none."""
     values = settings.values
     topics, expected_by = values["topics"], ExpectedBy(values)
     memory = AuditMemory(open_place(values["state"], access_from(values)) if values["state"] is not None else None)

@@ -13,10 +13,8 @@ from gapless_spark.runtime.local_reader import few_records
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.connection import KafkaConnection
-
-DownstreamPartition = tuple[str, int]
-"""A topic that is read, and the number of one of its partitions."""
 
 
 class Wanted(NamedTuple):
@@ -57,8 +55,8 @@ def contents_of(connection: KafkaConnection, cut: Cut, known: Mapping[str, Conte
     return contents
 
 
-def _wanted(cut: Cut, contents: Mapping[str, Contents]) -> dict[DownstreamPartition, Wanted]:
-    wanted: dict[DownstreamPartition, Wanted] = {}
+def _wanted(cut: Cut, contents: Mapping[str, Contents]) -> dict[TopicPartition, Wanted]:
+    wanted: dict[TopicPartition, Wanted] = {}
     for topic in cut.topics:
         looked_at = {one.partition: one.records for one in contents[topic.topic].expired}
         for partition, (first, end) in enumerate(zip(topic.first_offsets, topic.end_offsets, strict=True)):
@@ -75,15 +73,15 @@ def _wanted(cut: Cut, contents: Mapping[str, Contents]) -> dict[DownstreamPartit
 
 
 def first_keys(
-    connection: KafkaConnection, wanted: Mapping[DownstreamPartition, Wanted]
-) -> dict[DownstreamPartition, list[bytes | None]]:
+    connection: KafkaConnection, wanted: Mapping[TopicPartition, Wanted]
+) -> dict[TopicPartition, list[bytes | None]]:
     """Read the keys of the first records of partitions, in their order.
 
     Raises:
         SourceUnreachableError: Kafka denies access, or has deleted what was to be read.
         SourceStalledError: nothing came for a minute.
     """
-    keys: dict[DownstreamPartition, list[bytes | None]] = {place: [] for place in wanted}
+    keys: dict[TopicPartition, list[bytes | None]] = {place: [] for place in wanted}
     next_offsets = {place: one.first_offset for place, one in wanted.items()}
     step = 1
     while True:
@@ -112,7 +110,7 @@ def first_key_of(connection: KafkaConnection, cut: Cut) -> bytes | None:
     return next((key for found in keys.values() for key in found if key is not None), None)
 
 
-def _cut(pieces: Mapping[DownstreamPartition, tuple[int, int]]) -> Cut:
+def _cut(pieces: Mapping[TopicPartition, tuple[int, int]]) -> Cut:
     topics = []
     for topic in sorted({name for name, _ in pieces}):
         ranges = [pieces.get((topic, number), (0, 0)) for number in range(1 + max(n for t, n in pieces if t == topic))]

@@ -1,7 +1,7 @@
-"""Owns how manifests are found that came over the link: in the topic that the receiver writes status texts to.
+"""Owns how inventories are found that came over the link: in the topic that the receiver writes status texts to.
 
 Must not know what is expected because of them. The topic holds whatever senders and the receiver say of themselves, so
-that it is read once through, and only parts of manifests that are still incomplete are kept.
+that it is read once through, and only parts of inventories that are still incomplete are kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.parts import PartsHeld, parse_part
-from gapless_api.inventory.reader import read_manifest_text
+from gapless_api.inventory.reader import read_inventory_text
 from gapless_spark.runtime.kafka_source import look
 from gapless_spark.runtime.local_reader import few_records
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_kafka.connection import KafkaConnection
-    from gapless_spark.model.expectations import NewestExtents
+    from gapless_spark.model.expectations import NewestEntries
 
 
-def add_manifests_of_topic(  # noqa: PLR0913 -- where, whose, and who is told
-    into: NewestExtents,
+def add_inventories_of_topic(  # noqa: PLR0913 -- where, whose, and who is told
+    into: NewestEntries,
     connection: KafkaConnection,
     topic: str,
     *,
@@ -31,10 +31,10 @@ def add_manifests_of_topic(  # noqa: PLR0913 -- where, whose, and who is told
     timeout_seconds: float,
     warn: Callable[[str], None],
 ) -> None:
-    """Add every manifest that lies whole in `topic`; what is damaged or wrongly signed is named to `warn`.
+    """Add every inventory that lies whole in `topic`; what is damaged or wrongly signed is named to `warn`.
 
     Raises:
-        ConfigurationError: there is no such topic, or no manifest in it can be used.
+        ConfigurationError: there is no such topic, or no inventory in it can be used.
         SourceUnreachableError: Kafka cannot be reached, or stops answering.
     """
     cut = look(connection, [topic], timeout_seconds=timeout_seconds)
@@ -46,16 +46,16 @@ def add_manifests_of_topic(  # noqa: PLR0913 -- where, whose, and who is told
         text = held.add(part) if part is not None else None
         if part is None or text is None:
             continue
-        where = f"{part.manifest_id} in topic {topic}"
+        where = f"{part.inventory_id} in topic {topic}"
         try:
-            manifest = read_manifest_text(text, name=where, verification_key=verification_key)
+            inventory = read_inventory_text(text, name=where, verification_key=verification_key)
         except ConfigurationError as error:
             last_problem = str(error)
             warn(last_problem)
             continue
-        into.add(manifest, f"topic {topic}")
+        into.add(inventory, f"topic {topic}")
         found += 1
-    later = [manifest_id for manifest_id in held.incomplete_ids if manifest_id > into.newest_id]
+    later = [inventory_id for inventory_id in held.incomplete_ids if inventory_id > into.newest_id]
     if later:
         warn(f"Parts of the manifest {later[-1]} in topic {topic} are missing; have it sent again.")
     if not found:

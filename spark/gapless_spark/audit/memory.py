@@ -31,10 +31,11 @@ from gapless_spark.model.generations import Generations, generations
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.connection import KafkaConnection
     from gapless_spark.audit.state_place import StatePlace
     from gapless_spark.model.bitmaps import Received
-    from gapless_spark.model.event_keys import Block, Place
+    from gapless_spark.model.event_keys import Block
     from gapless_spark.model.generations import Origin, Replaced
     from gapless_spark.runtime.kafka_source import Cut
 
@@ -81,7 +82,10 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
         return unread_of(self._head, cut, self._place.name)
 
     def compare_generations(
-        self, origins: Mapping[Place, Origin], replaced: Iterable[Replaced], confirmed: Collection[tuple[str, str]]
+        self,
+        origins: Mapping[TopicPartition, Origin],
+        replaced: Iterable[Replaced],
+        confirmed: Collection[tuple[str, str]],
     ) -> None:
         """Take what inventories say of the upstream topics. Raises ConfigurationError like `generations`."""
         known = self._head.upstream if self._head is not None else ()
@@ -126,8 +130,8 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             yield from merged((), new)
             return
         topics, upstream = read_topics(cut, self._contents), self._generations.upstream
-        highest_before: dict[Place, int] = {}
-        highest_now: dict[Place, int] = {}
+        highest_before: dict[TopicPartition, int] = {}
+        highest_now: dict[TopicPartition, int] = {}
         before = _noting(self._before(), highest_before)
         if head is not None and (head.topics, head.upstream) == (topics, upstream):
             yield from before  # nothing is new
@@ -183,7 +187,9 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
         }
 
 
-def _noting(blocks: Iterable[tuple[Block, Received]], highest: dict[Place, int]) -> Iterator[tuple[Block, Received]]:
+def _noting(
+    blocks: Iterable[tuple[Block, Received]], highest: dict[TopicPartition, int]
+) -> Iterator[tuple[Block, Received]]:
     """Pass `blocks`, which come in their order, and note the highest offset of each source partition."""
     for block, received in blocks:
         if block != FOREIGN and received.positions:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless_api.offsets.ids import MAX_OFFSET, parse_event_id
+from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition, parse_event_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,6 @@ _DIGITS = "0123456789"
 _LARGEST = str(MAX_OFFSET)
 _MOST_REMEMBERED = 50_000
 """So many beginnings of keys a task remembers, before it forgets them all."""
-
-Place = tuple[str, int]
-"""Topic and partition of the source, as the keys say."""
 
 
 class Block(NamedTuple):
@@ -46,7 +43,7 @@ class KeyReader:
     """Reads columns of keys; it remembers the places that it has seen."""
 
     def __init__(self) -> None:
-        self._places: dict[bytes, Place | None] = {}
+        self._places: dict[bytes, TopicPartition | None] = {}
 
     def blocks(self, keys: pa.Array) -> Iterator[tuple[Block, array[int], int]]:
         """The blocks that `keys` fall into, each with the positions in it and the number of keys.
@@ -77,7 +74,7 @@ class KeyReader:
         if events < len(keys):
             yield FOREIGN, array("I"), len(keys) - events
 
-    def _place(self, begin: bytes) -> Place | None:
+    def _place(self, begin: bytes) -> TopicPartition | None:
         if begin not in self._places:
             if len(self._places) >= _MOST_REMEMBERED:
                 self._places.clear()
@@ -85,7 +82,7 @@ class KeyReader:
         return self._places[begin]
 
 
-def _place_of(begin: bytes) -> Place | None:
+def _place_of(begin: bytes) -> TopicPartition | None:
     """Read what stands before the digits of the offset; ``None`` when no digits could make it an event's key."""
     try:
         event = parse_event_id(begin.decode("utf-8") + "0")

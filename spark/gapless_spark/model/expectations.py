@@ -1,6 +1,6 @@
-"""Owns what should have been received: ``topic:partition:first-last``, and what manifests of the other side say.
+"""Owns what should have been received: ``topic:partition:first-last``, and what inventories of the other side say.
 
-Must not know what was received, nor how a manifest came here.
+Must not know what was received, nor how an inventory came here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.codec.canonical import moment_text
-from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, is_topic, unpadded_decimal
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_topic, unpadded_decimal
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.generations import Origin, Replaced
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-    from gapless_api.inventory.form import Manifest, ManifestMark, PartitionExtent
+    from gapless_api.inventory.form import Inventory, InventoryMetadata, PartitionOffsets
 
 
 class Bounds(StrEnum):
@@ -29,8 +29,8 @@ class Bounds(StrEnum):
 
     GIVEN = "given"
     """Somebody said it; what is received beyond it is unexpected."""
-    MANIFEST = "manifest"
-    """A manifest said it, and perhaps somebody more; what is received beyond it is older or newer than the manifest."""
+    INVENTORY = "manifest"
+    """From an inventory, and perhaps the settings; what is received beyond it is older or newer than the inventory."""
     SEEN = "seen"
     """Nobody said anything: from the lowest to the highest offset received."""
 
@@ -45,7 +45,7 @@ class Expectation:
     """What is known to be no events, and so is not missing whether it was received or not."""
 
 
-Expectations = dict[tuple[str, int], Expectation]
+Expectations = dict[TopicPartition, Expectation]
 """By topic and downstream partition."""
 
 
@@ -55,32 +55,32 @@ def parse_expectations(texts: Iterable[str], file: Path | None = None) -> Expect
     Raises:
         ConfigurationError: one is not ``topic:partition:first-last``, or the file cannot be read.
     """
-    expected: dict[tuple[str, int], OffsetRanges] = {}
+    expected: dict[TopicPartition, OffsetRanges] = {}
     for text, place in [(text, "") for text in texts] + (_lines(file) if file is not None else []):
         where, offsets = _parsed(text, place)
         expected[where] = expected.get(where, OffsetRanges()) | offsets
     return {where: Expectation(offsets) for where, offsets in expected.items()}
 
 
-def with_manifests(given: Expectations, manifests: NewestExtents, topics: Collection[str] = ()) -> Expectations:
+def with_inventories(given: Expectations, inventories: NewestEntries, topics: Collection[str] = ()) -> Expectations:
     """Add what `manifests` say to what was `given`.
 
     Args:
-        given: stays expected, whatever a manifest says.
-        manifests: every partition of theirs is expected, a silent one, too.
-        topics: of the manifests, those that count; nothing for all.
+        given: stays expected, whatever an inventory says.
+        inventories: every partition of theirs is expected, a silent one, too.
+        topics: of the inventories, those that count; nothing for all.
 
     Raises:
-        ConfigurationError: no manifest speaks of one of `topics`.
+        ConfigurationError: no inventory speaks of one of `topics`.
     """
     expected = dict(given)
     spoken_of = set()
-    for place, extent in manifests.extents().items():
-        spoken_of.add(extent.topic)
-        if not topics or extent.topic in topics:
+    for place, entry in inventories.entries().items():
+        spoken_of.add(entry.topic)
+        if not topics or entry.topic in topics:
             more = given[place].offsets if place in given else OffsetRanges()
-            absent = extent.absent if extent.absent is not None else OffsetRanges()
-            expected[place] = Expectation(extent.events | more, Bounds.MANIFEST, absent - more)
+            absent = entry.absent if entry.absent is not None else OffsetRanges()
+            expected[place] = Expectation(entry.events | more, Bounds.INVENTORY, absent - more)
     for topic in topics:
         if topic not in spoken_of:
             raise ConfigurationError(
@@ -92,16 +92,16 @@ def with_manifests(given: Expectations, manifests: NewestExtents, topics: Collec
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    extent: PartitionExtent
-    mark: ManifestMark
+    entry: PartitionOffsets
+    metadata: InventoryMetadata
 
     @property
     def age(self) -> tuple[Any, ...]:
-        return self.mark.created, self.mark.id
+        return self.metadata.created, self.metadata.id
 
 
-class NewestExtents:
-    """What the newest manifest says of each partition; manifests may come in any order.
+class NewestEntries:
+    """What the newest inventory says of each partition; inventories may come in any order.
 
     Offsets that an older one of the same topic knew to be absent stay so, for Kafka never uses an offset again. A topic
     that was recreated (by its id) has nothing in common with the one before: of the two only the newer one counts.
@@ -110,65 +110,65 @@ class NewestExtents:
     def __init__(self) -> None:
         self._said: dict[tuple[str, str | None], dict[int, _Said]] = {}
         """By topic and its id upstream, then by partition."""
-        self._sources: dict[str, tuple[ManifestMark, str]] = {}
-        self._conflicts: set[tuple[str, int]] = set()
+        self._sources: dict[str, tuple[InventoryMetadata, str]] = {}
+        self._conflicts: set[TopicPartition] = set()
 
-    def add(self, manifest: Manifest, where: str) -> None:
+    def add(self, inventory: Inventory, where: str) -> None:
         """Take what `manifest` says; `where` is what the report calls the place it was found in."""
-        mark = manifest.mark
-        self._sources[mark.id] = mark, where
-        for extent in manifest.extents:
-            of_topic = self._said.setdefault((extent.topic, extent.topic_id), {})
-            said, known = _Said(extent, mark), of_topic.get(extent.partition)
-            if known is not None and known.mark.cluster != mark.cluster:
-                self._conflicts.add((extent.topic, extent.partition))
-            of_topic[extent.partition] = said if known is None else _newest(said, known)
+        metadata = inventory.metadata
+        self._sources[metadata.id] = metadata, where
+        for entry in inventory.entries:
+            of_topic = self._said.setdefault((entry.topic, entry.topic_id), {})
+            said, known = _Said(entry, metadata), of_topic.get(entry.partition)
+            if known is not None and known.metadata.cluster != metadata.cluster:
+                self._conflicts.add((entry.topic, entry.partition))
+            of_topic[entry.partition] = said if known is None else _newest(said, known)
 
     @property
     def newest_id(self) -> str:
-        """The id of the newest manifest that counts; ids sort by time. Nothing when there is none."""
-        return max((said.mark.id for said in self._counting().values()), default="")
+        """The id of the newest inventory that counts; ids sort by time. Nothing when there is none."""
+        return max((said.metadata.id for said in self._counting().values()), default="")
 
     @property
-    def conflicts(self) -> list[tuple[str, int]]:
-        """The partitions that manifests of different clusters speak of, which no healthy set of windows has."""
+    def conflicts(self) -> list[TopicPartition]:
+        """The partitions that inventories of different clusters speak of, which no healthy set of windows has."""
         return sorted(self._conflicts)
 
     @property
     def replaced(self) -> list[Replaced]:
-        """The topics of which manifests with two ids speak of the same partitions."""
+        """The topics of which inventories with two ids speak of the same partitions."""
         return [change for _, changes in self._generations() for change in changes]
 
-    def extents(self) -> Mapping[tuple[str, int], PartitionExtent]:
+    def entries(self) -> Mapping[TopicPartition, PartitionOffsets]:
         """What counts, by topic and partition."""
-        return {place: said.extent for place, said in self._counting().items()}
+        return {place: said.entry for place, said in self._counting().items()}
 
-    def origins(self) -> dict[tuple[str, int], Origin]:
-        """Where the events of each partition come from, as far as manifests say."""
+    def origins(self) -> dict[TopicPartition, Origin]:
+        """Where the events of each partition come from, as far as inventories say."""
         return {
-            place: Origin(said.mark.cluster, said.extent.topic_id)
+            place: Origin(said.metadata.cluster, said.entry.topic_id)
             for place, said in self._counting().items()
-            if said.extent.topic_id is not None
+            if said.entry.topic_id is not None
         }
 
     def members(self) -> list[dict[str, Any]]:
-        """The manifests that count, for the report, oldest first."""
-        counting = Counter(said.mark.id for said in self._counting().values())
+        """The inventories that count, for the report, oldest first."""
+        counting = Counter(said.metadata.id for said in self._counting().values())
         return [
             {
-                "id": mark.id,
-                "created": moment_text(mark.created),
-                "cluster": mark.cluster,
+                "id": metadata.id,
+                "created": moment_text(metadata.created),
+                "cluster": metadata.cluster,
                 "from": where,
-                "signed": mark.signature is not None,
-                "partitions": counting[mark.id],
+                "signed": metadata.signature is not None,
+                "partitions": counting[metadata.id],
             }
-            for _, (mark, where) in sorted(self._sources.items())
-            if mark.id in counting
+            for _, (metadata, where) in sorted(self._sources.items())
+            if metadata.id in counting
         ]
 
-    def _counting(self) -> dict[tuple[str, int], _Said]:
-        counting: dict[tuple[str, int], _Said] = {}
+    def _counting(self) -> dict[TopicPartition, _Said]:
+        counting: dict[TopicPartition, _Said] = {}
         for (topic, of_topic), _ in self._generations():
             for partition, said in of_topic.items():
                 known = counting.get((topic, partition))
@@ -198,17 +198,17 @@ class NewestExtents:
 
 def _newest(one: _Said, other: _Said) -> _Said:
     older, newer = sorted((one, other), key=lambda said: said.age)
-    extent, before = newer.extent, older.extent
-    alike = (older.mark.cluster, older.mark.isolation) == (newer.mark.cluster, newer.mark.isolation)
-    if not alike or extent.last is None or before.last is None or before.last > extent.last:
+    entry, before = newer.entry, older.entry
+    alike = (older.metadata.cluster, older.metadata.isolation) == (newer.metadata.cluster, newer.metadata.isolation)
+    if not alike or entry.last is None or before.last is None or before.last > entry.last:
         return newer  # Another cluster, or a recreated topic without ids: what was absent there says nothing here.
     if before.absent is None:
         return newer
-    absent = before.absent.clip(extent.first, extent.last) | (extent.absent or OffsetRanges())
-    return replace(newer, extent=replace(extent, absent=absent))
+    absent = before.absent.clip(entry.first, entry.last) | (entry.absent or OffsetRanges())
+    return replace(newer, entry=replace(entry, absent=absent))
 
 
-def _parsed(text: str, place: str) -> tuple[tuple[str, int], OffsetRanges]:
+def _parsed(text: str, place: str) -> tuple[TopicPartition, OffsetRanges]:
     # From the right: topics are translated on the way and may hold anything.
     begin, _, offsets_text = text.rpartition(":")
     topic, _, partition_text = begin.rpartition(":")

@@ -16,13 +16,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gapless_api.offsets.ids import MAX_OFFSET, parse_event_id
+from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition, parse_event_id
 from gapless_api.wire.audit_state import Contents, FirstKept, SourceOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gapless_spark.model.event_keys import Place
 
 FIRST_KEPT = 1000
 """So many of the first records of a partition that Kafka has kept are looked at; fewer show no frontier."""
@@ -61,7 +60,7 @@ def with_keys(contents: Contents, partition: int, keys: Sequence[bytes | None]) 
     )
 
 
-def begun_anew(contents: Contents, places: Iterable[Place]) -> Contents:
+def begun_anew(contents: Contents, places: Iterable[TopicPartition]) -> Contents:
     """The same where `places` are source partitions that began after all records that were deleted unread."""
     later = dict.fromkeys(places, NOTHING_EXPIRED)
     if not later:
@@ -82,7 +81,10 @@ def begun_anew(contents: Contents, places: Iterable[Place]) -> Contents:
 
 
 def compared_with_received(
-    contents: Contents, newly_expired: Iterable[int], before: Mapping[Place, int], now: Mapping[Place, int]
+    contents: Contents,
+    newly_expired: Iterable[int],
+    before: Mapping[TopicPartition, int],
+    now: Mapping[TopicPartition, int],
 ) -> Contents:
     """The same after it is known what was received.
 
@@ -124,7 +126,7 @@ class Frontiers:
             for name, (_, contents) in topics.items()
         }
 
-    def of(self, place: Place) -> int:
+    def of(self, place: TopicPartition) -> int:
         """The highest offset of which nobody can tell; `NOTHING_EXPIRED` for none, `MAX_OFFSET` for all of them."""
         topic, partition = place
         # A receiver gives each source topic one topic: it is in those where it was seen, or nobody knows where.
@@ -139,7 +141,7 @@ class Frontiers:
         return highest
 
 
-def _frontiers(kept: FirstKept) -> dict[Place, int]:
+def _frontiers(kept: FirstKept) -> dict[TopicPartition, int]:
     """By source partition; those that are not named have none, like those of which no live event was surely seen."""
     before, is_enough = _offsets(kept.received_before), kept.records >= FIRST_KEPT
     return {
@@ -149,7 +151,7 @@ def _frontiers(kept: FirstKept) -> dict[Place, int]:
     }
 
 
-def _events(keys: Sequence[bytes | None]) -> Iterable[tuple[Place, int]]:
+def _events(keys: Sequence[bytes | None]) -> Iterable[tuple[TopicPartition, int]]:
     for key in keys:
         try:
             event = parse_event_id(key.decode("utf-8")) if key is not None else None
@@ -159,11 +161,11 @@ def _events(keys: Sequence[bytes | None]) -> Iterable[tuple[Place, int]]:
             yield (event.topic, event.partition), event.offset
 
 
-def _offsets(listed: Iterable[SourceOffset]) -> dict[Place, int]:
+def _offsets(listed: Iterable[SourceOffset]) -> dict[TopicPartition, int]:
     return {(one.topic, one.partition): NOTHING_EXPIRED if one.offset is None else one.offset for one in listed}
 
 
-def _listed(found: Mapping[Place, int]) -> tuple[SourceOffset, ...]:
+def _listed(found: Mapping[TopicPartition, int]) -> tuple[SourceOffset, ...]:
     return tuple(
         SourceOffset(*place, None if offset == NOTHING_EXPIRED else offset) for place, offset in sorted(found.items())
     )

@@ -18,6 +18,7 @@ from gapless_spark.model.expired_records import NOTHING_EXPIRED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.expectations import Expectation
 
 
@@ -64,9 +65,9 @@ class ReceivedPartition:
         return self.beyond.count if self.bounds is Bounds.GIVEN else 0
 
     @property
-    def outside_manifest(self) -> int:
-        """How many are older or newer than the manifest, or absent upstream: neither missing nor unexpected."""
-        return self.beyond.count if self.bounds is Bounds.MANIFEST else 0
+    def outside_inventory(self) -> int:
+        """How many are older or newer than the inventory, or absent upstream: neither missing nor unexpected."""
+        return self.beyond.count if self.bounds is Bounds.INVENTORY else 0
 
     @property
     def known(self) -> OffsetRanges:
@@ -98,14 +99,14 @@ class ReceivedPartition:
         return PartitionGaps(self.topic, self.partition, first, last, self.missing) if first <= last else None
 
 
-def _none_expired(_place: tuple[str, int]) -> int:
+def _none_expired(_place: TopicPartition) -> int:
     return NOTHING_EXPIRED
 
 
 def compare(
     blocks: Iterable[ReceivedBlock],
-    expected: Mapping[tuple[str, int], Expectation],
-    frontier: Callable[[tuple[str, int]], int] = _none_expired,
+    expected: Mapping[TopicPartition, Expectation],
+    frontier: Callable[[TopicPartition], int] = _none_expired,
 ) -> tuple[ReceivedPartition, ...]:
     """Find what is missing in every partition that was received or expected, in their order.
 
@@ -116,7 +117,7 @@ def compare(
         frontier: the highest offset of a partition that may have been received and deleted before it was read; what is
             not there up to it is unknown and not missing.
     """
-    by_place: defaultdict[tuple[str, int], list[ReceivedBlock]] = defaultdict(list)
+    by_place: defaultdict[TopicPartition, list[ReceivedBlock]] = defaultdict(list)
     for block in blocks:
         by_place[block.topic, block.partition].append(block)
     places = sorted({*by_place, *expected})
@@ -124,7 +125,7 @@ def compare(
 
 
 def _compared(
-    place: tuple[str, int], blocks: Sequence[ReceivedBlock], given: Expectation | None, frontier: int
+    place: TopicPartition, blocks: Sequence[ReceivedBlock], given: Expectation | None, frontier: int
 ) -> ReceivedPartition:
     firsts, lasts = _runs(sorted(blocks, key=lambda block: block.number))
     if given is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless_api.bundle.form import PartitionGaps
 from gapless_api.gaps.keys import UndecodableRecordError, decode_gap_key
 from gapless_api.gaps.records import GapRecord, decode_gap_record
-from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_spark.model.window_inference import complete_windows, infer, listed_window, remembered_from, silent_window
 
@@ -142,8 +142,8 @@ def read_windows(  # noqa: PLR0913 -- what the topic says, and what to make of i
         further_unreadable: how many there are beyond `latest`.
         choices: what to make of it.
     """
-    windows: defaultdict[tuple[str, int], list[GapRecord]] = defaultdict(list)
-    silent: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+    windows: defaultdict[TopicPartition, list[GapRecord]] = defaultdict(list)
+    silent: defaultdict[TopicPartition, set[int]] = defaultdict(set)
     unreadable: list[UnreadableRecord] = []
     unreadable_count = further_unreadable
     for record in latest:
@@ -163,7 +163,7 @@ def read_windows(  # noqa: PLR0913 -- what the topic says, and what to make of i
         windows[window.topic, window.partition].append(window)
     for key in taken_back:
         _remember_silent(silent, key)
-    runs: defaultdict[tuple[str, int], list[CompleteWindows]] = defaultdict(list)
+    runs: defaultdict[TopicPartition, list[CompleteWindows]] = defaultdict(list)
     for run in complete:
         runs[run.topic, run.partition].append(run)
     counted = sum(run.windows for found in runs.values() for run in found)
@@ -199,7 +199,7 @@ def _first(unreadable: list[UnreadableRecord]) -> list[UnreadableRecord]:
     return heapq.nsmallest(LISTED_UNREADABLE, unreadable)
 
 
-def _remember_silent(silent: defaultdict[tuple[str, int], set[int]], key: bytes | None) -> None:
+def _remember_silent(silent: defaultdict[TopicPartition, set[int]], key: bytes | None) -> None:
     with contextlib.suppress(UndecodableRecordError):
         window = decode_gap_key(key)
         silent[window.topic, window.partition].add(window.window_min)
@@ -213,7 +213,7 @@ class _Partition(NamedTuple):
 
 
 def _joined(
-    place: tuple[str, int],
+    place: TopicPartition,
     windows: Sequence[GapRecord],
     complete: Sequence[CompleteWindows],
     silent: set[int],

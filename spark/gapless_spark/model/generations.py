@@ -15,7 +15,7 @@ from gapless_api.wire.audit_state import PartitionRun, UpstreamTopic
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from gapless_spark.model.event_keys import Place
+    from gapless_api.offsets.ids import TopicPartition
 
 
 class Origin(NamedTuple):
@@ -40,13 +40,13 @@ class Generations(NamedTuple):
     """Which upstream topics there are now, and which source partitions begin anew."""
 
     upstream: tuple[UpstreamTopic, ...] = ()
-    begun_anew: frozenset[Place] = frozenset()
+    begun_anew: frozenset[TopicPartition] = frozenset()
     """What was received of them before counts for topics that no longer exist."""
 
 
 def generations(
     known: Iterable[UpstreamTopic],
-    origins: Mapping[Place, Origin],
+    origins: Mapping[TopicPartition, Origin],
     replaced: Iterable[Replaced],
     confirmed: Collection[tuple[str, str]],
 ) -> Generations:
@@ -89,7 +89,7 @@ def generations(
     return Generations(_listed(now), begun_anew)
 
 
-def _listed(origins: Mapping[Place, Origin]) -> tuple[UpstreamTopic, ...]:
+def _listed(origins: Mapping[TopicPartition, Origin]) -> tuple[UpstreamTopic, ...]:
     numbers: dict[tuple[str, Origin], list[int]] = {}
     for (topic, number), origin in origins.items():
         numbers.setdefault((topic, origin), []).append(number)

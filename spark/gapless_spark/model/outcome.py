@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gapless_api.bundle.form import PartitionGaps
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.gap_detection import ReceivedPartition
     from gapless_spark.model.gap_windows import Stale, WindowFindings
 
@@ -59,10 +60,10 @@ class Conclusion:
     """The same for the report and the table, in the same order."""
     details: dict[str, Any] = field(default_factory=dict)
     """What the report says beyond what every report says."""
-    looked_at: Mapping[tuple[str, int], OffsetRanges] = field(default_factory=dict)
+    looked_at: Mapping[TopicPartition, OffsetRanges] = field(default_factory=dict)
     """What was looked at in a partition, where that is not everything within the window of its result."""
-    absent: Mapping[tuple[str, int], OffsetRanges] = field(default_factory=dict)
-    """What a manifest of the other side declares to be no events."""
+    absent: Mapping[TopicPartition, OffsetRanges] = field(default_factory=dict)
+    """What an inventory of the other side declares to be no events."""
     listed: tuple[PartitionGaps, ...] | None = None
     """What the bundle lists, where that is more than is missing."""
     inferred: tuple[PartitionGaps, ...] = ()
@@ -216,7 +217,7 @@ class OtherRecords:
     """How many records have a key that is no event's."""
     first_key: bytes | None = None
     """The first of these keys, where no record has an event's; ``None`` also for a record without a key."""
-    uncommitted: tuple[tuple[str, int], ...] = ()
+    uncommitted: tuple[TopicPartition, ...] = ()
     """Topics, and how many of their offsets are behind transactions that are still open."""
 
 
@@ -352,7 +353,7 @@ def _received(partition: ReceivedPartition) -> dict[str, Any]:
         "expected": partition.expected.count,
         "bounds": str(partition.bounds),
         "unexpected": partition.unexpected,
-        "outside_manifest": partition.outside_manifest,
+        "outside_manifest": partition.outside_inventory,
     }
 
 

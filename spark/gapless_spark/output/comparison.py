@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_api.bundle.form import Bundle
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.outcome import Conclusion
 
 
@@ -57,7 +58,7 @@ def finding_of(conclusion: Conclusion) -> NewerFinding:
     )
 
 
-def _left_out(conclusion: Conclusion) -> dict[tuple[str, int], OffsetRanges]:
+def _left_out(conclusion: Conclusion) -> dict[TopicPartition, OffsetRanges]:
     """Partitions of which a scan has left out stale records: what those list is not missing because nobody looked."""
     if not conclusion.details.get("skip_stale"):
         return {}

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from gapless_api.base.allowed_topics import AllowedTopics
     from gapless_api.base.settings import Resolved
-    from gapless_api.bundle.form import BundleMark
+    from gapless_api.bundle.form import BundleMetadata
     from gapless_api.cli.reading_progress import Progress
 
 MOST_LOCAL_BYTES = 256 * 1024 * 1024
@@ -128,7 +128,7 @@ def run(job: Job, settings: Resolved) -> int:
                 cut, conclusion = conclude(job, values, head)
                 # Before the new bundle is written, which may take the older one's place.
                 reconciliation = compared(conclusion, values)
-                mark = _write_bundle(job, conclusion, cut, values, created, place.file)
+                metadata = _write_bundle(job, conclusion, cut, values, created, place.file)
                 place.deliver()
         except GaplessError as error:
             tail = {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "message": str(error)}
@@ -147,7 +147,7 @@ def run(job: Job, settings: Resolved) -> int:
             **conclusion.details,
             "partitions": conclusion.partitions,
             **reconciliation,
-            "bundle": {"file": place.name, "id": mark.id, "sha256": mark.sha256, "missing": mark.missing},
+            "bundle": {"file": place.name, "id": metadata.id, "sha256": metadata.sha256, "missing": metadata.missing},
             "seconds": _since(started),
         }
         if values["resultLines"]:
@@ -273,7 +273,7 @@ def _find_with_spark(  # noqa: PLR0913, PLR0917 -- what a job needs
 
 def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
     job: Job, conclusion: Conclusion, cut: Cut, values: dict[str, Any], created: datetime, file: Path | None
-) -> BundleMark:
+) -> BundleMetadata:
     source = {"command": f"gapless {job.command}", "topics": ",".join(job.topics), "cluster": cut.cluster_id}
     source |= conclusion.source
     if values["sourceName"]:

@@ -75,7 +75,7 @@ class Sites:
 
     @property
     def names(self) -> list[str]:
-        """What the live sender, resend and manifest all have to be told."""
+        """What the live sender, resend and inventory all have to be told."""
         return [
             f"--bootstrap-servers={self.upstream.bootstrap}",
             f"--topic-translations={json.dumps(self.topics)}",

@@ -95,9 +95,14 @@ def test_a_scan_writes_its_bundle_into_a_bucket(  # noqa: PLR0917 -- fixtures
     kept.write_bytes(store.content(BUCKET, "site/scan.json"))
     bundle = read_bundle(kept)
     assert bundle.missing == sum(range(150))
-    assert bundle.mark is not None
+    assert bundle.metadata is not None
     said = json.loads(report.read_text())["bundle"]
-    assert said == {"file": address, "id": bundle.mark.id, "sha256": bundle.mark.sha256, "missing": bundle.missing}
+    assert said == {
+        "file": address,
+        "id": bundle.metadata.id,
+        "sha256": bundle.metadata.sha256,
+        "missing": bundle.missing,
+    }
     assert "11175 events are missing" in capfd.readouterr().out
 
 
@@ -137,9 +142,9 @@ def test_a_log_carries_the_whole_bundle_and_the_worst_partitions(
     bundle = read_bundle_text(unpacked(result.bundle_gzip), name="of the log")
     assert bundle.missing == 11_175
     assert found.missing_ranges == sum(len(entry.ranges) for entry in bundle.results)
-    assert bundle.mark is not None
+    assert bundle.metadata is not None
     assert found.bundle == NamedBundle(
-        file=None, id=bundle.mark.id, sha256=bundle.mark.sha256, missing=11_175, omitted=False
+        file=None, id=bundle.metadata.id, sha256=bundle.metadata.sha256, missing=11_175, omitted=False
     )
 
 
@@ -160,7 +165,7 @@ def test_a_bundle_that_is_too_large_for_the_log_is_left_out_and_said_so(
     assert result.report.findings is not None
     named = result.report.findings.bundle
     assert named.omitted
-    assert named.sha256 == getattr(read_bundle(file).mark, "sha256", None)
+    assert named.sha256 == getattr(read_bundle(file).metadata, "sha256", None)
 
 
 def test_spark_submit_runs_the_commands_with_executors_of_their_own(

@@ -92,7 +92,7 @@ def test_a_scan_signs_its_bundle_as_a_diode_asks_for(
     write(kafka, name, vector_records())
     ended = scan(gapless, kafka, name, f"--signing-key={keys.private}")
     carried = read_bundle_text(json.dumps(ended.bundle).encode(), name="carried")
-    check_trusted(carried.mark, {"receiving-side": encoded(keys.public.read_text())}, bundle="carried")
+    check_trusted(carried.metadata, {"receiving-side": encoded(keys.public.read_text())}, bundle="carried")
     unsigned = scan(gapless, kafka, name)
     assert unsigned.bundle is not None
     assert "signature" not in unsigned.bundle["gapless"]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless_api.base.errors import LocalStorageError
-from gapless_api.bundle.form import Bundle, BundleKind, BundleMark, PartitionGaps
+from gapless_api.bundle.form import Bundle, BundleKind, BundleMetadata, PartitionGaps
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ids import MAX_OFFSET
@@ -36,16 +36,16 @@ ENTRIES = st.lists(
 )
 
 
-def write(path: Path, entries: list[PartitionGaps], kind: BundleKind = BundleKind.ALL, **given: Any) -> BundleMark:
+def write(path: Path, entries: list[PartitionGaps], kind: BundleKind = BundleKind.ALL, **given: Any) -> BundleMetadata:
     return write_bundle(path, kind, entries, **{"created": CREATED, "source": {"topic": "gaps"}, **given})
 
 
 def test_the_results_have_the_peers_very_bytes(tmp_path: Path, vectors: Path) -> None:
     write(tmp_path / "b", PEERS_ENTRIES)
-    ours, _, mark = (tmp_path / "b").read_text().partition(',\n  "gapless": ')
+    ours, _, metadata = (tmp_path / "b").read_text().partition(',\n  "gapless": ')
     assert ours + "\n}\n" == (vectors / "bundle-out-all.json").read_text()
-    assert mark.endswith("}\n}\n")
-    assert mark.count("\n") == 2
+    assert metadata.endswith("}\n}\n")
+    assert metadata.count("\n") == 2
 
 
 def test_the_documented_example_is_what_is_written(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_the_documented_example_is_what_is_written(tmp_path: Path) -> None:
 
 
 def test_first_keeps_only_the_first_gap_of_each_partition_as_a_range_if_it_is_one(tmp_path: Path) -> None:
-    mark = write(tmp_path / "b", PEERS_ENTRIES, BundleKind.FIRST)
+    metadata = write(tmp_path / "b", PEERS_ENTRIES, BundleKind.FIRST)
     assert (
         (tmp_path / "b")
         .read_text()
@@ -67,7 +67,7 @@ def test_first_keeps_only_the_first_gap_of_each_partition_as_a_range_if_it_is_on
             '],\n  "gapless": {'
         )
     )
-    assert mark.missing == 901
+    assert metadata.missing == 901
 
 
 def test_a_bundle_without_results_is_laid_out_like_the_peers(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_bundle_without_results_is_laid_out_like_the_peers(tmp_path: Path) -> 
 
 @given(ENTRIES, st.sampled_from(BundleKind))
 def test_what_is_written_is_what_is_read(tmp_path: Path, entries: list[PartitionGaps], kind: BundleKind) -> None:
-    mark = write(tmp_path / "b", entries, kind)
+    metadata = write(tmp_path / "b", entries, kind)
     wanted: dict[tuple[str, int], OffsetRanges] = {}
     for entry in entries:
         place = (entry.topic, entry.partition)
@@ -88,8 +88,8 @@ def test_what_is_written_is_what_is_read(tmp_path: Path, entries: list[Partition
     results = tuple(
         PartitionGaps(topic, number, 0, MAX_OFFSET, wanted[topic, number]) for topic, number in sorted(wanted)
     )
-    assert read_bundle(tmp_path / "b") == Bundle(kind, results, mark)
-    assert mark.missing == sum(ranges.count for ranges in wanted.values())
+    assert read_bundle(tmp_path / "b") == Bundle(kind, results, metadata)
+    assert metadata.missing == sum(ranges.count for ranges in wanted.values())
     standard = json.loads((tmp_path / "b").read_text())
     assert [(e["topic"], e["partition"], [(g[0], g[-1]) for g in e["gaps"] or []]) for e in standard["results"]] == [
         (e.topic, e.partition, list(e.ranges)) for e in results
@@ -113,19 +113,19 @@ def test_the_largest_offset_keeps_every_digit(tmp_path: Path) -> None:
 
 
 def test_the_mark_tells_bundles_apart_and_fits_a_kubernetes_name(tmp_path: Path) -> None:
-    mark = write(tmp_path / "b", PEERS_ENTRIES)
-    assert mark == BundleMark(
+    metadata = write(tmp_path / "b", PEERS_ENTRIES)
+    assert metadata == BundleMetadata(
         version=1,
-        id=f"20261120-100000-{mark.sha256[:8]}",
+        id=f"20261120-100000-{metadata.sha256[:8]}",
         created=CREATED.replace(microsecond=0),
         source={"topic": "gaps"},
         missing=909,
-        sha256=mark.sha256,
+        sha256=metadata.sha256,
         signature=None,
     )
-    assert write(tmp_path / "b", PEERS_ENTRIES[:1]).id != mark.id
-    assert write(tmp_path / "b", PEERS_ENTRIES, created=CREATED + timedelta(seconds=1)).id != mark.id
-    assert write(tmp_path / "b", PEERS_ENTRIES, BundleKind.FIRST).sha256 != mark.sha256
+    assert write(tmp_path / "b", PEERS_ENTRIES[:1]).id != metadata.id
+    assert write(tmp_path / "b", PEERS_ENTRIES, created=CREATED + timedelta(seconds=1)).id != metadata.id
+    assert write(tmp_path / "b", PEERS_ENTRIES, BundleKind.FIRST).sha256 != metadata.sha256
 
 
 def test_the_time_of_making_is_written_in_utc_whatever_the_zone(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_the_time_of_making_is_written_in_utc_whatever_the_zone(tmp_path: Path) 
 
 def test_a_source_that_utf8_cannot_hold_is_written_all_the_same(tmp_path: Path) -> None:
     write(tmp_path / "b", [], source={"file": "\udcff", "note": 'a\n"ü"'})
-    mark = read_bundle(tmp_path / "b").mark
-    assert mark is not None
-    assert mark.source == {"file": "?", "note": 'a\n"ü"'}
+    metadata = read_bundle(tmp_path / "b").metadata
+    assert metadata is not None
+    assert metadata.source == {"file": "?", "note": 'a\n"ü"'}
 
 
 def test_a_topic_that_no_id_can_have_is_not_written(tmp_path: Path) -> None:
@@ -149,25 +149,25 @@ def test_a_topic_that_no_id_can_have_is_not_written(tmp_path: Path) -> None:
 
 
 def test_the_digest_is_that_of_the_lines_as_they_stand(tmp_path: Path) -> None:
-    mark = write(tmp_path / "b", PEERS_ENTRIES)
+    metadata = write(tmp_path / "b", PEERS_ENTRIES)
     written = (tmp_path / "b").read_text().splitlines()
     lines = [line.strip().removesuffix(",") for line in written if line.startswith('  {"gaps"')]
-    assert hashlib.sha256("".join(f"{line}\n" for line in ["all", *lines]).encode()).hexdigest() == mark.sha256
+    assert hashlib.sha256("".join(f"{line}\n" for line in ["all", *lines]).encode()).hexdigest() == metadata.sha256
 
 
 @pytest.mark.skipif(not (shutil.which("sed") and shutil.which("sha256sum")), reason="needs sed and sha256sum")
 def test_the_digest_can_be_checked_with_a_shell(tmp_path: Path) -> None:
-    mark = write(tmp_path / "b", [*PEERS_ENTRIES, PartitionGaps("ü{},", 0, 0, 9, OffsetRanges([(1, 3)]))])
+    metadata = write(tmp_path / "b", [*PEERS_ENTRIES, PartitionGaps("ü{},", 0, 0, 9, OffsetRanges([(1, 3)]))])
     script = r"""sed -n 's/^  "type": "\(.*\)",$/\1/p; s/^  \({.*}\),\{0,1\}$/\1/p' "$1" | sha256sum"""
     summed = subprocess.run(
         ["sh", "-c", script, "sh", str(tmp_path / "b")], capture_output=True, text=True, check=True, timeout=30
     )
-    assert summed.stdout.split()[0] == mark.sha256
+    assert summed.stdout.split()[0] == metadata.sha256
 
 
 def test_standard_output_is_a_place_for_a_bundle(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    mark = write_bundle(None, BundleKind.ALL, PEERS_ENTRIES, created=CREATED, source={"topic": "gaps"})
-    assert mark == write(tmp_path / "b", PEERS_ENTRIES)
+    metadata = write_bundle(None, BundleKind.ALL, PEERS_ENTRIES, created=CREATED, source={"topic": "gaps"})
+    assert metadata == write(tmp_path / "b", PEERS_ENTRIES)
     assert capfdbinary.readouterr().out == (tmp_path / "b").read_bytes()
 
 

@@ -25,7 +25,7 @@ from gapless_api.bundle.algebra import (
     pieces,
     subtracted,
 )
-from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, arranged, arranged_inferred, new_mark
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, arranged, arranged_inferred, new_metadata
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ids import MAX_OFFSET
@@ -41,8 +41,8 @@ CREATED = datetime(2026, 11, 20, tzinfo=UTC)
 
 def bundle_of(offsets: Offsets, inferred: Offsets = frozenset(), kind: BundleKind = BundleKind.ALL) -> Bundle:  # type: ignore[assignment]
     results = arranged(kind, _entries(offsets))
-    mark = new_mark(created=CREATED, source={}, missing=0, sha256="0" * 64)
-    return Bundle(kind, results, replace(mark, inferred=arranged_inferred(_entries(inferred), results)))
+    metadata = new_metadata(created=CREATED, source={}, missing=0, sha256="0" * 64)
+    return Bundle(kind, results, replace(metadata, inferred=arranged_inferred(_entries(inferred), results)))
 
 
 def _entries(offsets: Iterable[tuple[str, int, int]]) -> list[PartitionGaps]:
@@ -154,7 +154,7 @@ def test_a_piece_too_small_for_anything_is_refused_with_the_size_that_would_do()
 
 def _file_bytes(bundle: Bundle) -> int:
     """What the reckoning takes for everything in a file but the results: the mark and, twice, the source."""
-    source = {} if bundle.mark is None else bundle.mark.source
+    source = {} if bundle.metadata is None else bundle.metadata.source
     return 1024 + 2 * len(json.dumps(source, ensure_ascii=False).encode())
 
 
@@ -167,8 +167,8 @@ def _result_bytes(topic: str, offsets: Iterable[int], times: int = 1) -> int:
 
 def _sourced(offsets: Offsets, inferred: Offsets = frozenset()) -> Bundle:  # type: ignore[assignment]
     bundle = bundle_of(offsets, inferred)
-    assert bundle.mark is not None
-    return replace(bundle, mark=replace(bundle.mark, source={"topic": "gäps"}))
+    assert bundle.metadata is not None
+    return replace(bundle, metadata=replace(bundle.metadata, source={"topic": "gäps"}))
 
 
 @pytest.mark.parametrize("times", [1, 2])

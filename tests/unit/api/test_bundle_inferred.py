@@ -59,11 +59,11 @@ def keys(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_the_mark_says_which_gaps_are_inferred_and_the_results_hold_them_all(path: Path) -> None:
-    mark = write(path)
+    metadata = write(path)
     bundle = read_bundle(path)
     assert bundle.results == tuple(RESULTS)
-    assert bundle.mark == mark
-    assert mark.inferred == (INFERRED[1], INFERRED[0])
+    assert bundle.metadata == metadata
+    assert metadata.inferred == (INFERRED[1], INFERRED[0])
 
 
 def test_the_list_stands_in_the_file_as_documented_and_its_digest_can_be_checked(path: Path) -> None:
@@ -127,9 +127,9 @@ def refusal(path: Path, change: Callable[[dict[str, Any]], object]) -> str:
 def listed(**changed: Any) -> Callable[[dict[str, Any]], object]:
     """Change the first entry of the list; ``...`` takes a member away."""
 
-    def change(mark: dict[str, Any]) -> None:
-        members = {**mark["inferred"][0], **changed}
-        mark["inferred"][0] = {name: value for name, value in members.items() if value is not ...}
+    def change(metadata: dict[str, Any]) -> None:
+        members = {**metadata["inferred"][0], **changed}
+        metadata["inferred"][0] = {name: value for name, value in members.items() if value is not ...}
 
     return change
 
@@ -150,15 +150,15 @@ def listed(**changed: Any) -> Callable[[dict[str, Any]], object]:
         (listed(topic=5), r"gapless\.inferred\[0\]\.topic is not the name of a topic"),
         (listed(partition=...), r"gapless\.inferred\[0\] has no partition"),
         (listed(partition=2**31), r"gapless\.inferred\[0\]\.partition is not a whole number from 0 to 2147483647"),
-        (lambda mark: mark.update(inferred=5), r"gapless\.inferred is not a list"),
-        (lambda mark: mark.update(inferred=[5]), r"gapless\.inferred\[0\] is not an object"),
+        (lambda metadata: metadata.update(inferred=5), r"gapless\.inferred is not a list"),
+        (lambda metadata: metadata.update(inferred=[5]), r"gapless\.inferred\[0\] is not an object"),
         (
-            lambda mark: mark["inferred"].append(mark["inferred"][0]),
+            lambda metadata: metadata["inferred"].append(metadata["inferred"][0]),
             r"gapless\.inferred\[2\] is about topic t, partition 0, as another one is",
         ),
-        (lambda mark: mark.pop("inferred"), "was altered: what it lists as inferred does not fit"),
-        (lambda mark: mark.pop("inferred_sha256"), "was altered: what it lists as inferred does not fit"),
-        (lambda mark: mark.update(inferred_sha256=5), r"gapless\.inferred_sha256 is not text"),
+        (lambda metadata: metadata.pop("inferred"), "was altered: what it lists as inferred does not fit"),
+        (lambda metadata: metadata.pop("inferred_sha256"), "was altered: what it lists as inferred does not fit"),
+        (lambda metadata: metadata.update(inferred_sha256=5), r"gapless\.inferred_sha256 is not text"),
     ],
 )
 def test_a_list_that_is_wrong_is_refused(path: Path, change: Callable[[dict[str, Any]], object], problem: str) -> None:
@@ -167,23 +167,23 @@ def test_a_list_that_is_wrong_is_refused(path: Path, change: Callable[[dict[str,
 
 
 def test_a_list_in_another_order_and_laid_out_anew_is_the_same(path: Path) -> None:
-    mark = write(path)
+    metadata = write(path)
     content = json.loads(path.read_text())
     content["gapless"]["inferred"].reverse()
     content["gapless"]["inferred"][1]["ranges"].reverse()
     turned = {"gapless": content["gapless"], "results": content["results"], "type": "all"}
     path.write_text(json.dumps(turned, indent=1))
-    assert read_bundle(path).mark == mark
+    assert read_bundle(path).metadata == metadata
 
 
 def test_the_signature_is_over_the_documented_bytes_and_covers_the_list(path: Path, keys: tuple[Path, Path]) -> None:
     write(path, signing_key=keys[0])
     read_bundle(path, verification_key=keys[1])
     content = json.loads(path.read_text())
-    mark = dict(content["gapless"])
-    signature = base64.b64decode(mark.pop("signature"))
-    mark.pop("inferred")
-    text = json.dumps(mark, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    metadata = dict(content["gapless"])
+    signature = base64.b64decode(metadata.pop("signature"))
+    metadata.pop("inferred")
+    text = json.dumps(metadata, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     raw = base64.b64decode("".join(keys[0].read_text().splitlines()[1:-1]))[-32:]
     assert Ed25519PrivateKey.from_private_bytes(raw).sign(b"gapless bundle\n" + text.encode()) == signature
 
@@ -195,10 +195,10 @@ def test_the_signature_is_over_the_documented_bytes_and_covers_the_list(path: Pa
 
 
 def test_signing_a_bundle_keeps_the_list(path: Path, keys: tuple[Path, Path]) -> None:
-    mark = write(path)
+    metadata = write(path)
     signed = write_signed(path, read_bundle(path), created=NOW, signing_key=keys[0])
-    assert replace(signed, signature=None) == mark
-    assert read_bundle(path, verification_key=keys[1]).mark == signed
+    assert replace(signed, signature=None) == metadata
+    assert read_bundle(path, verification_key=keys[1]).metadata == signed
 
 
 def test_show_says_how_much_is_inferred_and_where(
@@ -236,12 +236,12 @@ def test_whatever_is_written_is_read_again_and_is_within_the_gaps(
     path = tmp_path_factory.mktemp("bundle") / "b"
     results = [entry("t", number, *found) for number, (found, _) in enumerate(gaps)]
     inferred = [entry("t", number, *found) for number, (_, found) in enumerate(gaps)]
-    mark = write_bundle(path, kind, results, created=NOW, source={}, inferred=inferred)
+    metadata = write_bundle(path, kind, results, created=NOW, source={}, inferred=inferred)
     bundle = read_bundle_text(path.read_bytes(), name="b")
-    assert bundle.mark == mark
+    assert bundle.metadata == metadata
     expected = [
         (each.partition, each.ranges & inferred[each.partition].ranges)
         for each in bundle.results
         if len(each.ranges & inferred[each.partition].ranges)
     ]
-    assert [(each.partition, each.ranges) for each in mark.inferred] == expected
+    assert [(each.partition, each.ranges) for each in metadata.inferred] == expected

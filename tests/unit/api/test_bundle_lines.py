@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import BundleError, ConfigurationError
 from gapless_api.bundle.algebra import Portion
-from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, arranged, arranged_inferred, new_mark
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, arranged, arranged_inferred, new_metadata
 from gapless_api.bundle.qr_codes import MOST_BYTES, drawn, in_codes
 from gapless_api.bundle.typed_lines import USUAL_WIDTH, read_typed, typed_lines
 from gapless_api.offsets.ids import MAX_OFFSET
@@ -28,8 +28,8 @@ Found = tuple[BundleKind, list[tuple[str, int, OffsetRanges]], list[tuple[str, i
 def bundle(*entries: tuple[str, int, list[tuple[int, int]]], inferred: Any = (), kind: Any = BundleKind.ALL) -> Bundle:
     results = arranged(kind, [PartitionGaps(*place, 0, 0, OffsetRanges(pairs)) for *place, pairs in entries])
     guessed = [PartitionGaps(*place, 0, 0, OffsetRanges(pairs)) for *place, pairs in inferred]
-    mark = new_mark(created=datetime(2026, 11, 20, tzinfo=UTC), source={}, missing=0, sha256="0" * 64)
-    return Bundle(kind, results, replace(mark, inferred=arranged_inferred(guessed, results)))
+    metadata = new_metadata(created=datetime(2026, 11, 20, tzinfo=UTC), source={}, missing=0, sha256="0" * 64)
+    return Bundle(kind, results, replace(metadata, inferred=arranged_inferred(guessed, results)))
 
 
 def said(found: Bundle | Portion) -> Found:
@@ -37,8 +37,8 @@ def said(found: Bundle | Portion) -> Found:
     if isinstance(found, Portion):
         guessed = found.inferred
     else:
-        assert found.mark is not None
-        guessed = found.mark.inferred
+        assert found.metadata is not None
+        guessed = found.metadata.inferred
     return (
         found.kind,
         [(entry.topic, entry.partition, entry.ranges) for entry in found.results if len(entry.ranges)],

@@ -86,7 +86,7 @@ def refusal(path: Path, content: str | bytes) -> str:
 )
 def test_the_peers_bundles_are_read(vectors: Path, name: str, kind: str, wanted: list[Any]) -> None:
     read = read_bundle(vectors / f"{name}.json")
-    assert (read.kind, read.mark) == (kind, None)
+    assert (read.kind, read.metadata) == (kind, None)
     assert [(e.topic, e.partition, list(e.ranges)) for e in read.results] == wanted
 
 
@@ -297,7 +297,7 @@ def test_a_missing_file_and_a_folder_are_refused(path: Path) -> None:
 
 
 def test_a_bundle_that_an_editor_of_windows_has_saved_is_the_same(path: Path) -> None:
-    mark = write_bundle(
+    metadata = write_bundle(
         path,
         BundleKind.ALL,
         [PartitionGaps("transfer", 0, 0, 99, OffsetRanges([(1, 5)]))],
@@ -305,7 +305,7 @@ def test_a_bundle_that_an_editor_of_windows_has_saved_is_the_same(path: Path) ->
         source={},
     )
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
-    assert read_bundle(path).mark == mark
+    assert read_bundle(path).metadata == metadata
 
 
 @given(st.lists(st.sets(st.integers(2**32 - 30, 2**32 + 30), min_size=1), min_size=1, max_size=3), st.randoms())

@@ -49,9 +49,9 @@ def test_a_signed_bundle_is_verified_and_read_without_a_key_as_well(tmp_path: Pa
 
 def test_the_signature_is_over_the_documented_bytes(tmp_path: Path, keys: tuple[Path, Path]) -> None:
     write(tmp_path / "b", signing_key=keys[0])
-    mark = json.loads((tmp_path / "b").read_text())["gapless"]
-    signature = base64.b64decode(mark.pop("signature"))
-    text = json.dumps(mark, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    metadata = json.loads((tmp_path / "b").read_text())["gapless"]
+    signature = base64.b64decode(metadata.pop("signature"))
+    text = json.dumps(metadata, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     read_bundle(tmp_path / "b", verification_key=keys[1])
     key = Ed25519PrivateKey.from_private_bytes(_raw(keys[0]))
     assert key.sign(b"gapless bundle\n" + text.encode()) == signature
@@ -107,12 +107,12 @@ def test_signing_later_changes_nothing_but_the_signature(tmp_path: Path, keys: t
 
 
 def test_signing_a_bundle_of_the_peer_gives_it_a_mark(tmp_path: Path, keys: tuple[Path, Path], vectors: Path) -> None:
-    mark = write_signed(
+    metadata = write_signed(
         tmp_path / "b", read_bundle(vectors / "bundle-out-all.json"), created=LATER, signing_key=keys[0]
     )
     read = read_bundle(tmp_path / "b", verification_key=keys[1])
-    assert read.mark == mark
-    assert (mark.created, mark.missing) == (LATER, 909)
+    assert read.metadata == metadata
+    assert (metadata.created, metadata.missing) == (LATER, 909)
 
 
 def test_keys_of_the_wrong_kind_are_one_sentence(tmp_path: Path, keys: tuple[Path, Path], vectors: Path) -> None:

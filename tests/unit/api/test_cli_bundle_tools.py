@@ -66,8 +66,8 @@ def test_merge_is_deterministic_and_keeps_what_is_inferred(make: Make, gapless: 
     found = read_bundle(tmp_path / "ab")
     assert said(found) == {("transfer", 0): [(5, 12)]}
     assert [list(entry.ranges) for entry in inferred_of(found)] == [[(5, 5), (12, 12)]]
-    assert found.mark is not None
-    assert found.mark.source["command"] == "gapless bundle merge"
+    assert found.metadata is not None
+    assert found.metadata.source["command"] == "gapless bundle merge"
     gapless("bundle", "merge", tmp_path / "ab", one, other)
     assert (tmp_path / "ab").read_bytes() == first
 
@@ -101,9 +101,9 @@ def test_a_signature_does_not_pass_on_and_that_is_said(make: Make, gapless: Gapl
         assert ended.returncode == 0
         assert f"The signature of {signed} does not cover what was made of it" in ended.stderr
     for path in (tmp_path / "out", tmp_path / "pieces" / "0001.json"):
-        mark = read_bundle(path).mark
-        assert mark is not None
-        assert mark.signature is None
+        metadata = read_bundle(path).metadata
+        assert metadata is not None
+        assert metadata.signature is None
 
 
 def test_split_makes_a_folder_of_pieces(make: Make, gapless: Gapless, tmp_path: Path) -> None:

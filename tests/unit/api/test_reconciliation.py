@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.bundle.algebra import Portion
-from gapless_api.bundle.form import Bundle, BundleKind, BundleMark, PartitionGaps
+from gapless_api.bundle.form import Bundle, BundleKind, BundleMetadata, PartitionGaps
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import (
     MADE_OF_RECORDS,
@@ -53,8 +53,8 @@ def bundle(*entries: PartitionGaps, kind: BundleKind = BundleKind.ALL) -> Bundle
 
 def audited(*entries: PartitionGaps, kind: BundleKind = BundleKind.ALL) -> NewerFinding:
     """What the bundle of an audit says, which looks at everything within its windows."""
-    mark = BundleMark(1, "newer", datetime(2026, 11, 20, tzinfo=UTC), {"command": "gapless audit"}, 0, "0" * 64)
-    return NewerFinding.of_bundle(Bundle(kind, entries, mark))
+    metadata = BundleMetadata(1, "newer", datetime(2026, 11, 20, tzinfo=UTC), {"command": "gapless audit"}, 0, "0" * 64)
+    return NewerFinding.of_bundle(Bundle(kind, entries, metadata))
 
 
 def counts(old: Bundle, newer: NewerFinding, said: ResendFindings | None = None) -> dict[str, int]:
@@ -99,7 +99,7 @@ def test_holes_in_what_was_looked_at_are_unknown_too() -> None:
     assert counts(old, newer) == {"closed": 2 + 5, "unknown": 3 + 5}
 
 
-def test_what_was_received_although_a_manifest_calls_it_absent_has_closed_or_was_filled() -> None:
+def test_what_was_received_although_an_inventory_calls_it_absent_has_closed_or_was_filled() -> None:
     old = bundle(entry((5, 9), (40, 44), (99, 101)))
     said = ResendFindings(filled={PLACE: OffsetRanges([(5, 6), (99, 101)])})
     absent = {PLACE: OffsetRanges([(5, 9), (100, 101)])}
@@ -325,9 +325,11 @@ def test_a_tool_says_that_it_made_a_bundle_of_records_alone(tmp_path: Path) -> N
 
 def test_the_bundle_is_named_as_it_names_itself(tmp_path: Path) -> None:
     path = tmp_path / "b.json"
-    mark = write_bundle(path, BundleKind.ALL, [entry((1, 2))], created=datetime(2026, 11, 20, tzinfo=UTC), source={})
+    metadata = write_bundle(
+        path, BundleKind.ALL, [entry((1, 2))], created=datetime(2026, 11, 20, tzinfo=UTC), source={}
+    )
     shown = reconcile(read_bundle(path), audited()).as_json()
-    assert shown["with"] == {"id": mark.id, "sha256": mark.sha256}
+    assert shown["with"] == {"id": metadata.id, "sha256": metadata.sha256}
 
 
 def test_every_reason_of_the_sender_is_known_here() -> None:

@@ -85,7 +85,7 @@ def assert_exact(stream: Arrivals, found: Found, foreign: int, expected: dict[Pl
             missing = missing_between(min(offsets), max(offsets), offsets)
         assert written(partition.missing) == missing, place
         beyond = len(set(offsets) - expected[place]) if place in expected else 0
-        assert partition.unexpected + partition.outside_manifest == beyond
+        assert partition.unexpected + partition.outside_inventory == beyond
         if place in expected:
             known = {offset for first, last in partition.known for offset in range(first, last + 1)}
             assert known == expected[place] | set(offsets), "what an audit can speak of"
@@ -117,12 +117,12 @@ def test_with_bounds_the_ends_and_the_silent_partitions_are_exact_too(stream: Ar
     texts = [f"{topic}:{partition}:{first}-{last}" for (topic, partition), (first, last) in bounds.items()]
     found, foreign = judged(received([stream.keys], 64).items(), parse_expectations(texts))
     assert_exact(stream, found, foreign, {place: set(range(low, high + 1)) for place, (low, high) in bounds.items()})
-    assert sum(partition.outside_manifest for partition in found.values()) == 0
+    assert sum(partition.outside_inventory for partition in found.values()) == 0
 
 
 @settings(max_examples=150)
 @given(stream=arrivals(), seed=st.integers(0, 2**32))
-def test_what_a_manifest_calls_absent_is_never_missing(stream: Arrivals, seed: int) -> None:
+def test_what_an_inventory_calls_absent_is_never_missing(stream: Arrivals, seed: int) -> None:
     chance = random.Random(seed)
     share = chance.choice([0.0, 0.1, 0.9])
     existing = {
@@ -131,7 +131,7 @@ def test_what_a_manifest_calls_absent_is_never_missing(stream: Arrivals, seed: i
     expected = {
         place: Expectation(
             OffsetRanges.of_offsets(offsets),
-            Bounds.MANIFEST,
+            Bounds.INVENTORY,
             OffsetRanges.of_offsets(set(stream.sent[place]) - offsets),
         )
         for place, offsets in existing.items()

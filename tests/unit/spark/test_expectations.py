@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.inventory.form import Isolation, Manifest, PartitionExtent, new_manifest
+from gapless_api.inventory.form import Inventory, Isolation, PartitionOffsets, new_inventory
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.model.expectations import Bounds, Expectation, NewestExtents, parse_expectations, with_manifests
+from gapless_spark.model.expectations import Bounds, Expectation, NewestEntries, parse_expectations, with_inventories
 from gapless_spark.model.generations import Origin, Replaced
 
 if TYPE_CHECKING:
@@ -77,40 +77,42 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
         parse_expectations([], tmp_path / "none")
 
 
-def at(hours: int, *extents: PartitionExtent, **other: Any) -> Manifest:
+def at(hours: int, *entries: PartitionOffsets, **other: Any) -> Inventory:
     created = datetime(2026, 11, 20, tzinfo=UTC) + timedelta(hours=hours)
     given = {"cluster": "north", "isolation": Isolation.UNCOMMITTED, "source": {}, **other}
-    return new_manifest(extents, created=created, **given)
+    return new_inventory(entries, created=created, **given)
 
 
-def of(*manifests: Manifest) -> NewestExtents:
-    newest = NewestExtents()
-    for number, manifest in enumerate(manifests):
-        newest.add(manifest, f"file {number}")
+def of(*inventories: Inventory) -> NewestEntries:
+    newest = NewestEntries()
+    for number, inventory in enumerate(inventories):
+        newest.add(inventory, f"file {number}")
     return newest
 
 
-def test_a_manifest_expects_its_events_and_what_was_given_beside_it() -> None:
-    manifest = at(1, PartitionExtent("t", 0, 5, 20, OffsetRanges([(7, 8), (20, 20)])), PartitionExtent("t", 1, 9, None))
-    found = with_manifests(parse_expectations(["t:0:7-7", "t:0:30-31", "other:2:0-0"]), of(manifest))
+def test_an_inventory_expects_its_events_and_what_was_given_beside_it() -> None:
+    inventory = at(
+        1, PartitionOffsets("t", 0, 5, 20, OffsetRanges([(7, 8), (20, 20)])), PartitionOffsets("t", 1, 9, None)
+    )
+    found = with_inventories(parse_expectations(["t:0:7-7", "t:0:30-31", "other:2:0-0"]), of(inventory))
     assert found == {
         ("t", 0): Expectation(
-            OffsetRanges([(5, 7), (9, 19), (30, 31)]), Bounds.MANIFEST, OffsetRanges([(8, 8), (20, 20)])
+            OffsetRanges([(5, 7), (9, 19), (30, 31)]), Bounds.INVENTORY, OffsetRanges([(8, 8), (20, 20)])
         ),
-        ("t", 1): Expectation(OffsetRanges(), Bounds.MANIFEST),
+        ("t", 1): Expectation(OffsetRanges(), Bounds.INVENTORY),
         ("other", 2): Expectation(OffsetRanges([(0, 0)]), Bounds.GIVEN),
     }
 
 
-def test_of_each_partition_the_newest_manifest_counts_whatever_their_order() -> None:
-    manifests = (
-        at(1, PartitionExtent("t", 0, 0, 9), PartitionExtent("t", 1, 0, 3)),
-        at(3, PartitionExtent("t", 0, 5, 30)),
-        at(2, PartitionExtent("t", 0, 0, 20)),
+def test_of_each_partition_the_newest_inventory_counts_whatever_their_order() -> None:
+    inventories = (
+        at(1, PartitionOffsets("t", 0, 0, 9), PartitionOffsets("t", 1, 0, 3)),
+        at(3, PartitionOffsets("t", 0, 5, 30)),
+        at(2, PartitionOffsets("t", 0, 0, 20)),
     )
-    for some in permutations(manifests):
+    for some in permutations(inventories):
         newest = of(*some)
-        assert newest.extents() == {("t", 0): PartitionExtent("t", 0, 5, 30), ("t", 1): PartitionExtent("t", 1, 0, 3)}
+        assert newest.entries() == {("t", 0): PartitionOffsets("t", 0, 5, 30), ("t", 1): PartitionOffsets("t", 1, 0, 3)}
         assert [(named["id"][:11], named["partitions"]) for named in newest.members()] == [
             ("20261120-01", 1),
             ("20261120-03", 1),
@@ -119,47 +121,47 @@ def test_of_each_partition_the_newest_manifest_counts_whatever_their_order() -> 
         assert newest.conflicts == []
 
 
-def test_what_an_older_manifest_knew_to_be_absent_stays_absent() -> None:
-    older = at(1, PartitionExtent("t", 0, 0, 9, OffsetRanges([(1, 2), (6, 9)])))
-    newer = at(2, PartitionExtent("t", 0, 2, 30))
+def test_what_an_older_inventory_knew_to_be_absent_stays_absent() -> None:
+    older = at(1, PartitionOffsets("t", 0, 0, 9, OffsetRanges([(1, 2), (6, 9)])))
+    newer = at(2, PartitionOffsets("t", 0, 2, 30))
     for some in ((older, newer), (newer, older)):
-        assert of(*some).extents()["t", 0] == PartitionExtent("t", 0, 2, 30, OffsetRanges([(2, 2), (6, 9)]))
+        assert of(*some).entries()["t", 0] == PartitionOffsets("t", 0, 2, 30, OffsetRanges([(2, 2), (6, 9)]))
 
 
 @pytest.mark.parametrize(
     "newer",
     [
-        at(2, PartitionExtent("t", 0, 0, 30), cluster="south"),
-        at(2, PartitionExtent("t", 0, 0, 30), isolation=Isolation.COMMITTED),
-        at(2, PartitionExtent("t", 0, 0, 8)),
-        at(2, PartitionExtent("t", 0, 0, None)),
+        at(2, PartitionOffsets("t", 0, 0, 30), cluster="south"),
+        at(2, PartitionOffsets("t", 0, 0, 30), isolation=Isolation.COMMITTED),
+        at(2, PartitionOffsets("t", 0, 0, 8)),
+        at(2, PartitionOffsets("t", 0, 0, None)),
     ],
 )
-def test_what_was_absent_elsewhere_or_in_another_life_of_the_topic_says_nothing(newer: Manifest) -> None:
-    older = at(1, PartitionExtent("t", 0, 0, 9, OffsetRanges([(1, 2)])))
+def test_what_was_absent_elsewhere_or_in_another_life_of_the_topic_says_nothing(newer: Inventory) -> None:
+    older = at(1, PartitionOffsets("t", 0, 0, 9, OffsetRanges([(1, 2)])))
     newest = of(older, newer)
-    assert newest.extents()["t", 0] == newer.extents[0]
-    assert newest.conflicts == ([("t", 0)] if newer.mark.cluster == "south" else [])
+    assert newest.entries()["t", 0] == newer.entries[0]
+    assert newest.conflicts == ([("t", 0)] if newer.metadata.cluster == "south" else [])
 
 
-def test_only_the_topics_of_a_manifest_that_are_asked_for_are_expected() -> None:
-    newest = of(at(1, PartitionExtent("a", 0, 0, 9), PartitionExtent("b", 0, 0, 9)))
-    assert list(with_manifests({}, newest, ("b",))) == [("b", 0)]
+def test_only_the_topics_of_an_inventory_that_are_asked_for_are_expected() -> None:
+    newest = of(at(1, PartitionOffsets("a", 0, 0, 9), PartitionOffsets("b", 0, 0, 9)))
+    assert list(with_inventories({}, newest, ("b",))) == [("b", 0)]
     with pytest.raises(ConfigurationError, match=r"No manifest speaks of the topic c .* there are a, b\."):
-        with_manifests({}, newest, ("c", "b"))
+        with_inventories({}, newest, ("c", "b"))
 
 
 OLD, NEW = "A" * 21 + "A", "A" * 21 + "Q"
 
 
-def test_manifests_of_a_topic_and_of_the_one_that_was_recreated_are_never_merged() -> None:
-    before = at(1, *(PartitionExtent("t", n, 0, 9, OffsetRanges([(1, 2)]), OLD) for n in range(3)))
+def test_inventories_of_a_topic_and_of_the_one_that_was_recreated_are_never_merged() -> None:
+    before = at(1, *(PartitionOffsets("t", n, 0, 9, OffsetRanges([(1, 2)]), OLD) for n in range(3)))
     after = at(
-        2, *(PartitionExtent("t", n, 0, 30, None, NEW) for n in range(2)), PartitionExtent("o", 0, 0, 5, None, OLD)
+        2, *(PartitionOffsets("t", n, 0, 30, None, NEW) for n in range(2)), PartitionOffsets("o", 0, 0, 5, None, OLD)
     )
     for some in ((before, after), (after, before)):
         newest = of(*some)
-        assert newest.extents() == {("o", 0): after.extents[0], ("t", 0): after.extents[1], ("t", 1): after.extents[2]}
+        assert newest.entries() == {("o", 0): after.entries[0], ("t", 0): after.entries[1], ("t", 1): after.entries[2]}
         assert newest.replaced == [Replaced("t", OLD, NEW)]
         assert newest.origins() == {
             ("o", 0): Origin("north", OLD), ("t", 0): Origin("north", NEW), ("t", 1): Origin("north", NEW),
@@ -167,16 +169,16 @@ def test_manifests_of_a_topic_and_of_the_one_that_was_recreated_are_never_merged
 
 
 def test_two_clusters_may_share_a_topic_downstream_in_windows_of_their_own() -> None:
-    north = at(1, PartitionExtent("t", 0, 0, 9, None, OLD))
-    south = at(2, PartitionExtent("t", 10, 0, 9, None, NEW), cluster="south")
+    north = at(1, PartitionOffsets("t", 0, 0, 9, None, OLD))
+    south = at(2, PartitionOffsets("t", 10, 0, 9, None, NEW), cluster="south")
     newest = of(north, south)
-    assert (newest.replaced, sorted(newest.extents())) == ([], [("t", 0), ("t", 10)])
+    assert (newest.replaced, sorted(newest.entries())) == ([], [("t", 0), ("t", 10)])
     assert newest.origins()["t", 0] == Origin("north", OLD)
 
 
-def test_what_a_manifest_without_topic_ids_says_is_believed_as_ever() -> None:
-    before = at(1, PartitionExtent("t", 0, 0, 9, OffsetRanges([(1, 2)])))
-    after = at(2, PartitionExtent("t", 0, 0, 30, None, NEW))
+def test_what_an_inventory_without_topic_ids_says_is_believed_as_ever() -> None:
+    before = at(1, PartitionOffsets("t", 0, 0, 9, OffsetRanges([(1, 2)])))
+    after = at(2, PartitionOffsets("t", 0, 0, 30, None, NEW))
     newest = of(before, after)
-    assert newest.extents()["t", 0] == PartitionExtent("t", 0, 0, 30, OffsetRanges([(1, 2)]), NEW)
+    assert newest.entries()["t", 0] == PartitionOffsets("t", 0, 0, 30, OffsetRanges([(1, 2)]), NEW)
     assert newest.replaced == []

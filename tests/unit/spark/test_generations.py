@@ -40,7 +40,7 @@ def test_all_partitions_of_the_old_topic_begin_anew_and_those_of_another_cluster
     assert generations(found.upstream, RECREATED, [Replaced("t", "old", "new")], []).begun_anew == frozenset()
 
 
-def test_manifests_of_two_ids_are_refused_where_no_state_knows_the_new_one() -> None:
+def test_inventories_of_two_ids_are_refused_where_no_state_knows_the_new_one() -> None:
     with pytest.raises(ConfigurationError, match=r"topic ID old -> new"):
         generations((), RECREATED, [Replaced("t", "old", "new")], [])
     assert generations((), RECREATED, [Replaced("t", "old", "new")], [("t", "new")]).begun_anew == RECREATED.keys()

@@ -212,10 +212,10 @@ def test_an_audit_reports_records_duplicates_and_what_nobody_expected() -> None:
     assert concluded.missing == 1
 
 
-def test_what_is_beyond_a_manifest_is_neither_missing_nor_unexpected() -> None:
-    extent = Expectation(OffsetRanges([(5, 6), (8, 9)]), Bounds.MANIFEST)
-    silent, empty = Expectation(OffsetRanges([(0, 3)]), Bounds.MANIFEST), Expectation(OffsetRanges(), Bounds.MANIFEST)
-    expected = {("t", 0): extent, ("t", 1): silent, ("t", 2): empty}
+def test_what_is_beyond_an_inventory_is_neither_missing_nor_unexpected() -> None:
+    entry = Expectation(OffsetRanges([(5, 6), (8, 9)]), Bounds.INVENTORY)
+    silent, empty = Expectation(OffsetRanges([(0, 3)]), Bounds.INVENTORY), Expectation(OffsetRanges(), Bounds.INVENTORY)
+    expected = {("t", 0): entry, ("t", 1): silent, ("t", 2): empty}
     concluded = conclude_audit(["a"], compare([received(3, 5, 6, 7, 8, 12)], expected), OtherRecords())
     assert (concluded.missing, concluded.details["unexpected"]) == (5, 0)
     assert [list(result.ranges) for result in concluded.results] == [[(9, 9)], [(0, 3)], []]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_api.bundle.algebra import Portion
-    from gapless_api.bundle.form import Bundle, BundleMark
+    from gapless_api.bundle.form import Bundle, BundleMetadata
 
 FILE = click.argument("file", type=click.Path(path_type=Path))
 OUTPUT = click.option("--output", type=click.Path(path_type=Path), help="File for the bundle. [default: stdout]")
@@ -28,7 +28,7 @@ def read_all(files: tuple[Path, ...]) -> dict[str, Bundle]:
 
 def write_portion(
     output: Path | None, portion: Portion, made_of: Mapping[str, Bundle], source: dict[str, str]
-) -> BundleMark:
+) -> BundleMetadata:
     """Write what was made of bundles as a bundle: as old as the latest of them, so that the same gives the same.
 
     Raises:
@@ -38,15 +38,15 @@ def write_portion(
     from gapless_api.bundle.writer import write_bundle  # noqa: PLC0415
 
     recorded = MADE_OF_RECORDS if all(map(is_made_of_records, made_of.values())) else {}
-    marks = [bundle.mark for bundle in made_of.values() if bundle.mark is not None]
-    ids = [mark.id for mark in marks[:_MOST_IDS]] + (
+    marks = [bundle.metadata for bundle in made_of.values() if bundle.metadata is not None]
+    ids = [metadata.id for metadata in marks[:_MOST_IDS]] + (
         [f"and {len(marks) - _MOST_IDS} more"] if len(marks) > _MOST_IDS else []
     )
     return write_bundle(
         output,
         portion.kind,
         portion.results,
-        created=max((mark.created for mark in marks), default=datetime.now(UTC)),
+        created=max((metadata.created for metadata in marks), default=datetime.now(UTC)),
         source={**source, **recorded, **({"of": ", ".join(ids)} if ids else {})},
         inferred=portion.inferred,
     )
@@ -54,7 +54,11 @@ def write_portion(
 
 def say_unsigned(made_of: Mapping[str, Bundle]) -> None:
     """Say on standard error that a signature does not pass on to what is made of a bundle."""
-    signed = [name for name, bundle in made_of.items() if bundle.mark is not None and bundle.mark.signature is not None]
+    signed = [
+        name
+        for name, bundle in made_of.items()
+        if bundle.metadata is not None and bundle.metadata.signature is not None
+    ]
     if signed:
         named = ", ".join(signed[:3]) + (f" and {len(signed) - 3} more" if len(signed) > 3 else "")
         click.echo(

@@ -32,14 +32,16 @@ def show(file: Path, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(shown, ensure_ascii=False))
         return
-    mark = shown["gapless"]
-    if mark is None:
+    metadata = shown["gapless"]
+    if metadata is None:
         click.echo("Made by another program: no id, no digest, no signature.")
     else:
-        click.echo(f"id       {mark['id']}\ncreated  {mark['created']}\nsha256   {mark['sha256']} (checked)")
-        for name, text in mark["source"].items():
+        click.echo(
+            f"id       {metadata['id']}\ncreated  {metadata['created']}\nsha256   {metadata['sha256']} (checked)"
+        )
+        for name, text in metadata["source"].items():
             click.echo(f"source   {name}: {text}")
-        click.echo(f"signed   {'yes, see gapless bundle verify' if 'signature' in mark else 'no'}")
+        click.echo(f"signed   {'yes, see gapless bundle verify' if 'signature' in metadata else 'no'}")
     wanted = "what is listed" if shown["type"] == "all" else "everything from the first missing offset on"
     click.echo(f"type     {shown['type']} (send {wanted})")
     width = max([len("topic"), *(len(entry["topic"]) for entry in shown["partitions"])])
@@ -120,7 +122,7 @@ def _listed(ranges: OffsetRanges) -> dict[str, Any]:
 
 def _inferred(found: Bundle) -> dict[str, Any]:
     """How much of it nobody has reported, and the partitions with such ranges."""
-    listed = found.mark.inferred if found.mark is not None else ()
+    listed = found.metadata.inferred if found.metadata is not None else ()
     partitions = [
         {
             "topic": entry.topic,
@@ -151,5 +153,5 @@ def _summary(found: Bundle) -> dict[str, Any]:
         "ranges": sum(len(entry.ranges) for entry in found.results),
         "partitions": partitions,
         "inferred": _inferred(found),
-        "gapless": None if found.mark is None else found.mark.members(),
+        "gapless": None if found.metadata is None else found.metadata.members(),
     }

@@ -23,8 +23,8 @@ def sign(file: Path, key: Path, output: Path | None) -> None:
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
     from gapless_api.bundle.writer import write_signed  # noqa: PLC0415 -- not needed for --help
 
-    mark = write_signed(output or file, read_bundle(file), created=datetime.now(UTC), signing_key=key)
-    click.echo(f"Signed {output or file} (id {mark.id}, {mark.missing} missing).")
+    metadata = write_signed(output or file, read_bundle(file), created=datetime.now(UTC), signing_key=key)
+    click.echo(f"Signed {output or file} (id {metadata.id}, {metadata.missing} missing).")
 
 
 @click.command()
@@ -35,5 +35,5 @@ def verify(file: Path, key: Path) -> None:
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
 
     verified = read_bundle(file, verification_key=key)
-    assert verified.mark is not None  # noqa: S101 -- for the type checker: only a mark has a signature
-    click.echo(f"The signature of {file} is good (id {verified.mark.id}, {verified.mark.missing} missing).")
+    assert verified.metadata is not None  # noqa: S101 -- for the type checker: only a mark has a signature
+    click.echo(f"The signature of {file} is good (id {verified.metadata.id}, {verified.metadata.missing} missing).")

@@ -33,8 +33,10 @@ def merge(out: Path, files: tuple[Path, ...]) -> None:
 
     bundles = read_all(files)
     portion = merged(bundles)
-    mark = write_portion(out, portion, bundles, {"command": "gapless bundle merge"})
-    click.echo(f"Wrote {out} (id {mark.id}, {mark.missing} missing in {amount(len(portion.results), 'partition')}).")
+    metadata = write_portion(out, portion, bundles, {"command": "gapless bundle merge"})
+    click.echo(
+        f"Wrote {out} (id {metadata.id}, {metadata.missing} missing in {amount(len(portion.results), 'partition')})."
+    )
     say_unsigned(bundles)
 
 
@@ -55,9 +57,9 @@ def subtract(first: Path, second: Path, output: Path | None) -> None:
     bundles = {str(first): read_all((first,))[str(first)]}
     other = read_all((second,))[str(second)]
     portion = subtracted(bundles[str(first)], other, names=(str(first), str(second)))
-    mark = write_portion(output, portion, bundles, {"command": "gapless bundle subtract"})
+    metadata = write_portion(output, portion, bundles, {"command": "gapless bundle subtract"})
     if output is not None:
-        click.echo(f"Wrote {output} (id {mark.id}, {mark.missing} missing).")
+        click.echo(f"Wrote {output} (id {metadata.id}, {metadata.missing} missing).")
     say_unsigned(bundles)
 
 
@@ -109,8 +111,8 @@ def split(  # noqa: PLR0913 -- the ways to split
                 if number > _MOST_PIECES:
                     raise ConfigurationError(f"That gives more than {_MOST_PIECES} pieces; allow more in each.")
                 source = {"command": "gapless bundle split", "piece": str(number)}
-                mark = write_portion(made / f"{number:04}.json", piece, bundles, source)
-                said.append(f"{into / f'{number:04}.json'}  {mark.missing:>12}  {_content(piece)}")
+                metadata = write_portion(made / f"{number:04}.json", piece, bundles, source)
+                said.append(f"{into / f'{number:04}.json'}  {metadata.missing:>12}  {_content(piece)}")
             if not said:
                 raise ConfigurationError(
                     f"The bundle {file} lists nothing that is missing, so there is nothing to split."

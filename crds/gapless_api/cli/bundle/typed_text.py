@@ -79,7 +79,7 @@ def _bounded(texts: Iterable[str], most: int, what: str) -> list[str]:
 
 
 def _instructions(found: Bundle) -> list[str]:
-    named = f" of the bundle {found.mark.id}" if found.mark is not None else ""
+    named = f" of the bundle {found.metadata.id}" if found.metadata is not None else ""
     return [
         f"# {found.missing} missing{named}. Type on the sending side, but no line that begins with #:",
         "#   gapless bundle text --read - --output bundle.json",
@@ -92,11 +92,13 @@ def _read(file: Path, output: Path | None) -> None:
 
     portion = read_typed(_typed(file))
     source = {"command": "gapless bundle text --read"}
-    mark = write_bundle(
+    metadata = write_bundle(
         output, portion.kind, portion.results, created=datetime.now(UTC), source=source, inferred=portion.inferred
     )
     if output is not None:
-        click.echo(f"Wrote {output} (id {mark.id}, {mark.missing} missing in {len(portion.results)} partitions).")
+        click.echo(
+            f"Wrote {output} (id {metadata.id}, {metadata.missing} missing in {len(portion.results)} partitions)."
+        )
 
 
 def _typed(file: Path) -> str:

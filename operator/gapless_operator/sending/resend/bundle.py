@@ -63,17 +63,17 @@ def look_into(
         ConfigurationError: an entry belongs to no partition of this cluster.
     """
     bundle = read_bundle_text(content, name=name)
-    sha256 = bundle.mark.sha256 if bundle.mark is not None else canonical_sha256(bundle.kind, bundle.results)
+    sha256 = bundle.metadata.sha256 if bundle.metadata is not None else canonical_sha256(bundle.kind, bundle.results)
     check_digest(sha256, expected_sha256, name=name)
     if trusted:
         from gapless_api.bundle.signature import check_trusted  # noqa: PLC0415 -- cryptography is slow to import
 
-        check_trusted(bundle.mark, {key.name: key.encoded for key in trusted}, bundle=name)
+        check_trusted(bundle.metadata, {key.name: key.encoded for key in trusted}, bundle=name)
     ours = [entry for entry in bundle.results if window.handles(entry.partition)]
     for entry in ours:
         window.to_upstream(entry.partition)
     topics = frozenset(entry.topic for entry in ours if len(entry.ranges))
-    return BundleLook(sha256, bundle.mark.id if bundle.mark is not None else None, topics)
+    return BundleLook(sha256, bundle.metadata.id if bundle.metadata is not None else None, topics)
 
 
 def check_digest(found: str, expected: str | None, *, name: str) -> None:

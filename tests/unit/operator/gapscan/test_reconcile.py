@@ -66,8 +66,8 @@ def test_what_was_found_is_in_the_status_and_in_a_config_map(cluster: Make, gaps
     kept = night.objects["ConfigMap", "night-scan-uid-g1-1-bundle"]
     content = gzip.decompress(base64.b64decode(kept["binaryData"]["bundle.json.gz"]))
     read = read_bundle_text(content, name="kept")
-    assert read.mark is not None
-    assert (read.missing, read.mark.sha256, read.mark.id) == (7, bundle["sha256"], bundle["id"])
+    assert read.metadata is not None
+    assert (read.missing, read.metadata.sha256, read.metadata.id) == (7, bundle["sha256"], bundle["id"])
     assert kept["data"]["resend.yaml"] == status["resendManifest"]
     assert kept["metadata"]["ownerReferences"][0]["uid"] == "scan-uid"
 

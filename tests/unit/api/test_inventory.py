@@ -1,4 +1,4 @@
-"""Owns the proof that a manifest says the same after every way it can take, and that no damaged one is believed."""
+"""Owns the proof that an inventory says the same after every way it can take, and that no damaged one is believed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.inventory.form import Isolation, Manifest, PartitionExtent, new_manifest
+from gapless_api.inventory.form import Inventory, Isolation, PartitionOffsets, new_inventory
 from gapless_api.inventory.parts import MOST_PARTS, PartsHeld, parse_part, part_texts
-from gapless_api.inventory.reader import read_manifest, read_manifest_text
-from gapless_api.inventory.writer import manifest_pieces, signed, write_manifest
+from gapless_api.inventory.reader import read_inventory, read_inventory_text
+from gapless_api.inventory.writer import inventory_pieces, signed, write_inventory
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.offsets.ranges import OffsetRanges
 
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 ID = "vJdzA4Q-QhyXGS0vI5_Q6g"
-EXTENTS = (
-    PartitionExtent("transfer", 0, 0, 11, OffsetRanges([(3, 3), (7, 9)]), ID),
-    PartitionExtent("transfer", 1, 5, None, None, ID),
-    PartitionExtent("ü_x.y-z", MAX_PARTITION, MAX_OFFSET, MAX_OFFSET, OffsetRanges()),
+ENTRIES = (
+    PartitionOffsets("transfer", 0, 0, 11, OffsetRanges([(3, 3), (7, 9)]), ID),
+    PartitionOffsets("transfer", 1, 5, None, None, ID),
+    PartitionOffsets("ü_x.y-z", MAX_PARTITION, MAX_OFFSET, MAX_OFFSET, OffsetRanges()),
 )
 
 
-def manifest_of(*extents: PartitionExtent, created: datetime = NOW) -> Manifest:
-    return new_manifest(
-        extents, created=created, cluster="abc", isolation=Isolation.UNCOMMITTED, source={"name": "nörth"}
+def inventory_of(*entries: PartitionOffsets, created: datetime = NOW) -> Inventory:
+    return new_inventory(
+        entries, created=created, cluster="abc", isolation=Isolation.UNCOMMITTED, source={"name": "nörth"}
     )
 
 
-def text_of(manifest: Manifest) -> bytes:
-    return b"".join(manifest_pieces(manifest))
+def text_of(inventory: Inventory) -> bytes:
+    return b"".join(inventory_pieces(inventory))
 
 
 @st.composite
-def extents(draw: st.DrawFn) -> list[PartitionExtent]:
+def entries(draw: st.DrawFn) -> list[PartitionOffsets]:
     places = draw(
         st.lists(
             st.tuples(st.text(min_size=1).filter(str.isprintable), st.integers(0, MAX_PARTITION)),
@@ -65,46 +65,48 @@ def extents(draw: st.DrawFn) -> list[PartitionExtent]:
         absent = draw(st.sampled_from([None, OffsetRanges(), OffsetRanges(pairs), OffsetRanges([(first, last)])]))
         empty, topic_id = draw(st.booleans()), draw(st.sampled_from([None, ID]))
         found.append(
-            PartitionExtent(topic, partition, first, None, None if absent is None else OffsetRanges(), topic_id)
+            PartitionOffsets(topic, partition, first, None, None if absent is None else OffsetRanges(), topic_id)
             if empty
-            else PartitionExtent(topic, partition, first, last, absent, topic_id)
+            else PartitionOffsets(topic, partition, first, last, absent, topic_id)
         )
     return draw(st.permutations(found))
 
 
-@given(extents(), st.sampled_from(Isolation))
-def test_what_is_written_is_read_again_in_every_form(found: list[PartitionExtent], isolation: Isolation) -> None:
-    manifest = new_manifest(found, created=NOW, cluster="c", isolation=isolation, source={"a": "b"})
-    text = text_of(manifest)
-    assert read_manifest_text(text, name="m") == manifest
-    assert read_manifest_text(gzip.compress(text), name="m") == manifest
-    assert read_manifest_text(json.dumps(json.loads(text), indent=7).encode(), name="m") == manifest
-    assert text_of(new_manifest(reversed(found), created=NOW, cluster="c", isolation=isolation, source={"a": "b"})) == (
-        text
-    )
+@given(entries(), st.sampled_from(Isolation))
+def test_what_is_written_is_read_again_in_every_form(found: list[PartitionOffsets], isolation: Isolation) -> None:
+    inventory = new_inventory(found, created=NOW, cluster="c", isolation=isolation, source={"a": "b"})
+    text = text_of(inventory)
+    assert read_inventory_text(text, name="m") == inventory
+    assert read_inventory_text(gzip.compress(text), name="m") == inventory
+    assert read_inventory_text(json.dumps(json.loads(text), indent=7).encode(), name="m") == inventory
+    assert text_of(
+        new_inventory(reversed(found), created=NOW, cluster="c", isolation=isolation, source={"a": "b"})
+    ) == (text)
     _schema().validate(json.loads(text))
 
 
-@given(extents(), st.data())
+@given(entries(), st.data())
 def test_parts_in_any_order_repeated_or_mixed_with_others_join_again(
-    found: list[PartitionExtent], data: st.DataObject
+    found: list[PartitionOffsets], data: st.DataObject
 ) -> None:
-    manifest = manifest_of(*found)
-    texts = part_texts(manifest.mark.id, [text_of(manifest)], opening="2026-11-20T10:00:00Z Ré send", text_bytes=200)
+    inventory = inventory_of(*found)
+    texts = part_texts(
+        inventory.metadata.id, [text_of(inventory)], opening="2026-11-20T10:00:00Z Ré send", text_bytes=200
+    )
     assert all(len(text.encode()) <= 200 for text in texts)
-    other = manifest_of(PartitionExtent("other", 0, 0, 9))
-    noise = part_texts(other.mark.id, [text_of(other)], opening="x", text_bytes=150)[:-1]
+    other = inventory_of(PartitionOffsets("other", 0, 0, 9))
+    noise = part_texts(other.metadata.id, [text_of(other)], opening="x", text_bytes=150)[:-1]
     on_the_way = data.draw(st.permutations([*texts, *texts[:3], *noise]))
     held = PartsHeld()
     parts = [parse_part(text.encode()) for text in on_the_way]
     joined = [text for part in parts if part is not None and (text := held.add(part)) is not None]
-    assert read_manifest_text(joined[0], name="m") == manifest
+    assert read_inventory_text(joined[0], name="m") == inventory
     assert len(joined) in {1, 2}
-    assert other.mark.id in held.incomplete_ids
+    assert other.metadata.id in held.incomplete_ids
 
 
 def test_the_bytes_are_these() -> None:
-    text = text_of(manifest_of(*EXTENTS)).decode()
+    text = text_of(inventory_of(*ENTRIES)).decode()
     assert text == (
         "{\n"
         '  "manifest": [\n'
@@ -123,18 +125,18 @@ def test_the_bytes_are_these() -> None:
 
 
 def test_the_digest_can_be_checked_without_gapless(tmp_path: Path) -> None:
-    manifest = manifest_of(*EXTENTS)
-    write_manifest(tmp_path / "m.json", manifest)
+    inventory = inventory_of(*ENTRIES)
+    write_inventory(tmp_path / "m.json", inventory)
     command = r"{ echo manifest; sed -n 's/^  \({.*}\),\{0,1\}$/\1/p' m.json; } | sha256sum"
     said = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert said.split()[0] == manifest.mark.sha256
-    empty = manifest_of()
-    assert empty.mark.sha256 == hashlib.sha256(b"manifest\n").hexdigest()
+    assert said.split()[0] == inventory.metadata.sha256
+    empty = inventory_of()
+    assert empty.metadata.sha256 == hashlib.sha256(b"manifest\n").hexdigest()
 
 
 def test_every_single_changed_byte_is_noticed_or_without_meaning() -> None:
-    manifest = manifest_of(*EXTENTS)
-    text = text_of(manifest)
+    inventory = inventory_of(*ENTRIES)
+    text = text_of(inventory)
     begin, end = text.index(b'"manifest"'), text.index(b'"gapless"')
     for at in range(begin, end):
         for digit in (b"0", b"7", b"}", b"x"):
@@ -142,23 +144,23 @@ def test_every_single_changed_byte_is_noticed_or_without_meaning() -> None:
             if changed == text:
                 continue
             with pytest.raises(ConfigurationError, match=r"^The manifest m"):
-                read_manifest_text(changed, name="m")
+                read_inventory_text(changed, name="m")
 
 
 def test_every_cut_is_noticed() -> None:
-    text = text_of(manifest_of(*EXTENTS))
+    text = text_of(inventory_of(*ENTRIES))
     for length in range(len(text) - 1):
         with pytest.raises(ConfigurationError, match=r"^The manifest m (is empty|is cut off)"):
-            read_manifest_text(text[:length], name="m")
+            read_inventory_text(text[:length], name="m")
     packed = gzip.compress(text)
     for length in range(2, len(packed)):
         with pytest.raises(ConfigurationError, match=r"^The manifest m is cut off"):
-            read_manifest_text(packed[:length], name="m")
+            read_inventory_text(packed[:length], name="m")
 
 
-def changed(entry: dict[str, Any] | None = None, mark: dict[str, Any] | None = None, **top: Any) -> Any:
-    whole = json.loads(text_of(manifest_of(*EXTENTS)))
-    for part, changes in ((whole["manifest"][0], entry), (whole["gapless"], mark), (whole, top)):
+def changed(entry: dict[str, Any] | None = None, metadata: dict[str, Any] | None = None, **top: Any) -> Any:
+    whole = json.loads(text_of(inventory_of(*ENTRIES)))
+    for part, changes in ((whole["manifest"][0], entry), (whole["gapless"], metadata), (whole, top)):
         for name, value in (changes or {}).items():
             if value is ...:
                 del part[name]
@@ -181,28 +183,28 @@ WRONG_FORM: list[tuple[Any, str]] = [
     (changed({"last": -1}), "neither null nor"), (changed({"last": False}), "neither null nor"),
     (changed({"absent": 3}), "is not a list"), (changed({"absent": [3]}), "one or two offsets"),
     (changed({"absent": [[1, 2, 3]]}), "one or two offsets"), (changed({"absent": [[]]}), "one or two"),
-    *((changed(mark={name: ...}), f"has no {name}") for name in (
+    *((changed(metadata={name: ...}), f"has no {name}") for name in (
         "version", "id", "created", "cluster", "isolation", "source", "events", "sha256")),
-    (changed(mark={"version": 3}), "knows 1 and 2"),
-    (changed(mark={"created": "2026-13-20T10:00:00Z"}), "time of making"),
-    (changed(mark={"isolation": "serial"}), "read_uncommitted or read_committed"),
-    (changed(mark={"source": {"a": 1}}), "is not text"), (changed(mark={"events": -1}), "whole number"),
+    (changed(metadata={"version": 3}), "knows 1 and 2"),
+    (changed(metadata={"created": "2026-13-20T10:00:00Z"}), "time of making"),
+    (changed(metadata={"isolation": "serial"}), "read_uncommitted or read_committed"),
+    (changed(metadata={"source": {"a": 1}}), "is not text"), (changed(metadata={"events": -1}), "whole number"),
 ]  # fmt: skip
 WRONG_MEANING: list[tuple[Any, str]] = [
     (changed({"last": 2}), "an absent offset is not between"), (changed({"first": 12}), "it goes from 12 to 11"),
     (changed({"absent": [[7], [3]]}), "do not ascend"), (changed({"absent": [[3], [4]]}), "do not ascend"),
     (changed({"absent": [[9, 7]]}), "is reversed"), (changed({"last": None}), "an absent offset is not between"),
     (changed({"partition": 1}), "is there twice"), (changed({"absent": [[3]]}), "was altered"),
-    (changed({"absent": None}), "was altered"), (changed(mark={"events": 10}), "lists 9 events and says 10"),
+    (changed({"absent": None}), "was altered"), (changed(metadata={"events": 10}), "lists 9 events and says 10"),
     (changed({"topic_id": "short"}), "'short' is no id of a topic"),
-    (changed(mark={"sha256": "0" * 64}), "was altered"),
+    (changed(metadata={"sha256": "0" * 64}), "was altered"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("wrong", "why"), [*WRONG_FORM, *WRONG_MEANING])
 def test_what_could_be_misunderstood_is_refused_in_one_sentence(wrong: Any, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why) as refused:
-        read_manifest_text(json.dumps(wrong).encode(), name="m")
+        read_inventory_text(json.dumps(wrong).encode(), name="m")
     assert str(refused.value).startswith("The manifest m")
     assert str(refused.value).endswith(".")
 
@@ -213,7 +215,7 @@ def test_the_schema_refuses_what_the_reader_refuses_by_form(wrong: Any) -> None:
         _schema().validate(wrong)
 
 
-def test_a_manifest_of_the_first_version_is_read() -> None:
+def test_an_inventory_of_the_first_version_is_read() -> None:
     first = {
         "manifest": [{"absent": None, "first": 0, "last": 9, "partition": 0, "topic": "t"}],
         "gapless": {
@@ -224,21 +226,21 @@ def test_a_manifest_of_the_first_version_is_read() -> None:
             ).hexdigest(),
         },
     }  # fmt: skip
-    read = read_manifest_text(json.dumps(first).encode(), name="m")
-    assert read.extents == (PartitionExtent("t", 0, 0, 9),)
+    read = read_inventory_text(json.dumps(first).encode(), name="m")
+    assert read.entries == (PartitionOffsets("t", 0, 0, 9),)
     assert text_of(read).count(b"topic_id") == 0, "its signature is over these bytes"
     _schema().validate(first)
 
 
 def test_unknown_keys_do_no_harm() -> None:
     more = changed({"more": [1]}, {"more": {}}, more=None)
-    assert read_manifest_text(json.dumps(more).encode(), name="m") == manifest_of(*EXTENTS)
+    assert read_inventory_text(json.dumps(more).encode(), name="m") == inventory_of(*ENTRIES)
     _schema().validate(more)
 
 
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot be read \(No such file or directory\); give the path"):
-        read_manifest(tmp_path / "none")
+        read_inventory(tmp_path / "none")
 
 
 @pytest.fixture
@@ -251,10 +253,10 @@ def keys(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_a_signature_covers_every_member_of_the_mark(tmp_path: Path, keys: tuple[Path, Path]) -> None:
-    manifest = signed(manifest_of(*EXTENTS), keys[0])
-    write_manifest(tmp_path / "m", manifest)
-    assert read_manifest(tmp_path / "m", verification_key=keys[1]) == manifest
-    assert read_manifest(tmp_path / "m") == manifest
+    inventory = signed(inventory_of(*ENTRIES), keys[0])
+    write_inventory(tmp_path / "m", inventory)
+    assert read_inventory(tmp_path / "m", verification_key=keys[1]) == inventory
+    assert read_inventory(tmp_path / "m") == inventory
     whole = json.loads((tmp_path / "m").read_text())
     for name, value in (
         ("id", "x"), ("created", "2027-01-01T00:00:00Z"), ("cluster", "x"), ("isolation", "read_committed"),
@@ -262,9 +264,9 @@ def test_a_signature_covers_every_member_of_the_mark(tmp_path: Path, keys: tuple
     ):  # fmt: skip
         text = json.dumps({**whole, "gapless": {**whole["gapless"], name: value}}).encode()
         with pytest.raises(ConfigurationError, match=r"does not fit the public key .*: do not use it\.$"):
-            read_manifest_text(text, name="m", verification_key=keys[1])
+            read_inventory_text(text, name="m", verification_key=keys[1])
     with pytest.raises(ConfigurationError, match=r"is not signed"):
-        read_manifest_text(text_of(manifest_of()), name="m", verification_key=keys[1])
+        read_inventory_text(text_of(inventory_of()), name="m", verification_key=keys[1])
 
 
 def test_no_text_but_a_whole_one_is_a_part() -> None:
@@ -280,17 +282,17 @@ def test_no_text_but_a_whole_one_is_a_part() -> None:
         assert parse_part(wrong) is None, wrong
 
 
-def test_parts_that_do_not_fit_together_are_no_manifest() -> None:
+def test_parts_that_do_not_fit_together_are_no_inventory() -> None:
     held = PartsHeld()
     part = parse_part(b"x gapless-manifest 20261120-100000-30ff8127 1/1 aGFsbG8=")
     assert part is not None
     text = held.add(part)
     assert text is not None
     with pytest.raises(ConfigurationError, match="is empty"):
-        read_manifest_text(text, name="m")
+        read_inventory_text(text, name="m")
 
 
-def test_incomplete_manifests_make_room() -> None:
+def test_incomplete_inventories_make_room() -> None:
     held = PartsHeld(most_incomplete=2)
     for number in range(5):
         part = parse_part(b"x gapless-manifest 20261120-10000%d-30ff8127 1/2 aaaa" % number)
@@ -299,7 +301,7 @@ def test_incomplete_manifests_make_room() -> None:
     assert held.incomplete_ids == ["20261120-100003-30ff8127", "20261120-100004-30ff8127"]
 
 
-def test_a_manifest_that_needs_too_many_texts_is_refused() -> None:
+def test_an_inventory_that_needs_too_many_texts_is_refused() -> None:
     noise = [hashlib.sha256(b"%d" % number).digest() for number in range(30_000)]
     with pytest.raises(ConfigurationError, match=r"10000 are the most; carry it as a file"):
         part_texts("20261120-100000-30ff8127", noise, opening="x", text_bytes=150)
@@ -309,11 +311,11 @@ def test_a_manifest_that_needs_too_many_texts_is_refused() -> None:
 
 def test_what_cannot_be_is_not_made() -> None:
     with pytest.raises(ValueError, match="time zone"):
-        manifest_of(created=datetime(2026, 1, 1))  # noqa: DTZ001 -- that is the point
+        inventory_of(created=datetime(2026, 1, 1))  # noqa: DTZ001 -- that is the point
     with pytest.raises(ValueError, match="is there twice"):
-        manifest_of(EXTENTS[0], EXTENTS[0])
+        inventory_of(ENTRIES[0], ENTRIES[0])
     with pytest.raises(ValueError, match="is no topic"):
-        PartitionExtent("", 0, 0, 0)
+        PartitionOffsets("", 0, 0, 0)
 
 
 def _schema() -> Draft202012Validator:

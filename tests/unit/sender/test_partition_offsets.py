@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError
-from gapless_api.inventory.form import PartitionExtent
+from gapless_api.inventory.form import PartitionOffsets
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_sender.inventory.partition_offsets import Absences
 from gapless_sender.source.plan import PartitionPlan, Place, Reason
@@ -34,51 +34,51 @@ class Scripted:
             yield from walk.pass_over(last, reason)
 
 
-def absences(source: Scripted, *known: PartitionExtent, most_ranges: int = 100) -> Absences:
-    named: dict[tuple[str, int], PartitionExtent] = {(extent.topic, extent.partition): extent for extent in known}
+def absences(source: Scripted, *known: PartitionOffsets, most_ranges: int = 100) -> Absences:
+    named: dict[tuple[str, int], PartitionOffsets] = {(entry.topic, entry.partition): entry for entry in known}
     reader: Any = source
     return Absences(reader, named, most_ranges=most_ranges)
 
 
-def extent(first: int, last: int | None, *absent: tuple[int, int], looked: bool = True) -> PartitionExtent:
-    return PartitionExtent("t", 3, first, last, OffsetRanges(absent) if looked else None)
+def entry(first: int, last: int | None, *absent: tuple[int, int], looked: bool = True) -> PartitionOffsets:
+    return PartitionOffsets("t", 3, first, last, OffsetRanges(absent) if looked else None)
 
 
 def test_what_retention_takes_while_we_read_is_cut_off() -> None:
     source = Scripted((14, Reason.EXPIRED), (16, Reason.NON_EXISTENT))
     moved: list[int] = []
-    assert absences(source).found(PLACE, extent(10, 16, looked=False), moved.append) == PartitionExtent(
+    assert absences(source).found(PLACE, entry(10, 16, looked=False), moved.append) == PartitionOffsets(
         "t", 3, 15, 16, OffsetRanges([(15, 16)])
     )
     assert sum(moved) == 7
     gone = Scripted((16, Reason.EXPIRED))
-    assert absences(gone).found(PLACE, extent(10, 16, looked=False), moved.append) == extent(17, None)
+    assert absences(gone).found(PLACE, entry(10, 16, looked=False), moved.append) == entry(17, None)
 
 
-def test_a_partition_that_ends_before_its_end_is_no_manifest() -> None:
+def test_a_partition_that_ends_before_its_end_is_no_inventory() -> None:
     source = Scripted((12, Reason.NON_EXISTENT), (16, Reason.NOT_YET_WRITTEN))
     with pytest.raises(SourceStalledError, match=r"had offset 16 of t/3 \(upstream up/1\) and now ends at 13"):
-        absences(source).found(PLACE, extent(10, 16, looked=False), lambda _: None)
+        absences(source).found(PLACE, entry(10, 16, looked=False), lambda _: None)
 
 
 @pytest.mark.parametrize(
     ("known", "begins_at", "absent"),
     [
-        (extent(0, 9, (2, 3), (8, 9)), 10, [(8, 9), (19, 19)]),
-        (extent(0, 4, (2, 3)), 5, [(5, 5), (19, 19)]),
-        (extent(4, None), 5, [(5, 5), (19, 19)]),
-        (extent(0, 9, looked=False), 5, [(5, 5), (19, 19)]),
-        (extent(0, 30, (7, 7)), 5, [(5, 5), (19, 19)]),
-        (extent(6, 9, (7, 7)), 5, [(5, 5), (19, 19)]),
-        (extent(0, 19, (7, 7)), None, [(7, 7)]),
+        (entry(0, 9, (2, 3), (8, 9)), 10, [(8, 9), (19, 19)]),
+        (entry(0, 4, (2, 3)), 5, [(5, 5), (19, 19)]),
+        (entry(4, None), 5, [(5, 5), (19, 19)]),
+        (entry(0, 9, looked=False), 5, [(5, 5), (19, 19)]),
+        (entry(0, 30, (7, 7)), 5, [(5, 5), (19, 19)]),
+        (entry(6, 9, (7, 7)), 5, [(5, 5), (19, 19)]),
+        (entry(0, 19, (7, 7)), None, [(7, 7)]),
     ],
     ids=[
         "goes on", "the log begins later now", "was empty", "nobody had looked", "the topic was made anew",
         "began later", "nothing new",
     ],
 )  # fmt: skip
-def test_what_an_older_manifest_has_looked_at_is_not_read_again(
-    known: PartitionExtent, begins_at: int | None, absent: list[tuple[int, int]]
+def test_what_an_older_inventory_has_looked_at_is_not_read_again(
+    known: PartitionOffsets, begins_at: int | None, absent: list[tuple[int, int]]
 ) -> None:
     class Holes(Scripted):
         def read(self, plan: PartitionPlan, cursor: int) -> Iterator[Chunk]:
@@ -88,7 +88,7 @@ def test_what_an_older_manifest_has_looked_at_is_not_read_again(
 
     source = Holes()
     looking = absences(source, known)
-    now = extent(5, 19, looked=False)
+    now = entry(5, 19, looked=False)
     assert looking.to_read([now]) == (0 if begins_at is None else 20 - begins_at)
     found = looking.found(PLACE, now, lambda _: None)
     assert found.absent is not None
@@ -99,6 +99,6 @@ def test_what_an_older_manifest_has_looked_at_is_not_read_again(
 def test_more_ranges_than_memory_is_given_for_are_refused() -> None:
     source = Scripted((12, Reason.NON_EXISTENT))
     looking = absences(source, most_ranges=1)
-    looking.found(PLACE, extent(10, 12, looked=False), lambda _: None)
+    looking.found(PLACE, entry(10, 12, looked=False), lambda _: None)
     with pytest.raises(ConfigurationError, match=r"more than 1 ranges .* raise absentLimit"):
-        looking.found(PLACE, extent(10, 12, looked=False), lambda _: None)
+        looking.found(PLACE, entry(10, 12, looked=False), lambda _: None)

@@ -1,4 +1,4 @@
-"""Owns the proof that a manifest says what a real Kafka holds, and reaches the receiver over the link."""
+"""Owns the proof that an inventory says what a real Kafka holds, and reaches the receiver over the link."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.inventory.parts import PartsHeld, parse_part
-from gapless_api.inventory.reader import read_manifest, read_manifest_text
+from gapless_api.inventory.reader import read_inventory, read_inventory_text
 from kit.processes import wait_until
 from kit.receiver import Receiver
 from kit.resending import PROGRAM
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import TopicFactory
-    from gapless_api.inventory.form import Manifest
+    from gapless_api.inventory.form import Inventory
     from kit.kafka import KafkaBroker
     from kit.listener import Listener
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.integration
 def made(kafka: KafkaBroker, tmp_path: Path) -> Any:
     """Runs `gapless manifest` and reads what it wrote."""
 
-    def make(*options: str, code: int = 0, **settings: Any) -> tuple[Manifest | None, str]:
+    def make(*options: str, code: int = 0, **settings: Any) -> tuple[Inventory | None, str]:
         file = tmp_path / "m.json"
         file.unlink(missing_ok=True)
         given = {"bootstrapServers": kafka.bootstrap, "manifest": file, "progressInterval": 0, **settings}
@@ -39,7 +39,7 @@ def made(kafka: KafkaBroker, tmp_path: Path) -> Any:
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
         assert ended.returncode == code, ended.stderr
         assert not list(tmp_path.glob(".*.tmp")), "half-written files"
-        return (read_manifest(file) if file.exists() else None), ended.stderr
+        return (read_inventory(file) if file.exists() else None), ended.stderr
 
     return make
 
@@ -48,11 +48,11 @@ def _text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
-def shown(manifest: Manifest | None) -> dict[tuple[str, int], Any]:
-    assert manifest is not None
+def shown(inventory: Inventory | None) -> dict[tuple[str, int], Any]:
+    assert inventory is not None
     return {
         (e.topic, e.partition): (e.first, e.last, None if e.absent is None else list(map(tuple, e.absent)))
-        for e in manifest.extents
+        for e in inventory.entries
     }
 
 
@@ -70,7 +70,7 @@ def test_partitions_are_listed_as_the_receiving_side_numbers_them(
         (name, 0): (0, 9, None), (name, 1): (0, None, None), (name, 2): (5, 19, None), (name, 3): (3, None, None),
     }  # fmt: skip
     assert "25 events in 4 partitions of 1 topics, 2 of them empty." in said
-    assert everything.mark.cluster == kafka.cluster_id
+    assert everything.metadata.cluster == kafka.cluster_id
     shifted, _ = made(topic=name, topicTranslations={name: "wire_x"}, partitionStartValue=7, partitionStopValue=3)
     assert shown(shifted) == {
         ("wire_x", 7): (0, 9, None), ("wire_x", 8): (0, None, None), ("wire_x", 9): (5, 19, None),
@@ -126,17 +126,17 @@ def test_compacted_offsets_are_absent_and_what_was_looked_at_is_not_read_again(
     wait_until(compacted, timeout_seconds=120, what="the compaction")
     first, _ = made("--absent", topics=name)
     present = {message.offset() for message in kafka.read(name)}
-    (extent,) = first.extents
-    assert {0, 299} <= set(range(extent.first, extent.last + 1))
-    assert extent.absent.count >= 150
-    assert not any(offset in extent.absent for offset in present)
+    (entry,) = first.entries
+    assert {0, 299} <= set(range(entry.first, entry.last + 1))
+    assert entry.absent.count >= 150
+    assert not any(offset in entry.absent for offset in present)
     (tmp_path / "m.json").rename(tmp_path / "previous.json")
     kafka.produce(name, [b"more"] * 4, keys=[b"a", b"b", b"c", b"d"])
     second, said = made("--absent", topics=name, previous=tmp_path / "previous.json")
-    (after,) = second.extents
-    assert after.last == extent.last + 4
-    assert f"Reading all {after.last - extent.last} offsets" in said
-    assert extent.absent.clip(after.first, after.last) == after.absent.clip(after.first, extent.last)
+    (after,) = second.entries
+    assert after.last == entry.last + 4
+    assert f"Reading all {after.last - entry.last} offsets" in said
+    assert entry.absent.clip(after.first, after.last) == after.absent.clip(after.first, entry.last)
 
 
 def test_the_same_content_gives_the_same_bytes_and_a_signature_is_checked(
@@ -147,10 +147,10 @@ def test_the_same_content_gives_the_same_bytes_and_a_signature_is_checked(
     keys = key_pair(tmp_path)
     one, _ = made(topics=name, signingKey=keys.private, sourceName="north")
     other, _ = made(topics=name)
-    assert one.mark.sha256 == other.mark.sha256
-    assert one.mark.source == {"command": "gapless manifest", "name": "north"}
+    assert one.metadata.sha256 == other.metadata.sha256
+    assert one.metadata.source == {"command": "gapless manifest", "name": "north"}
     made(topics=name, signingKey=keys.private)
-    assert read_manifest(tmp_path / "m.json", verification_key=keys.public).mark.signature
+    assert read_inventory(tmp_path / "m.json", verification_key=keys.public).metadata.signature
 
 
 @pytest.mark.parametrize(
@@ -166,20 +166,20 @@ def test_the_same_content_gives_the_same_bytes_and_a_signature_is_checked(
     ],
 )
 def test_what_is_wrong_is_one_sentence(made: Any, settings: dict[str, Any], code: int, why: str) -> None:
-    manifest, said = made(code=code, **settings)
-    assert manifest is None
+    inventory, said = made(code=code, **settings)
+    assert inventory is None
     assert why in said
     assert said.strip().count("\n") == 0
 
 
-def test_a_large_manifest_goes_over_the_link_in_texts_of_one_datagram(
+def test_a_large_inventory_goes_over_the_link_in_texts_of_one_datagram(
     kafka: KafkaBroker, topic: TopicFactory, made: Any, listener: Listener
 ) -> None:
     names = [topic(40, prefix="many") for _ in range(3)]
     for number in range(40):
         kafka.produce(names[0], [b"x"] * (number * 7 % 31), partition=number)
     way = {"targetIP": "127.0.0.1", "targetPort": listener.port, "payloadSize": 500, "copies": 2, "id": "Nörd"}
-    manifest, said = made(topics=",".join(names), **way)
+    inventory, said = made(topics=",".join(names), **way)
     datagrams = listener.settled()
     assert len(datagrams) >= 4
     assert f"Sent as {len(datagrams) // 2} status texts, 2 times." in said
@@ -188,7 +188,7 @@ def test_a_large_manifest_goes_over_the_link_in_texts_of_one_datagram(
     parts = [parse_part(datagram[19:]) for datagram in datagrams]
     assert None not in parts
     joined = [text for part in parts if part is not None and (text := held.add(part)) is not None]
-    assert [read_manifest_text(text, name="m") for text in joined] == [manifest, manifest]
+    assert [read_inventory_text(text, name="m") for text in joined] == [inventory, inventory]
 
 
 def test_the_receiver_writes_the_texts_to_its_internal_topic_or_drops_them_and_goes_on(
@@ -197,13 +197,13 @@ def test_the_receiver_writes_the_texts_to_its_internal_topic_or_drops_them_and_g
     name, internal = topic(3), topic()
     kafka.produce(name, [b"x"] * 9)
     with Receiver(kafka.bootstrap, internal_topic=internal) as receiver:
-        manifest, _ = made(topics=name, targetIP="127.0.0.1", targetPort=receiver.port)
+        inventory, _ = made(topics=name, targetIP="127.0.0.1", targetPort=receiver.port)
         stats = receiver.wait_idle()
     assert (stats["status_count"], stats["refused"], stats["unreadable"], stats["incomplete"]) == (3, {}, {}, 0)
     held = PartsHeld()
     parts = [parse_part(message.value()) for message in kafka.read(internal)]
     joined = [text for part in parts if part is not None and (text := held.add(part)) is not None]
-    assert [read_manifest_text(text, name="m") for text in joined] == [manifest] * 3
+    assert [read_inventory_text(text, name="m") for text in joined] == [inventory] * 3
     with Receiver(kafka.bootstrap) as receiver:
         made(topics=name, targetIP="127.0.0.1", targetPort=receiver.port)
         stats = receiver.wait_idle()

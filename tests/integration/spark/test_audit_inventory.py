@@ -1,4 +1,4 @@
-"""Owns the proof that an audit with a manifest finds what no audit can see without: lost ends and silent partitions."""
+"""Owns the proof that an audit with an inventory finds what no other can see: lost ends and silent partitions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def manifest(kafka: KafkaBroker, tmp_path: Path) -> Callable[..., Path]:
+def inventory(kafka: KafkaBroker, tmp_path: Path) -> Callable[..., Path]:
     """Runs `gapless manifest`; every file has a name of its own."""
 
     def make(name: str, *options: str, **settings: Any) -> Path:
@@ -64,13 +64,13 @@ def rows(ended: Ended) -> dict[int, dict[str, Any]]:
 
 
 def test_losses_at_the_very_end_and_a_silent_partition_are_found(
-    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, manifest: Callable[..., Path]
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, inventory: Callable[..., Path]
 ) -> None:
     upstream, received = topic(4), topic()
     kafka.produce(upstream, [b"x"] * 1000, partition=0)
     kafka.produce(upstream, [b"x"] * 50, partition=1)
     kafka.produce(upstream, [b"x"] * 30, partition=2)
-    file = manifest("m", topics=upstream)
+    file = inventory("m", topics=upstream)
     kafka.produce(upstream, [b"newer"] * 5, partition=2)
     lost = {(0, offset) for offset in (*range(10), *range(950, 1000))} | {(1, offset) for offset in range(50)}
     deliver(kafka, upstream, received, lost=lost)
@@ -94,7 +94,7 @@ def test_losses_at_the_very_end_and_a_silent_partition_are_found(
 
 
 def test_markers_aborted_and_compacted_offsets_are_not_expected(
-    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, manifest: Callable[..., Path]
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, inventory: Callable[..., Path]
 ) -> None:
     upstream, received = topic(2), topic()
     compacted = topic(
@@ -109,27 +109,27 @@ def test_markers_aborted_and_compacted_offsets_are_not_expected(
 
     wait_until(is_compacted, timeout_seconds=120, what="the compaction")
     topics = f"{upstream},{compacted}"
-    looked = manifest("looked", "--absent", topics=topics)
+    looked = inventory("looked", "--absent", topics=topics)
     kept = max(message.offset() for message in kafka.read(compacted))
     deliver(kafka, upstream, received, lost={(0, 10)})
     deliver(kafka, compacted, received, lost={(0, kept)})
     ended = audit(gapless, kafka, received, f"--expect-manifest={looked}")
     # 0-2 data, 3 marker, 4-6 aborted data, 7 marker, 8-10 data, 11 marker
     assert ended.gaps == {(upstream, 0): [[10]], (upstream, 1): [], (compacted, 0): [[kept]]}
-    blind = audit(gapless, kafka, received, f"--expect-manifest={manifest('blind', topics=upstream)}")
+    blind = audit(gapless, kafka, received, f"--expect-manifest={inventory('blind', topics=upstream)}")
     assert blind.gaps[upstream, 0] == [[3], [7], [10, 11]]
-    both = f"--expect-manifest={manifest('later', topics=upstream)},{looked}"
+    both = f"--expect-manifest={inventory('later', topics=upstream)},{looked}"
     narrow = audit(gapless, kafka, received, both, f"--expect-topics={upstream}")
     assert narrow.gaps[upstream, 0] == [[10]], "what an older manifest has looked at stays known"
-    committed = manifest("committed", "--absent", topics=upstream, isolationLevel="read_committed")
+    committed = inventory("committed", "--absent", topics=upstream, isolationLevel="read_committed")
     strict = audit(gapless, kafka, received, f"--expect-manifest={committed}", f"--expect-topics={upstream}")
     assert strict.gaps[upstream, 0] == [[10]]
     found = {(row["topic"], row["partition"]): row for row in strict.report["partitions"]} if strict.report else {}
     assert found[upstream, 0]["outside_manifest"] == 3, "aborted records came over the link all the same"
 
 
-def test_a_manifest_that_came_over_the_link_is_found_where_the_receiver_left_it(
-    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, manifest: Callable[..., Path], tmp_path: Path
+def test_an_inventory_that_came_over_the_link_is_found_where_the_receiver_left_it(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, inventory: Callable[..., Path], tmp_path: Path
 ) -> None:
     upstream, received, internal = topic(60), topic(), topic()
     for number in range(60):
@@ -143,8 +143,8 @@ def test_a_manifest_that_came_over_the_link_is_found_where_the_receiver_left_it(
     assert "holds no whole manifest" in none.err
     with Receiver(kafka.bootstrap, internal_topic=internal) as receiver:
         way = {"topics": upstream, "targetIP": "127.0.0.1", "targetPort": receiver.port, "payloadSize": 500}
-        manifest("signed", signingKey=keys.private, **way)
-        manifest("foreign", topicTranslations=f'{{"{upstream}":"forged"}}', **way)
+        inventory("signed", signingKey=keys.private, **way)
+        inventory("foreign", topicTranslations=f'{{"{upstream}":"forged"}}', **way)
         stats = receiver.wait_idle()
     assert (stats["refused"], stats["unreadable"], stats["lost_in_kafka"]) == ({}, {}, 0)
     assert stats["status_count"] > 6, "several texts each, three times"
@@ -156,12 +156,12 @@ def test_a_manifest_that_came_over_the_link_is_found_where_the_receiver_left_it(
     assert "is not signed" in ended.err, "the forged one is named and not believed"
 
 
-def test_a_manifest_that_cannot_be_believed_ends_with_one_sentence(
-    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, manifest: Callable[..., Path], tmp_path: Path
+def test_an_inventory_that_cannot_be_believed_ends_with_one_sentence(
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, inventory: Callable[..., Path], tmp_path: Path
 ) -> None:
     upstream = topic()
     kafka.produce(upstream, [b"x"] * 5)
-    file = manifest("m", topics=upstream)
+    file = inventory("m", topics=upstream)
     keys = key_pair(tmp_path)
     for more, why in (
         ((f"--expect-manifest={file}", f"--verify-key={keys.public}"), "is not signed"),
@@ -182,7 +182,7 @@ def test_events_and_an_inventory_that_arrive_while_records_are_read_are_no_gaps(
     kafka: KafkaBroker,
     topic: TopicFactory,
     gapless: Gapless,
-    manifest: Callable[..., Path],
+    inventory: Callable[..., Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     command: str,
@@ -193,14 +193,14 @@ def test_events_and_an_inventory_that_arrive_while_records_are_read_are_no_gaps(
     look = jobs.look
     with Receiver(kafka.bootstrap, internal_topic=internal) as receiver:
         way = {"topics": upstream, "targetIP": "127.0.0.1", "targetPort": receiver.port}
-        manifest("early", **way)
+        inventory("early", **way)
         receiver.wait_idle()
 
         def look_and_receive_more(*arguments: Any, **options: Any) -> Any:
             cut = look(*arguments, **options)
             kafka.produce(upstream, [b"x"] * 900)
             deliver(kafka, upstream, received, lost={(0, offset) for offset in range(100)})
-            manifest("late", **way)
+            inventory("late", **way)
             receiver.wait_idle()
             return cut
 
@@ -230,13 +230,13 @@ def run_verify(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
 
 
 def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
-    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, manifest: Callable[..., Path], tmp_path: Path
+    kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, inventory: Callable[..., Path], tmp_path: Path
 ) -> None:
     upstream, other, received, state = topic(), topic(), topic(), f"--state={tmp_path / 'state'}"
     local = "--engine=local"
     kafka.produce(upstream, [b"x"] * 1000)
     kafka.produce(other, [b"x"] * 10)
-    old = manifest("old", topics=f"{upstream},{other}")
+    old = inventory("old", topics=f"{upstream},{other}")
     deliver(kafka, upstream, received)
     deliver(kafka, other, received, lost={(0, 3)})
     complete = audit(gapless, kafka, received, local, state, f"--expect-manifest={old}")
@@ -245,10 +245,10 @@ def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
     wait_until(lambda: upstream not in kafka.admin().list_topics(timeout=10).topics, timeout_seconds=30, what="its end")
     kafka.create_topic(upstream)
     kafka.produce(upstream, [b"y"] * 1000)
-    new = manifest("new", topics=f"{upstream},{other}")
+    new = inventory("new", topics=f"{upstream},{other}")
     deliver(kafka, upstream, received, lost={(0, offset) for offset in range(500)})
     ids = [
-        next(extent["topic_id"] for extent in json.loads(file.read_text())["manifest"] if extent["topic"] == upstream)
+        next(entry["topic_id"] for entry in json.loads(file.read_text())["manifest"] if entry["topic"] == upstream)
         for file in (old, new)
     ]
     sentence = f"The upstream topic {upstream} was deleted and recreated (topic ID {ids[0]} -> {ids[1]})"
