@@ -29,6 +29,8 @@ from gapless_api.v1alpha1.schema import root_schema
 if TYPE_CHECKING:
     from enum import Enum
 
+    from gapless_api.base.settings import SettingsTable
+
 HERE = Path(__file__).parent / "reference"
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->\n"
 HOW_SETTINGS_ARE_FOUND = (
@@ -73,6 +75,8 @@ def settings_page(name: str, command: SettingsCommand) -> str:
     for group, rows in groups.items():
         lines += [f"## {group}\n", "| setting | option | variable | default | what it does |", "|---|---|---|---|---|"]
         lines += [*rows, ""]
+    if table.old_prefix:
+        lines += [f"Variables of the command's old name, `{table.old_prefix}…`, are still accepted.", ""]
     if table.foreign:
         lines += ["## Known and not used\n", "Settings of air-gap's other programs may stand in the same file:\n"]
         lines += [f"- `{key}`: {reason}" for key, reason in sorted(table.foreign.items())]
@@ -225,9 +229,13 @@ def pages() -> dict[Path, str]:
         HERE / "messages.md": messages_page(MADE),
     }
     context = click.Context(gapless)
+    tables: list[SettingsTable | None] = []
     for name in gapless.list_commands(context):
         command = gapless.get_command(context, name)
+        if isinstance(command, SettingsCommand) and command.table in tables:
+            continue  # An old name of a command that has its page.
         if isinstance(command, SettingsCommand):
+            tables.append(command.table)
             made[HERE / f"{name}.md"] = settings_page(name, command)
         elif isinstance(command, click.Group):
             made[HERE / f"{name}.md"] = group_page(name, command)

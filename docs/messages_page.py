@@ -45,8 +45,8 @@ _MESSAGES = (
     _Message(
         READING_LINE,
         "Reading progress line",
-        "A line on standard error of `gapless scan`, `create`, `audit`, `verify` and `manifest --absent` where that is "
-        "no terminal, from the third second on.",
+        "A line on standard error of `gapless scan`, `create`, `audit`, `verify` and `inventory --absent` where that "
+        "is no terminal, from the third second on.",
     ),
     _Message(
         FULL_REPORT_HEAD,

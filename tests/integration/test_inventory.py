@@ -29,14 +29,14 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def made(kafka: KafkaBroker, tmp_path: Path) -> Any:
-    """Runs `gapless manifest` and reads what it wrote."""
+    """Runs `gapless inventory` and reads what it wrote."""
 
-    def make(*options: str, code: int = 0, **settings: Any) -> tuple[Inventory | None, str]:
+    def make(*options: str, code: int = 0, command: str = "inventory", **settings: Any) -> tuple[Inventory | None, str]:
         file = tmp_path / "m.json"
         file.unlink(missing_ok=True)
-        given = {"bootstrapServers": kafka.bootstrap, "manifest": file, "progressInterval": 0, **settings}
-        command = [str(PROGRAM), "manifest", *options, *(f"--{name}={_text(value)}" for name, value in given.items())]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+        given = {"bootstrapServers": kafka.bootstrap, command: file, "progressInterval": 0, **settings}
+        words = [str(PROGRAM), command, *options, *(f"--{name}={_text(value)}" for name, value in given.items())]
+        ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
         assert ended.returncode == code, ended.stderr
         assert not list(tmp_path.glob(".*.tmp")), "half-written files"
         return (read_inventory(file) if file.exists() else None), ended.stderr
@@ -71,6 +71,8 @@ def test_partitions_are_listed_as_the_receiving_side_numbers_them(
     }  # fmt: skip
     assert "25 events in 4 partitions of 1 topics, 2 of them empty." in said
     assert everything.metadata.cluster == kafka.cluster_id
+    again, _ = made(topics=name, command="manifest")
+    assert shown(again) == shown(everything), "the old name of the command and of its setting"
     shifted, _ = made(topic=name, topicTranslations={name: "wire_x"}, partitionStartValue=7, partitionStopValue=3)
     assert shown(shifted) == {
         ("wire_x", 7): (0, 9, None), ("wire_x", 8): (0, None, None), ("wire_x", 9): (5, 19, None),
@@ -148,7 +150,7 @@ def test_the_same_content_gives_the_same_bytes_and_a_signature_is_checked(
     one, _ = made(topics=name, signingKey=keys.private, sourceName="north")
     other, _ = made(topics=name)
     assert one.metadata.sha256 == other.metadata.sha256
-    assert one.metadata.source == {"command": "gapless manifest", "name": "north"}
+    assert one.metadata.source == {"command": "gapless inventory", "name": "north"}
     made(topics=name, signingKey=keys.private)
     assert read_inventory(tmp_path / "m.json", verification_key=keys.public).metadata.signature
 
@@ -161,7 +163,7 @@ def test_the_same_content_gives_the_same_bytes_and_a_signature_is_checked(
         ({"topics": "t", "targetIP": "127.0.0.1"}, 2, "targetPort is missing"),
         ({"topics": "t", "previous": "/none"}, 2, "previous is given without absent"),
         ({"topics": "t", "signingKey": "/none"}, 2, "/none"),
-        ({"topics": "t", "manifest": "/none/m"}, 2, "/none is no folder"),
+        ({"topics": "t", "inventory": "/none/m"}, 2, "/none is no folder"),
         ({"topics": "t", "bootstrapServers": "127.0.0.1:1", "connectTimeout": 1}, 3, "cannot be reached"),
     ],
 )

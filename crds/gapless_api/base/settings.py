@@ -83,6 +83,18 @@ class SettingsTable:
 
     A name that ends with ``*`` stands for all that begin so.
     """
+    old_prefix: str = ""
+    """What the environment variables began with under an older name of the command, still accepted; empty for none."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Every environment variable that is accepted, with its setting's name; the last one that is set wins."""
+        return {
+            prefix + variable: setting.name
+            for prefix in filter(None, (self.old_prefix, self.prefix))
+            for setting in self.settings
+            for variable in setting.variables
+        }
 
     def why_foreign(self, key: str) -> str | None:
         """Why a `key` of a file does not matter here; ``None`` when it is not one of the peer's."""
@@ -138,7 +150,7 @@ def resolve(
     ignored: dict[str, str] = {}
     if file is not None:
         texts, ignored = _from_file(table, file)
-    variables = {table.prefix + variable: setting.name for setting in table.settings for variable in setting.variables}
+    variables = table.variables
     for variable, name in variables.items():
         if environment.get(variable, "").strip():
             texts[name] = (environment[variable], f"from {variable}")
@@ -159,7 +171,8 @@ def resolve(
             )
         else:
             values[setting.name] = setting.default
-    unknown = tuple(sorted(v for v in environment if v.startswith(table.prefix) and v not in variables))
+    prefixes = tuple(filter(None, (table.prefix, table.old_prefix)))
+    unknown = tuple(sorted(v for v in environment if v.startswith(prefixes) and v not in variables))
     return Resolved(values, sources, ignored, unknown, file)
 
 

@@ -96,7 +96,7 @@ class PartitionReconciliation:
     filled: int
     """The same, with empty events that a resend sent in their place."""
     unavailable: int
-    """Not seen to be there, and never to come: a resend, or the other side's manifest, has said so."""
+    """Not seen to be there, and never to come: a resend, or the other side's inventory, has said so."""
     open: int
     """Still missing."""
     unknown: int

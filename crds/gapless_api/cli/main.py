@@ -33,10 +33,10 @@ def gapless() -> None:
     """Find what a one-way link lost, carry one small file back, and resend it until nothing is missing.
 
     \b
-    On the receiving side:  gapless scan      what the gap detector knows to be missing  -> bundle
-                            gapless audit     what is really missing, from the events    -> bundle
-    On the sending side:    gapless resend    send the events of a bundle again, over the diode
-                            gapless manifest  what there is, so that an audit knows what should arrive
+    On the receiving side:  gapless scan       what the gap detector knows to be missing  -> bundle
+                            gapless audit      what is really missing, from the events    -> bundle
+    On the sending side:    gapless resend     send the events of a bundle again, over the diode
+                            gapless inventory  what there is, so that an audit knows what should arrive
 
     Every command ends with 0 all done or nothing to do, 2 bad configuration, 3 source unreachable or stalled,
     4 finished but something could not be delivered or read (it is listed), 5 link failed, 130/143 stopped by a signal

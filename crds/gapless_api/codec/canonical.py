@@ -1,4 +1,4 @@
-"""Owns what marks and canonical forms of bundles and manifests share: moments, ids, texts, lists of ranges.
+"""Owns what marks and canonical forms of bundles and inventories share: moments, ids, texts, lists of ranges.
 
 Must not know what either of them says.
 """

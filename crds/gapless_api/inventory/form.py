@@ -10,9 +10,9 @@ and, from version 2 on, with the topic's id at the end: ``…,"topic":"transfer"
 
 JSON without white space, keys in the alphabet's order, ranges ascending and merged where they touch, ``[a]`` for one
 offset and ``[a,b]`` for more, ``[]`` for none and ``null`` where nobody has looked; no escapes in the topic but those
-of quotation mark and backslash. `manifest_writer` writes these lines, so the digest can be checked without Gapless::
+of quotation mark and backslash. `inventory.writer` writes these lines, so the digest can be checked without Gapless::
 
-    { echo manifest; sed -n 's/^  \({.*}\),\{0,1\}$/\1/p' manifest.json; } | sha256sum
+    { echo manifest; sed -n 's/^  \({.*}\),\{0,1\}$/\1/p' inventory.json; } | sha256sum
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def new_inventory(
         ValueError: `created` has no time zone, or two entries are for the same topic and partition.
     """
     if created.tzinfo is None:
-        raise ValueError("the time of a manifest needs a time zone")
+        raise ValueError("the time of an inventory needs a time zone")
     ordered = in_order(entries)
     moment = created.astimezone(UTC).replace(microsecond=0)
     sha256 = inventory_sha256(ordered)

@@ -1,12 +1,12 @@
-"""Owns how a manifest crosses the link: as status texts, each with a part of it; must not know packets or Kafka.
+"""Owns how an inventory crosses the link: as status texts, each with a part of it; must not know packets or Kafka.
 
 The receiver writes each status text as it is to its internal topic, with a random key. A text begins as those of the
 live sender do, with time and sender, and ends with::
 
     gapless-manifest <id> <part>/<parts> <Base64>
 
-The parts, joined and decoded, are the manifest's file compressed with gzip. Status texts are clear text whatever the
-receiver demands of events, so that a manifest is signed but never secret.
+The parts, joined and decoded, are the inventory's file compressed with gzip. Status texts are clear text whatever the
+receiver demands of events, so that an inventory is signed but never secret.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def part_texts(inventory_id: str, pieces: Iterable[bytes], *, opening: str, text
     room = text_bytes - len(f"{opening} gapless-manifest {inventory_id} {MOST_PARTS}/{MOST_PARTS} ".encode())
     if room < _LEAST_ROOM:
         raise ConfigurationError(
-            f"The payload size leaves {max(room, 0)} bytes of a status text for the manifest beside the sender's name; "
-            f"raise payloadSize or shorten id."
+            f"The payload size leaves {max(room, 0)} bytes of a status text for the inventory beside the sender's "
+            f"name; raise payloadSize or shorten id."
         )
     count = -(-len(coded) // room)
     if count > MOST_PARTS:
         raise ConfigurationError(
-            f"The manifest takes {count} status texts, and {MOST_PARTS} are the most; carry it as a file, raise "
+            f"The inventory takes {count} status texts, and {MOST_PARTS} are the most; carry it as a file, raise "
             f"payloadSize, or leave out absent."
         )
     return [

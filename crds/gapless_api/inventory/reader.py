@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ranges import OffsetRanges
 
-_MAKER = "give the file that gapless manifest wrote"
+_MAKER = "give the file that gapless inventory wrote"
 _ENTRY = frozenset({"absent", "first", "last", "partition", "topic"})
 _ENTRY_TEXTS = frozenset({"topic", "topic_id"})
 _NUMBERS = frozenset({"version", "events"})
@@ -51,7 +51,7 @@ def read_inventory(path: Path, *, verification_key: Path | None = None) -> Inven
             return _checked(str(path), stream, verification_key)
     except OSError as error:
         raise ConfigurationError(
-            f"The manifest {path} cannot be read ({error.strerror}); give the path of an existing file."
+            f"The inventory {path} cannot be read ({error.strerror}); give the path of an existing file."
         ) from None
 
 
@@ -59,7 +59,7 @@ def read_inventory_text(text: bytes, *, name: str, verification_key: Path | None
     """Read an inventory that is already in memory; `name` is what messages call it.
 
     Raises:
-        ConfigurationError: as `read_manifest`.
+        ConfigurationError: as `read_inventory`.
     """
     return _checked(name, io.BufferedReader(io.BytesIO(text)), verification_key)
 
@@ -78,25 +78,25 @@ def _verify(inventory: Inventory, key_file: Path, name: str) -> None:
     signature = inventory.metadata.signature
     if signature is None:
         raise ConfigurationError(
-            f"The manifest {name} is not signed; have it made with --signing-key, or ask for it again."
+            f"The inventory {name} is not signed; have it made with --signing-key, or ask for it again."
         )
     if not fits(signature, inventory_signed_bytes(inventory)):
         raise ConfigurationError(
-            f"The signature of the manifest {name} does not fit the public key {key_file}; the manifest was altered or "
-            f"signed by somebody else: do not use it."
+            f"The signature of the inventory {name} does not fit the public key {key_file}; the inventory was altered "
+            f"or signed by somebody else: do not use it."
         )
 
 
 class _Reading(StrictReading):
     """One reading of one inventory."""
 
-    KIND = "manifest"
+    KIND = "inventory"
     REFUSAL = ConfigurationError
 
     def inventory(self) -> Inventory:
         entries, metadata = self._parsed(self._parse)
         if entries is None:
-            self._refuse("is no manifest, for it has no list of that name", _MAKER)
+            self._refuse('is no inventory, for it has no list "manifest"', _MAKER)
         if metadata is None:
             self._refuse("has no mark (the key gapless)", _MAKER)
         try:
@@ -110,7 +110,7 @@ class _Reading(StrictReading):
         entries: list[PartitionOffsets] | None = None
         metadata: InventoryMetadata | None = None
         if next(self._events)[0] != "start_map":
-            self._refuse("is no manifest, for it is no JSON object", _MAKER)
+            self._refuse("is no inventory, for it is no JSON object", _MAKER)
         for name in self._members(frozenset({"manifest", "gapless"})):
             if name == "manifest":
                 entries = self._entries()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def signed(inventory: Inventory, key_file: Path) -> Inventory:
-    """Sign `manifest` with the Ed25519 private key (PEM, PKCS#8) in `key_file`.
+    """Sign `inventory` with the Ed25519 private key (PEM, PKCS#8) in `key_file`.
 
     Raises:
         ConfigurationError: the key cannot be used.
@@ -32,7 +32,7 @@ def signed(inventory: Inventory, key_file: Path) -> Inventory:
 
 
 def inventory_signed_bytes(inventory: Inventory) -> bytes:
-    """What the signature of `manifest` is over: its mark without the signature."""
+    """What the signature of `inventory` is over: its mark without the signature."""
     from gapless_api.keys.signatures import signed_bytes  # noqa: PLC0415
 
     return signed_bytes("gapless manifest", replace(inventory.metadata, signature=None).members())
@@ -50,10 +50,10 @@ def inventory_pieces(inventory: Inventory) -> Iterator[bytes]:
 
 
 def write_inventory(path: Path | None, inventory: Inventory) -> None:
-    """Write `manifest` to `path`, whole or not at all; ``None`` for standard output.
+    """Write `inventory` to `path`, whole or not at all; ``None`` for standard output.
 
     Raises:
         LocalStorageError: it cannot be written.
     """
-    with written_whole_or_shown(path, what="manifest") as stream:
+    with written_whole_or_shown(path, what="inventory") as stream:
         stream.writelines(inventory_pieces(inventory))

@@ -87,14 +87,14 @@ class AuditState(ApiModel):
 
 
 class InventoryMap(ApiModel):
-    """A ConfigMap with manifests of the sending side."""
+    """A ConfigMap with inventories of the sending side."""
 
     name: Name
     """Name of the ConfigMap, in the same namespace."""
     keys: Annotated[
         tuple[SecretEntry, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), EachOnce
     ] = ("manifest.json",)
-    """Entries of the ConfigMap, each a manifest; of each partition the newest manifest counts."""
+    """Entries of the ConfigMap, each an inventory; of each partition the newest inventory counts."""
 
 
 class PublicKeyMap(ApiModel):
@@ -107,19 +107,19 @@ class PublicKeyMap(ApiModel):
 
 
 class VerifyKey(ApiModel):
-    """Whose signature a manifest must have."""
+    """Whose signature an inventory must have."""
 
     config_map: PublicKeyMap
     """The ConfigMap; kubectl create configmap NAME --from-file=public.pem makes one."""
 
 
 class ExpectedInventory(ApiModel):
-    """Manifests of the sending side (gapless manifest), which say what exists there."""
+    """Inventories of the sending side (gapless inventory), which say what exists there."""
 
     RULES: ClassVar = (
         Rule(
             "has(self.configMap) || has(self.topic)",
-            "say where the manifests are: in a configMap, in a topic (sent over the link), or in both",
+            "say where the inventories are: in a configMap, in a topic (sent over the link), or in both",
             lambda manifest: manifest.config_map is not None or manifest.topic is not None,
         ),
     )
@@ -127,11 +127,11 @@ class ExpectedInventory(ApiModel):
     config_map: InventoryMap | None = None
     """The ConfigMap; kubectl create configmap NAME --from-file=manifest.json makes one."""
     topic: KafkaTopic | None = None
-    """Topic in which the receiver leaves status texts (its internalTopic), with manifests that came over the link."""
+    """Topic in which the receiver leaves status texts (its internalTopic), with inventories that came over the link."""
     expect_topics: Annotated[tuple[KafkaTopic, ...], Field(max_length=1000, json_schema_extra=LIST_SET), EachOnce] = ()
-    """Topics of the manifests that count, as ids name them; without it all of them."""
+    """Topics of the inventories that count, as ids name them; without it all of them."""
     verify_key: VerifyKey | None = None
-    """Whose signature a manifest must have; without it every manifest is believed."""
+    """Whose signature an inventory must have; without it every inventory is believed."""
 
 
 class Events(ApiModel):
@@ -152,7 +152,7 @@ class Events(ApiModel):
     """The offsets to expect, each as topic:partition:first-last with the topic and partition of the events' keys. A
     partition that is not listed is expected from the lowest to the highest offset seen."""
     manifest: ExpectedInventory | None = None
-    """What should be there, as manifests of the sending side say it; beside them, expect adds to it."""
+    """What should be there, as inventories of the sending side say it; beside them, expect adds to it."""
     include_unknown: bool = False
     """Whether the bundle shall also list events that are unknown, because Kafka deleted records before an audit read
     them. Without it status.unknownEvents only counts them."""

@@ -118,9 +118,9 @@ def _manifest(manifest: ExpectedInventory) -> dict[str, str]:
     lines: dict[str, str] = {}
     if manifest.config_map is not None:
         folder = f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.MANIFESTS_FOLDER}"
-        lines["expectManifest"] = ",".join(f"{folder}/{key}" for key in manifest.config_map.keys)
+        lines["expectInventory"] = ",".join(f"{folder}/{key}" for key in manifest.config_map.keys)
     if manifest.topic is not None:
-        lines["expectManifestTopic"] = manifest.topic
+        lines["expectInventoryTopic"] = manifest.topic
     if manifest.expect_topics:
         lines["expectTopics"] = ",".join(manifest.expect_topics)
     if manifest.verify_key is not None:

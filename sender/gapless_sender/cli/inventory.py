@@ -1,7 +1,8 @@
-"""Owns the command ``gapless manifest``: settings in, exit code out; must not know how anything is done."""
+"""Owns the command ``gapless inventory``: settings in, exit code out; must not know how anything is done."""
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 import click
@@ -15,17 +16,17 @@ if TYPE_CHECKING:
 
 @click.command(cls=command_with(INVENTORY), context_settings={"max_content_width": 110})
 @with_settings(INVENTORY)
-def manifest(file: Path | None, **options: str | None) -> int:
+def inventory(file: Path | None, **options: str | None) -> int:
     """Say what exists on the sending side, so that the receiving side can tell what should be there.
 
-    The manifest is a small JSON file with the first and last offset of each partition, under the names and numbers that
-    the receiving side sees. gapless audit --expect-manifest takes it, and then losses at the very end of the stream and
-    silent partitions show, too. Carry it, or send it over the link with --target-ip. FILE holds settings as key=value
-    lines; files of the peer's resend and upstream are understood.
+    The inventory is a small JSON file with the first and last offset of each partition, under the names and numbers
+    that the receiving side sees. gapless audit --expect-inventory takes it, and then losses at the very end of the
+    stream and silent partitions show, too. Carry it, or send it over the link with --target-ip. FILE
+    holds settings as key=value lines; files of the peer's resend and upstream are understood.
 
     \b
-      gapless manifest --bootstrap-servers=kafka:9092 --topics=transfer --manifest=transfer.manifest.json
-      gapless manifest upstream.properties --absent --signing-key=signing.pem --target-ip=10.0.0.2 --target-port=1234
+      gapless inventory --bootstrap-servers=kafka:9092 --topics=transfer --inventory=transfer.inventory.json
+      gapless inventory upstream.properties --absent --signing-key=signing.pem --target-ip=10.0.0.2 --target-port=1234
 
     Ends with 0 done, 2 bad configuration or no such topic, 3 Kafka unreachable or stalled, 5 link failed, 130/143
     stopped by a signal.
@@ -34,3 +35,12 @@ def manifest(file: Path | None, **options: str | None) -> int:
     from gapless_sender.inventory.command import run  # noqa: PLC0415 -- Kafka's client and the rest load only when needed
 
     return run(found)
+
+
+manifest = command_with(INVENTORY)(
+    "manifest",
+    callback=inventory.callback,
+    params=inventory.params,
+    help=f"Old name of gapless inventory, accepted for one more release.\n\n{cleandoc(inventory.help or '')}",
+    context_settings=inventory.context_settings,
+)

@@ -1,4 +1,4 @@
-"""Owns one run of ``gapless manifest``: puts the parts together and sees to its end.
+"""Owns one run of ``gapless inventory``: puts the parts together and sees to its end.
 
 Must not know how Kafka is read, nor what an inventory looks like.
 """
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_sender.inventory.partition_offsets import EntriesByPlace
 
+KAFKA_NAME = "gapless-manifest"
+"""The client id and group id, which quotas and access rules of a cluster may name; so they keep their old name."""
+
 
 def run(found: Resolved) -> int:
     """Make the inventory that the settings describe, write it, send it; return the exit code.
@@ -44,16 +47,16 @@ def run(found: Resolved) -> int:
     """
     values = found.values
     begin_log(found)
-    stopping = Stopping(way_on="run it again to have a manifest")
+    stopping = Stopping(way_on="run it again to have an inventory")
     stopping.listen()
     with ExitStack() as stack:
         link = InventoryLink.of(values, stopping)
         if link is not None:
             stack.callback(link.close)
         _check_files(values)
-        connection = connection_from(values, client_id="gapless-manifest")
+        connection = connection_from(values, client_id=KAFKA_NAME)
         source = KafkaSource(
-            replace(connection, group_id=values["groupID"] or "gapless-manifest"),
+            replace(connection, group_id=values["groupID"] or KAFKA_NAME),
             isolation_level=values["isolationLevel"],
             connect_timeout_seconds=values["connectTimeout"],
             stall_timeout_seconds=values["stallTimeout"],
@@ -64,8 +67,8 @@ def run(found: Resolved) -> int:
         inventory = _made(values, source)
         if values["signingKey"] is not None:
             inventory = signed(inventory, values["signingKey"])
-        if values["manifest"] is not None or link is None:
-            write_inventory(values["manifest"], inventory)
+        if values["inventory"] is not None or link is None:
+            write_inventory(values["inventory"], inventory)
         sentence = _sentence(inventory)
         if link is not None:
             sentence += f" {link.send(inventory)}"
@@ -82,7 +85,7 @@ def _made(values: dict[str, Any], source: KafkaSource) -> Inventory:
     if values["absent"]:
         entries = _with_absent(values, source, entries, _known(values, cluster, isolation))
     check_topic_ids(source, entries)
-    described = {"command": "gapless manifest"}
+    described = {"command": "gapless inventory"}
     if values["sourceName"]:
         described["name"] = values["sourceName"]
     return new_inventory(entries.values(), created=created, cluster=cluster, isolation=isolation, source=described)
@@ -110,7 +113,7 @@ def _known(values: dict[str, Any], cluster: str, isolation: Isolation) -> dict[T
     ):
         if theirs != ours:
             raise ConfigurationError(
-                f"The previous manifest {path} is of the {what} {theirs}, and this one is of {ours}; leave previous "
+                f"The previous inventory {path} is of the {what} {theirs}, and this one is of {ours}; leave previous "
                 f"out to have everything read."
             )
     return {(entry.topic, entry.partition): entry for entry in previous.entries}
@@ -123,7 +126,7 @@ def _with_absent(
     total = absences.to_read(entries.values())
     sys.stderr.write(f"Reading all {total} offsets of {len(entries)} partitions to find the absent ones.\n")
     read = 0
-    with ReadingProgress("manifest", interval_seconds=values["progressInterval"]) as progress:
+    with ReadingProgress("inventory", interval_seconds=values["progressInterval"]) as progress:
         progress.begin(total)
 
         def advanced(offsets: int) -> None:
@@ -140,14 +143,14 @@ def _sentence(inventory: Inventory) -> str:
     absent = sum(entry.absent.count for entry in entries if entry.absent is not None)
     looked = f", {absent} offsets are no events" if any(entry.absent is not None for entry in entries) else ""
     return (
-        f"Manifest {metadata.id}: {metadata.events} events in {len(entries)} partitions of "
+        f"Inventory {metadata.id}: {metadata.events} events in {len(entries)} partitions of "
         f"{len({entry.topic for entry in entries})} topics, {empty} of them empty{looked}."
     )
 
 
 def _check_files(values: dict[str, Any]) -> None:
     """Find out before the work what would spoil its result."""
-    check_output("manifest", values["manifest"])
+    check_output("inventory", values["inventory"])
     if values["signingKey"] is not None:
         from gapless_api.keys.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
 

@@ -45,7 +45,7 @@ class InventoryLink:
             return None
         for name in ("targetIP", "targetPort"):
             if values[name] is None:
-                raise ConfigurationError(f"To send the manifest, {name} is missing; give targetIP and targetPort.")
+                raise ConfigurationError(f"To send the inventory, {name} is missing; give targetIP and targetPort.")
         link = open_link({**values, "order": "strict"}, clock)
         try:
             return cls(link, values, clock)
@@ -54,7 +54,7 @@ class InventoryLink:
             raise
 
     def send(self, inventory: Inventory) -> str:
-        """Send `manifest` and return the sentence that says so.
+        """Send `inventory` and return the sentence that says so.
 
         Raises:
             ConfigurationError: it is too large to be sent.

@@ -142,5 +142,5 @@ class Absences:
         if self._ranges + more > self._most_ranges:
             raise ConfigurationError(
                 f"There are more than {self._most_ranges} ranges of absent offsets, the last of them in {place}; raise "
-                f"absentLimit (some 16 bytes of memory each), or make a manifest for fewer topics at a time."
+                f"absentLimit (some 16 bytes of memory each), or make an inventory for fewer topics at a time."
             )

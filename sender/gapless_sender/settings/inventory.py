@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless manifest``; must not know what they do.
+"""Owns the settings of ``gapless inventory``; must not know what they do.
 
 What a resend has, too, has the same name, so that one properties file serves both; the live sender's does, too.
 """
@@ -55,7 +55,7 @@ _settings = (
     ),
     Setting(
         "previous",
-        "An older manifest made with absent: what it has looked at is not read again.",
+        "An older inventory made with absent: what it has looked at is not read again.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -72,20 +72,21 @@ _settings = (
         group=_WHAT,
     ),
     Setting(
-        "manifest",
-        "File for the manifest; it appears whole or not at all.",
+        "inventory",
+        "File for the inventory; it is written completely or not at all.",
         parse=Path,
+        aliases=("manifest",),
         shown_default="standard output, unless it is sent",
         metavar="FILE",
         own=True,
         group=_OUTPUT,
     ),
     Setting(
-        "sourceName", "What the manifest shall say about where it comes from.", own=True, default="", group=_OUTPUT
+        "sourceName", "What the inventory shall say about where it comes from.", own=True, default="", group=_OUTPUT
     ),
     Setting(
         "signingKey",
-        "Ed25519 private key (PEM) to sign the manifest with.",
+        "Ed25519 private key (PEM) to sign the inventory with.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -96,7 +97,7 @@ _settings = (
     _as_resend(
         "targetIP",
         required=False,
-        help="Address or name of the receiver, to which the manifest is sent as clear status texts; they reach the "
+        help="Address or name of the receiver, to which the inventory is sent as clear status texts; they reach the "
         "topic that the receiver calls internalTopic.",
         group=_SENDING,
     ),
@@ -106,7 +107,7 @@ _settings = (
         "copies",
         default=3,
         shown_default="3",
-        help="How often the manifest is sent, one time after the other, for a lost datagram makes it useless.",
+        help="How often the inventory is sent, one time after the other, for a lost datagram makes it useless.",
         group=_SENDING,
     ),
     Setting(
@@ -118,14 +119,15 @@ _settings = (
         metavar="DATAGRAMS",
         group=_SENDING,
     ),
-    _as_resend("id", default="Manifest", shown_default="Manifest"),
+    _as_resend("id", default="Inventory", shown_default="Inventory"),
     _as_resend("progressInterval", help="Seconds between progress lines (JSON on standard error); 0 for none."),
     *LOG_SETTINGS,
 )
 
 INVENTORY = SettingsTable(
-    prefix="GAPLESS_MANIFEST_",
+    prefix="GAPLESS_INVENTORY_",
+    old_prefix="GAPLESS_MANIFEST_",
     settings=_settings,
     foreign={**foreign_settings(_settings), "tcp*": "it belongs to the TCP transport of the live stream"},
 )
-"""Everything ``gapless manifest`` can be told."""
+"""Everything ``gapless inventory`` can be told."""

@@ -37,14 +37,14 @@ class ExpectedBy:
         self._expectations = self._given
         self._key: Path | None = values["verifyKey"]
         self._inventories = NewestEntries()
-        self._topic: str | None = values["expectManifestTopic"]
-        for path in values["expectManifest"]:
+        self._topic: str | None = values["expectInventoryTopic"]
+        for path in values["expectInventory"]:
             self._inventories.add(read_inventory(path, verification_key=self._key), str(path))
-        self._asked = bool(self._topic or values["expectManifest"])
+        self._asked = bool(self._topic or values["expectInventory"])
         for name in ("verifyKey", "expectTopics"):
             if values[name] and not self._asked:
                 raise ConfigurationError(
-                    f"{name} is given without a manifest; delete it, or give expectManifest or expectManifestTopic."
+                    f"{name} is given without an inventory; delete it, or give expectInventory or expectInventoryTopic."
                 )
 
     @property
@@ -72,7 +72,7 @@ class ExpectedBy:
             )
         if self._inventories.conflicts:
             shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._inventories.conflicts[:20])
-            _warn(f"Manifests of different clusters speak of the same partitions, and the newest counts: {shown}")
+            _warn(f"Inventories of different clusters speak of the same partitions, and the newest counts: {shown}")
         self._expectations = with_inventories(self._given, self._inventories, self._values["expectTopics"])
 
     @property

@@ -57,10 +57,10 @@ def add_inventories_of_topic(  # noqa: PLR0913 -- where, whose, and who is told
         found += 1
     later = [inventory_id for inventory_id in held.incomplete_ids if inventory_id > into.newest_id]
     if later:
-        warn(f"Parts of the manifest {later[-1]} in topic {topic} are missing; have it sent again.")
+        warn(f"Parts of the inventory {later[-1]} in topic {topic} are missing; have it sent again.")
     if not found:
         why = last_problem or (
-            f"The topic {topic} holds no whole manifest; have one sent with gapless manifest --target-ip, and see that "
-            f"the receiver's internalTopic is this topic."
+            f"The topic {topic} holds no complete inventory; have one sent with gapless inventory --target-ip, and see "
+            f"that the receiver's internalTopic is this topic."
         )
         raise ConfigurationError(why)

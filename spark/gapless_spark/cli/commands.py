@@ -65,20 +65,20 @@ def audit(file: Path | None, **options: str | None) -> int:
     """Read the received events themselves and write a bundle of what is really missing.
 
     Needs no gap detector: the key of a received event is its topic_partition_offset, so what is missing follows from
-    the keys. Say what should be there with --expect, or with a manifest of the sending side; else a partition is
+    the keys. Say what should be there with --expect, or with an inventory of the sending side; else a partition is
     expected from the lowest to the highest offset seen, and losses before, behind and of whole partitions cannot show.
 
     \b
       gapless audit --bootstrap-servers=kafka:9092 --topics=transfer --resend-file-name=bundle.json
       gapless audit … --expect transfer:0:0-999999 --expect transfer:1:0-870112
-      gapless audit … --expect-manifest=transfer.manifest.json --verify-key=public.pem
+      gapless audit … --expect-inventory=transfer.inventory.json --verify-key=public.pem
       gapless audit … --state=/var/lib/gapless/transfer
 
     --html writes a page to read in a browser, which loads nothing: what is missing and where, and what to do next. With
     --history it also shows how the last 100 runs ended.
 
     With --state what was received is remembered, and the next audit with the same state reads only new records. A state
-    that is damaged, in use, or of other topics is refused. An upstream topic that was recreated, as manifests tell by
+    that is damaged, in use, or of other topics is refused. An upstream topic that was recreated, as inventories tell by
     its ID, is refused, too, or begun anew with --new-generation.
 
     Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration,

@@ -84,7 +84,7 @@ def with_inventories(given: Expectations, inventories: NewestEntries, topics: Co
     for topic in topics:
         if topic not in spoken_of:
             raise ConfigurationError(
-                f"No manifest speaks of the topic {topic} of expectTopics; correct it, or have a manifest made that "
+                f"No inventory speaks of the topic {topic} of expectTopics; correct it, or have an inventory made that "
                 f"does: there are {', '.join(sorted(spoken_of)) or 'none'}."
             )
     return expected
@@ -114,7 +114,7 @@ class NewestEntries:
         self._conflicts: set[TopicPartition] = set()
 
     def add(self, inventory: Inventory, where: str) -> None:
-        """Take what `manifest` says; `where` is what the report calls the place it was found in."""
+        """Take what `inventory` says; `where` is what the report calls the place it was found in."""
         metadata = inventory.metadata
         self._sources[metadata.id] = metadata, where
         for entry in inventory.entries:

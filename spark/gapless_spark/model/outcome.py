@@ -278,7 +278,7 @@ def _audit_in_words(
     inferred = sum(not partition.given for partition in found)
     caution = (
         f" What {_amount(inferred, 'partition')} lost before the lowest or after the highest offset seen cannot show; "
-        f"say with --expect what should be there, or give a manifest of the sending side."
+        f"say with --expect what should be there, or give an inventory of the sending side."
         if inferred
         else ""
     )

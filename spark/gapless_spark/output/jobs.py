@@ -174,7 +174,7 @@ def _check_topics(job: Job, values: Mapping[str, Any]) -> None:
     """Make sure that every topic may be read. Raises ConfigurationError."""
     allowed: AllowedTopics | None = values["allowedTopics"]
     if allowed is not None:
-        inventories = values.get("expectManifestTopic")
+        inventories = values.get("expectInventoryTopic")
         allowed.check((*job.topics, *([inventories] if inventories else [])), what=f"The {job.command}")
 
 

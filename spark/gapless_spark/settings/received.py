@@ -38,27 +38,29 @@ RECEIVED = (
         group="What to read",
     ),
     Setting(
-        "expectManifest",
-        "What should be there, as gapless manifest wrote it on the sending side; repeat it, or separate several by "
+        "expectInventory",
+        "What should be there, as gapless inventory wrote it on the sending side; repeat it, or separate several by "
         "commas. Of each partition the newest one counts.",
         parse=files,
         default=(),
+        aliases=("expectManifest",),
         metavar="FILE,…",
         repeatable=True,
         own=True,
         group="What to read",
     ),
     Setting(
-        "expectManifestTopic",
-        "Topic in which the receiver leaves status texts (its internalTopic), with manifests that gapless manifest "
+        "expectInventoryTopic",
+        "Topic in which the receiver leaves status texts (its internalTopic), with inventories that gapless inventory "
         "sent over the link.",
+        aliases=("expectManifestTopic",),
         metavar="TOPIC",
         own=True,
         group="What to read",
     ),
     Setting(
         "expectTopics",
-        "Topics of the manifests that count, as ids name them, separated by commas; the others are not expected here.",
+        "Topics of the inventories that count, as ids name them, separated by commas; others are not expected here.",
         parse=words,
         default=(),
         shown_default="all",
@@ -92,7 +94,7 @@ RECEIVED = (
     ),
     Setting(
         "verifyKey",
-        "Ed25519 public key (PEM); a manifest without a valid signature of it is refused.",
+        "Ed25519 public key (PEM); an inventory without a valid signature of it is refused.",
         parse=Path,
         metavar="FILE",
         own=True,

@@ -33,12 +33,12 @@ pytestmark = [
 
 @pytest.fixture
 def inventory(kafka: KafkaBroker, tmp_path: Path) -> Callable[..., Path]:
-    """Runs `gapless manifest`; every file has a name of its own."""
+    """Runs `gapless inventory`; every file has a name of its own."""
 
     def make(name: str, *options: str, **settings: Any) -> Path:
         file = tmp_path / name
-        given = {"bootstrapServers": kafka.bootstrap, "manifest": file, "progressInterval": 0, **settings}
-        command = [str(PROGRAM), "manifest", *options, *(f"--{key}={value}" for key, value in given.items())]
+        given = {"bootstrapServers": kafka.bootstrap, "inventory": file, "progressInterval": 0, **settings}
+        command = [str(PROGRAM), "inventory", *options, *(f"--{key}={value}" for key, value in given.items())]
         subprocess.run(command, capture_output=True, check=True, timeout=120)
         return file
 
@@ -76,7 +76,7 @@ def test_losses_at_the_very_end_and_a_silent_partition_are_found(
     deliver(kafka, upstream, received, lost=lost)
     without = audit(gapless, kafka, received)
     assert without.gaps == {(upstream, 0): [], (upstream, 2): []}, "what no audit can see by itself"
-    ended = audit(gapless, kafka, received, f"--expect-manifest={file}")
+    ended = audit(gapless, kafka, received, f"--expect-inventory={file}")
     assert ended.gaps == {
         (upstream, 0): [[0, 9], [950, 999]], (upstream, 1): [[0, 49]], (upstream, 2): [], (upstream, 3): [],
     }  # fmt: skip
@@ -89,7 +89,7 @@ def test_losses_at_the_very_end_and_a_silent_partition_are_found(
     assert (named["cluster"], named["from"], named["signed"], named["partitions"]) == (
         kafka.cluster_id, str(file), False, 4,
     )  # fmt: skip
-    more = audit(gapless, kafka, received, f"--expect-manifest={file}", f"--expect={upstream}:3:0-1")
+    more = audit(gapless, kafka, received, f"--expect-inventory={file}", f"--expect={upstream}:3:0-1")
     assert more.gaps[upstream, 3] == [[0, 1]]
 
 
@@ -113,16 +113,16 @@ def test_markers_aborted_and_compacted_offsets_are_not_expected(
     kept = max(message.offset() for message in kafka.read(compacted))
     deliver(kafka, upstream, received, lost={(0, 10)})
     deliver(kafka, compacted, received, lost={(0, kept)})
-    ended = audit(gapless, kafka, received, f"--expect-manifest={looked}")
+    ended = audit(gapless, kafka, received, f"--expect-inventory={looked}")
     # 0-2 data, 3 marker, 4-6 aborted data, 7 marker, 8-10 data, 11 marker
     assert ended.gaps == {(upstream, 0): [[10]], (upstream, 1): [], (compacted, 0): [[kept]]}
-    blind = audit(gapless, kafka, received, f"--expect-manifest={inventory('blind', topics=upstream)}")
+    blind = audit(gapless, kafka, received, f"--expect-inventory={inventory('blind', topics=upstream)}")
     assert blind.gaps[upstream, 0] == [[3], [7], [10, 11]]
-    both = f"--expect-manifest={inventory('later', topics=upstream)},{looked}"
+    both = f"--expect-inventory={inventory('later', topics=upstream)},{looked}"
     narrow = audit(gapless, kafka, received, both, f"--expect-topics={upstream}")
-    assert narrow.gaps[upstream, 0] == [[10]], "what an older manifest has looked at stays known"
+    assert narrow.gaps[upstream, 0] == [[10]], "what an older inventory has looked at stays known"
     committed = inventory("committed", "--absent", topics=upstream, isolationLevel="read_committed")
-    strict = audit(gapless, kafka, received, f"--expect-manifest={committed}", f"--expect-topics={upstream}")
+    strict = audit(gapless, kafka, received, f"--expect-inventory={committed}", f"--expect-topics={upstream}")
     assert strict.gaps[upstream, 0] == [[10]]
     found = {(row["topic"], row["partition"]): row for row in strict.report["partitions"]} if strict.report else {}
     assert found[upstream, 0]["outside_manifest"] == 3, "aborted records came over the link all the same"
@@ -136,11 +136,11 @@ def test_an_inventory_that_came_over_the_link_is_found_where_the_receiver_left_i
         kafka.produce(upstream, [b"x"] * (3 + number * 7 % 11), partition=number)
     keys = key_pair(tmp_path)
     kafka.produce(internal, [b"2026-11-20T10:00:00Z Upstream up starting up...", b"\xff\x00", None])
-    look = (f"--expect-manifest-topic={internal}", f"--verify-key={keys.public}")
+    look = (f"--expect-inventory-topic={internal}", f"--verify-key={keys.public}")
     deliver(kafka, upstream, received, lost={(59, 2)})
     none = audit(gapless, kafka, received, *look)
     assert none.code == 2
-    assert "holds no whole manifest" in none.err
+    assert "holds no complete inventory" in none.err
     with Receiver(kafka.bootstrap, internal_topic=internal) as receiver:
         way = {"topics": upstream, "targetIP": "127.0.0.1", "targetPort": receiver.port, "payloadSize": 500}
         inventory("signed", signingKey=keys.private, **way)
@@ -164,12 +164,12 @@ def test_an_inventory_that_cannot_be_believed_ends_with_one_sentence(
     file = inventory("m", topics=upstream)
     keys = key_pair(tmp_path)
     for more, why in (
-        ((f"--expect-manifest={file}", f"--verify-key={keys.public}"), "is not signed"),
-        ((f"--verify-key={keys.public}",), "verifyKey is given without a manifest"),
-        (("--expect-topics=x",), "expectTopics is given without a manifest"),
-        ((f"--expect-manifest={file}", "--expect-topics=other"), "No manifest speaks of the topic other"),
-        (("--expect-manifest=/none",), "/none cannot be read"),
-        (("--expect-manifest-topic=not-there",), "does not have the topic not-there"),
+        ((f"--expect-inventory={file}", f"--verify-key={keys.public}"), "is not signed"),
+        ((f"--verify-key={keys.public}",), "verifyKey is given without an inventory"),
+        (("--expect-topics=x",), "expectTopics is given without an inventory"),
+        ((f"--expect-inventory={file}", "--expect-topics=other"), "No inventory speaks of the topic other"),
+        (("--expect-inventory=/none",), "/none cannot be read"),
+        (("--expect-inventory-topic=not-there",), "does not have the topic not-there"),
     ):
         ended = audit(gapless, kafka, upstream, *more)
         assert ended.code == 2, more
@@ -208,7 +208,7 @@ def test_events_and_an_inventory_that_arrive_while_records_are_read_are_no_gaps(
         where = (
             f"--bootstrap-servers={kafka.bootstrap}",
             f"--topics={received}",
-            f"--expect-manifest-topic={internal}",
+            f"--expect-inventory-topic={internal}",
         )
         if command == "audit":
             ended = gapless("audit", *where)
@@ -239,7 +239,7 @@ def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
     old = inventory("old", topics=f"{upstream},{other}")
     deliver(kafka, upstream, received)
     deliver(kafka, other, received, lost={(0, 3)})
-    complete = audit(gapless, kafka, received, local, state, f"--expect-manifest={old}")
+    complete = audit(gapless, kafka, received, local, state, f"--expect-inventory={old}")
     assert complete.gaps == {(upstream, 0): [], (other, 0): [[3]]}
     kafka.admin().delete_topics([upstream])[upstream].result()
     wait_until(lambda: upstream not in kafka.admin().list_topics(timeout=10).topics, timeout_seconds=30, what="its end")
@@ -253,18 +253,18 @@ def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
     ]
     sentence = f"The upstream topic {upstream} was deleted and recreated (topic ID {ids[0]} -> {ids[1]})"
     name_it = f"--new-generation={upstream}:{ids[1]}"
-    for more in ((state, f"--expect-manifest={new}"), (f"--expect-manifest={old},{new}",)):
+    for more in ((state, f"--expect-inventory={new}"), (f"--expect-inventory={old},{new}",)):
         refused = audit(gapless, kafka, received, local, *more)
         assert (refused.code, refused.bundle) == (2, None), more
         assert sentence in refused.err
         assert name_it in refused.err
-    both = f"--expect-manifest={old},{new}"
+    both = f"--expect-inventory={old},{new}"
     wrong = audit(gapless, kafka, received, local, state, both, f"--new-generation={upstream}:{ids[0]}")
     assert wrong.code == 2
     anew = audit(gapless, kafka, received, local, state, both, name_it)
     assert anew.gaps == {(upstream, 0): [[0, 499]], (other, 0): [[3]]}, anew.err
     following = audit(gapless, kafka, received, local, state, both)
     assert (following.code, following.gaps) == (0, anew.gaps), "the state knows the new one"
-    back = audit(gapless, kafka, received, local, state, f"--expect-manifest={old}")
+    back = audit(gapless, kafka, received, local, state, f"--expect-inventory={old}")
     assert back.code == 2
     assert f"(topic ID {ids[1]} -> {ids[0]})" in back.err

@@ -67,7 +67,7 @@ class Sites:
         report = self.folder / "report.json"
         report.unlink(missing_ok=True)
         command = [str(PROGRAM), *map(str, arguments)]
-        if arguments[0] not in {"manifest", "bundle"} and not any(part.startswith("--report") for part in command):
+        if arguments[0] not in {"inventory", "bundle"} and not any(part.startswith("--report") for part in command):
             command.append(f"--report={report}")
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
         assert ended.returncode in codes, f"{' '.join(command)}\n{ended.stdout}\n{ended.stderr}"
@@ -157,7 +157,7 @@ class Sites:
             f"--bootstrap-servers={self.downstream.bootstrap}",
             f"--topics={self.received}",
             f"--state={self.folder / 'state'}",
-            f"--expect-manifest={self.folder / 'manifest.json'}",
+            f"--expect-inventory={self.folder / 'inventory.json'}",
         ]
 
 
@@ -256,7 +256,7 @@ def test_every_gap_closes_and_the_detector_the_audit_and_the_bytes_agree(sites: 
     lose(sites)
     folder = sites.folder
     everything = f"--topics={','.join(sites.topics)}"
-    sites.gapless("manifest", *sites.names, everything, "--absent", f"--manifest={folder / 'manifest.json'}")
+    sites.gapless("inventory", *sites.names, everything, "--absent", f"--inventory={folder / 'inventory.json'}")
     truth = {topic: sites.compare(topic) for topic in sites.topics}
     lost = sum(comparison.missing for comparison in truth.values())
     assert lost > 2000
@@ -271,7 +271,7 @@ def test_every_gap_closes_and_the_detector_the_audit_and_the_bytes_agree(sites: 
         audit = sites.gapless("audit", *sites.looking, f"--resend-file-name={audited}")
         figures.append((scan["missing"], audit["missing"]))
         if number == 1:
-            assert audit["missing"] == lost, "an audit with a manifest is exact, to the offset"
+            assert audit["missing"] == lost, "an audit with an inventory is exact, to the offset"
             assert scan["inferred_events"] > 0
             assert (sites.topics[ORDERS], SHIFT + 2) not in {
                 (row["topic"], row["partition"]) for row in scan["partitions"]

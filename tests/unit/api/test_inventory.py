@@ -143,18 +143,18 @@ def test_every_single_changed_byte_is_noticed_or_without_meaning() -> None:
             changed = text[:at] + digit + text[at + 1 :]
             if changed == text:
                 continue
-            with pytest.raises(ConfigurationError, match=r"^The manifest m"):
+            with pytest.raises(ConfigurationError, match=r"^The inventory m"):
                 read_inventory_text(changed, name="m")
 
 
 def test_every_cut_is_noticed() -> None:
     text = text_of(inventory_of(*ENTRIES))
     for length in range(len(text) - 1):
-        with pytest.raises(ConfigurationError, match=r"^The manifest m (is empty|is cut off)"):
+        with pytest.raises(ConfigurationError, match=r"^The inventory m (is empty|is cut off)"):
             read_inventory_text(text[:length], name="m")
     packed = gzip.compress(text)
     for length in range(2, len(packed)):
-        with pytest.raises(ConfigurationError, match=r"^The manifest m is cut off"):
+        with pytest.raises(ConfigurationError, match=r"^The inventory m is cut off"):
             read_inventory_text(packed[:length], name="m")
 
 
@@ -205,7 +205,7 @@ WRONG_MEANING: list[tuple[Any, str]] = [
 def test_what_could_be_misunderstood_is_refused_in_one_sentence(wrong: Any, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why) as refused:
         read_inventory_text(json.dumps(wrong).encode(), name="m")
-    assert str(refused.value).startswith("The manifest m")
+    assert str(refused.value).startswith("The inventory m")
     assert str(refused.value).endswith(".")
 
 
@@ -319,6 +319,6 @@ def test_what_cannot_be_is_not_made() -> None:
 
 
 def _schema() -> Draft202012Validator:
-    text = resources.files("gapless_api").joinpath("schema", "manifest.schema.json").read_text(encoding="utf-8")
+    text = resources.files("gapless_api").joinpath("schema", "inventory.schema.json").read_text(encoding="utf-8")
     Draft202012Validator.check_schema(json.loads(text))
     return Draft202012Validator(json.loads(text))

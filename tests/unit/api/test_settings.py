@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,6 +92,19 @@ def test_kebab_case_aliases_and_special_variables_mean_the_same(properties: Path
         assert found(file=properties)["resendFileName"] == "x"
     assert found(environment={"AIRGAP_TEST_RESULT_FILE_NAME": "x"})["resendFileName"] == "x"
     assert TABLE.settings[4].options == ("--resend-file-name", "--resendFileName", "--bundle")
+
+
+def test_variables_with_the_prefix_of_the_old_name_are_accepted_and_the_new_ones_win() -> None:
+    table = replace(TABLE, old_prefix="AIRGAP_OLD_")
+    given = {
+        "AIRGAP_OLD_TARGET_PORT": "5",
+        "AIRGAP_OLD_LIMIT": "first",
+        "AIRGAP_TEST_LIMIT": "all",
+        "AIRGAP_OLD_X": "1",
+    }
+    resolved = resolve(table, file=None, environment=given, options={})
+    assert (resolved.values["targetPort"], resolved.values["limit"]) == (5, "all")
+    assert resolved.unknown_variables == ("AIRGAP_OLD_X",)
 
 
 def test_settings_of_other_programs_are_named_and_not_fatal(properties: Path) -> None:

@@ -32,7 +32,7 @@ def run(folder: Path, command: str, lines: str, **environment: str) -> subproces
         ("scan", "topic=secrets\n"),
         ("scan", "topic=secrets\nallowedTopics=*\n"),
         ("audit", "topics=received-1,secrets\n"),
-        ("audit", "topics=received-1\nexpectManifestTopic=secrets\n"),
+        ("audit", "topics=received-1\nexpectInventoryTopic=secrets\n"),
     ],
 )
 def test_another_topic_is_refused_before_kafka_is_asked(tmp_path: Path, command: str, lines: str) -> None:

@@ -147,7 +147,7 @@ def test_what_was_absent_elsewhere_or_in_another_life_of_the_topic_says_nothing(
 def test_only_the_topics_of_an_inventory_that_are_asked_for_are_expected() -> None:
     newest = of(at(1, PartitionOffsets("a", 0, 0, 9), PartitionOffsets("b", 0, 0, 9)))
     assert list(with_inventories({}, newest, ("b",))) == [("b", 0)]
-    with pytest.raises(ConfigurationError, match=r"No manifest speaks of the topic c .* there are a, b\."):
+    with pytest.raises(ConfigurationError, match=r"No inventory speaks of the topic c .* there are a, b\."):
         with_inventories({}, newest, ("c", "b"))
 
 

@@ -136,7 +136,7 @@ def test_the_page_says_what_became_of_the_older_bundle_and_what_comes_next(tmp_p
     assert "transfer 0 13 3 0 0 10 0 0 50" in shown
     assert "transfer 1 10 0 0 0 0 10 0 0" in shown
     assert "gapless audit --bootstrap-servers=KAFKA --topics=RECEIVED --resend-file-name=again.json" in shown
-    assert f"gapless verify {old} --bootstrap-servers=KAFKA --topics=RECEIVED --expect-manifest=MANIFEST" in shown
+    assert f"gapless verify {old} --bootstrap-servers=KAFKA --topics=RECEIVED --expect-inventory=INVENTORY" in shown
 
 
 def test_a_page_that_cannot_be_written_is_found_before_the_comparison(tmp_path: Path, verify: Verify) -> None:

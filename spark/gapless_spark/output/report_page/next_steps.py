@@ -62,8 +62,8 @@ def after_findings(report: Mapping[str, Any], values: Mapping[str, Any]) -> list
         steps.append(
             Step(
                 "On the sending side: write down what exists, so that losses at both ends show here with "
-                "--expect-manifest.",
-                "gapless manifest --bootstrap-servers=UPSTREAM --topics=TOPICS --manifest=manifest.json",
+                "--expect-inventory.",
+                "gapless inventory --bootstrap-servers=UPSTREAM --topics=TOPICS --inventory=inventory.json",
             )
         )
     return steps
@@ -88,7 +88,7 @@ def after_verify(report: Mapping[str, Any], values: Mapping[str, Any]) -> list[S
         steps.append(
             Step(
                 "Nobody has looked at what is unknown. Write down on the sending side what exists, and look again.",
-                f"gapless verify {older} {kafka} --topics={topics} --expect-manifest=MANIFEST",
+                f"gapless verify {older} {kafka} --topics={topics} --expect-inventory=INVENTORY",
             )
         )
     if not steps and not audited:
