@@ -44,11 +44,11 @@ lock: $(UV) ## resolve the dependencies anew into requirements.lock
 
 .PHONY: java
 java:
-	@bash tests/kit/ensure_java.sh
+	@bash tests/kit/machine/ensure_java.sh
 
 .PHONY: chromium
 chromium:
-	@bash tests/kit/ensure_chromium.sh
+	@bash tests/kit/machine/ensure_chromium.sh
 
 SPARK_JARS := .venv/share/gapless/spark-jars
 .PHONY: spark-jars
@@ -70,7 +70,7 @@ $(SPARK_JARS)/.archived: $(SPARK_JARS)/.ready requirements.lock $(addprefix spar
 
 .PHONY: kafka
 kafka: java .venv/.ready
-	@PYTHONPATH=tests $(BIN)/python -c 'from kit.kafka_jars import broker_jars; broker_jars()'
+	@PYTHONPATH=tests $(BIN)/python -c 'from kit.kafka.jars import broker_jars; broker_jars()'
 
 .PHONY: check
 check: .venv/.ready ## lint, types and unit tests (the fast tier)
@@ -96,7 +96,7 @@ test: java chromium .venv/.ready spark-jars kafka ## everything: lint, types, un
 
 .PHONY: demo
 demo: java .venv/.ready spark-jars kafka ## the main job from end to end on this machine (ENCRYPT=1: encrypted and compressed)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH=tests $(BIN)/python -m kit.demo $(if $(filter 1,$(ENCRYPT)),--encrypt)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH=tests $(BIN)/python -m kit.story.demo $(if $(filter 1,$(ENCRYPT)),--encrypt)
 
 .PHONY: cluster
 cluster: .venv/.ready ## a Kubernetes cluster for tests (your KUBECONFIG, kind, or one made from source) and its kubeconfig

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kit.kafka import KafkaBroker
+from kit.kafka.broker import KafkaBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,8 @@ from gapless_kafka.connection import KafkaConnection
 from gapless_spark.output.jobs import SHORT_WORK_OFFSETS
 from gapless_spark.runtime.kafka_source import look, records
 from gapless_spark.runtime.session import Engine, session
-from kit.kafka import KafkaBroker
-from kit.received_events import Stream, receive_many
+from kit.kafka.broker import KafkaBroker
+from kit.peer.received_events import Stream, receive_many
 
 PARTITIONS = 4
 NEW_SHARE = 0.01

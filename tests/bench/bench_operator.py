@@ -1,10 +1,10 @@
 """Measures the operator with 1,000 Resends of 100 KB, 200 of them queued, on 100 Diodes: memory, writes, reaction.
 
 `make bench-operator` writes build/bench/operator.json. The API server, etcd and the Job controller are real; the node
-is played (`kit.kubelet`), so no image is needed. The operator is a process of its own, started when all is there, as
-after an upgrade: its peak holds the first lists and several whole relists. Every request of it but watches is counted,
-Leases and the canary included. A reaction lasts from the API server's answer to a change until the status that follows
-from it is there.
+is played (`kit.cluster.kubelet`), so no image is needed. The operator is a process of its own, started when all is
+there, as after an upgrade: its peak holds the first lists and several whole relists. Every request of it but watches
+is counted, Leases and the canary included. A reaction lasts from the API server's answer to a change until the status
+that follows from it is there.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from gapless_api.bundle.writer import write_bundle
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.wire.totals import Totals
-from kit import messages
-from kit.api_server import ApiServer
-from kit.kubelet import Behaviour, Kubelet, Runs, as_lines
-from kit.processes import end, free_ports, start_bound
+from kit.cluster.api_server import ApiServer
+from kit.cluster.kubelet import Behaviour, Kubelet, Runs, as_lines
+from kit.machine.processes import end, free_ports, start_bound
+from kit.story import messages
 
 if TYPE_CHECKING:
     import subprocess

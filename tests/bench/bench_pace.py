@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from bench_sender import GAPLESS, compiled, enter_own_network, machine
 
-from kit.kafka import KafkaBroker
+from kit.kafka.broker import KafkaBroker
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -28,7 +28,7 @@ from pyroaring import BitMap
 from gapless_api.bundle.form import BundleKind, PartitionGaps
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ranges import OffsetRanges
-from kit.kafka import KafkaBroker
+from kit.kafka.broker import KafkaBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

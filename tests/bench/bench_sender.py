@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from sender_workloads import PAYLOAD_SIZE, PORT, Topic, Workload, workloads
 
-from kit.kafka import KafkaBroker
+from kit.kafka.broker import KafkaBroker
 
 HERE = Path(__file__).parent
 GAPLESS = str(Path(sys.executable).parent / "gapless")

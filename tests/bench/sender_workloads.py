@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from gapless_sender.wire.compression import gzip_body
 from gapless_sender.wire.encryption import OVERHEAD_BYTES
 from gapless_sender.wire.packets import GZIP_FLAG, HEADER_BYTES, EventPacketizer, PacketType
-from kit.kafka_records import enqueue
+from kit.kafka.records import enqueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

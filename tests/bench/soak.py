@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kit.kafka import KafkaCluster
-from kit.resending import Resend
+from kit.kafka.cluster import KafkaCluster
+from kit.story.resending import Resend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

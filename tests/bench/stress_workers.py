@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from kit.kafka import KafkaBroker
-from kit.listener import Listener
-from kit.worker_rounds import EVENTS, PARTITIONS, Rounds
+from kit.kafka.broker import KafkaBroker
+from kit.network.listener import Listener
+from kit.story.worker_rounds import EVENTS, PARTITIONS, Rounds
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kit.cluster.access import Cluster
-    from kit.receiver import Receiver
+    from kit.peer.receiver import Receiver
 
 IMAGE_VERSION = "dev"
 _HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ class NamespaceFactory(Protocol):
 
 
 class ReceiverFactory(Protocol):
-    """Starts the peer's receiver behind the one-way link; options as for `kit.receiver.Receiver`."""
+    """Starts the peer's receiver behind the one-way link; options as for `kit.peer.receiver.Receiver`."""
 
     def __call__(self, bootstrap: str, **options: Any) -> Receiver: ...
 

@@ -9,8 +9,8 @@ import pytest
 
 from gapless_api.wire.result_lines import find_result
 from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, said
-from kit.resending import PROGRAM
 from kit.signing import key_pair
+from kit.story.resending import PROGRAM
 
 if TYPE_CHECKING:
     from pathlib import Path

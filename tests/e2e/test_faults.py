@@ -18,10 +18,10 @@ import yaml
 from kit.cluster.operator_process import OperatorProcess, Right, rights_of
 from kit.cluster.places import ClusterError
 from kit.cluster.product import API_VERSION, CHART, DEFINITIONS, NODE_LABEL
-from kit.kafka import KafkaBroker
-from kit.listener import Listener
-from kit.processes import end, start_bound
-from kit.resending import ids_of
+from kit.kafka.broker import KafkaBroker
+from kit.machine.processes import end, start_bound
+from kit.network.listener import Listener
+from kit.story.resending import ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

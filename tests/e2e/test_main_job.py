@@ -1,6 +1,6 @@
 """The main job on a real cluster, from nothing installed to every event there, each step as a person does it.
 
-The record of it is a page of the documentation: `python -m kit.walkthrough build/e2e/walkthrough.md
+The record of it is a page of the documentation: `python -m kit.story.walkthrough build/e2e/walkthrough.md
 docs/operator-walkthrough.md` brings the page up to date.
 """
 
@@ -22,7 +22,7 @@ from kit.cluster.product import (
     said,
 )
 from kit.signing import key_pair
-from kit.walkthrough import Walkthrough
+from kit.story.walkthrough import Walkthrough
 
 if TYPE_CHECKING:
     from conftest import SiteFactory

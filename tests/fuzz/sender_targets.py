@@ -21,7 +21,7 @@ from gapless_sender.settings.resend import RESEND
 from gapless_sender.source.plan import select
 from gapless_sender.wire.encryption import KeyExchange, SessionKey
 from gapless_sender.wire.packets import MAX_FRAGMENTS, PacketError, Reassembler, packetize, parse_packet
-from kit import reassembly
+from kit.peer import reassembly
 
 CHEAP_ROUNDS = 4096
 """A key that costs a second is accepted by the product and would cost a million inputs a fortnight."""

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.listener import Listener
-from kit.resending import Resend
+from kit.network.listener import Listener
+from kit.story.resending import Resend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 
 @pytest.fixture

@@ -10,19 +10,19 @@ import pytest
 
 from gapless_api.inventory.parts import PartsHeld, parse_part
 from gapless_api.inventory.reader import read_inventory, read_inventory_text
-from kit.processes import wait_until
-from kit.receiver import Receiver
-from kit.resending import PROGRAM
+from kit.kafka.transactions import end_transaction, in_transaction, three_in_each
+from kit.machine.processes import wait_until
+from kit.peer.receiver import Receiver
 from kit.signing import key_pair
-from kit.transactions import end_transaction, in_transaction, three_in_each
+from kit.story.resending import PROGRAM
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import TopicFactory
     from gapless_api.inventory.form import Inventory
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
 
 pytestmark = pytest.mark.integration
 

@@ -7,12 +7,12 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from gapless_kafka.connection import KafkaConnection
-from kit.kafka import USERS
+from kit.kafka.cluster import USERS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration
 

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from kit.compare import compare_topics
-from kit.detector import Detector
-from kit.events import EventSource, fill_topic
-from kit.kafka import USERS, KafkaBroker, KafkaCluster
-from kit.link import LossyLink
-from kit.processes import TESTS_FOLDER, wait_until
-from kit.receiver import Receiver
+from kit.kafka.broker import KafkaBroker
+from kit.kafka.cluster import USERS, KafkaCluster
+from kit.kafka.compare import compare_topics
+from kit.kafka.events import EventSource, fill_topic
+from kit.machine.processes import TESTS_FOLDER, wait_until
+from kit.network.link import LossyLink
+from kit.peer.detector import Detector
+from kit.peer.receiver import Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,7 +131,7 @@ def test_three_brokers_survive_the_death_of_one() -> None:
 
 
 def test_the_broker_dies_with_whoever_started_it(tmp_path: Path) -> None:
-    program = [sys.executable, "-m", "kit.kafka", "--data", str(tmp_path / "broker"), "--topic", "demo:2"]
+    program = [sys.executable, "-m", "kit.kafka.broker", "--data", str(tmp_path / "broker"), "--topic", "demo:2"]
     environment = {**os.environ, "PYTHONPATH": str(TESTS_FOLDER)}
     with subprocess.Popen(program, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
@@ -357,7 +358,11 @@ def test_the_comparison_sees_every_kind_of_harm(kafka: KafkaBroker, topic: Topic
 
 
 def test_the_folder_of_a_run_that_was_killed_is_removed_by_the_next_one() -> None:
-    program = [sys.executable, "-c", "import kit.kafka; b = kit.kafka.KafkaBroker(); print(b.folder); input()"]
+    program = [
+        sys.executable,
+        "-c",
+        "import kit.kafka.broker; b = kit.kafka.broker.KafkaBroker(); print(b.folder); input()",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(TESTS_FOLDER), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None

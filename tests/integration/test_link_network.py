@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.private_networks import needs_private_networks, scenario
+from kit.network.private_networks import needs_private_networks, scenario
 
 pytestmark = [pytest.mark.integration, needs_private_networks]
 link = partial(scenario, Path(__file__).with_name("link_scenarios.py"), timeout_seconds=60)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.link import LossyLink
-from kit.loss import Chances, Fate, LossPlan
-from kit.private_networks import needs_private_networks, scenario
+from kit.network.link import LossyLink
+from kit.network.loss import Chances, Fate, LossPlan
+from kit.network.private_networks import needs_private_networks, scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AclOperation
 
-from kit.kafka import USERS
-from kit.resending import Resend
+from kit.kafka.cluster import USERS
+from kit.story.resending import Resend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import TopicFactory
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Ended
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Ended
 
 pytestmark = pytest.mark.integration
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.processes import wait_until
-from kit.resending import events_of, ids_of
-from kit.transactions import three_in_each
+from kit.kafka.transactions import three_in_each
+from kit.machine.processes import wait_until
+from kit.story.resending import events_of, ids_of
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Ended, Resend
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Ended, Resend
 
 pytestmark = pytest.mark.integration
 

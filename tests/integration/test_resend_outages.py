@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.kafka import KafkaBroker
-from kit.resending import Resend, ids_of
+from kit.kafka.broker import KafkaBroker
+from kit.story.resending import Resend, ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kit.listener import Listener
+    from kit.network.listener import Listener
 
 pytestmark = pytest.mark.integration
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.processes import children_of, wait_for_the_end_of
-from kit.resending import events_of, ids_of
+from kit.machine.processes import children_of, wait_for_the_end_of
+from kit.story.resending import events_of, ids_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import TopicFactory
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Resend
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.resending import ids_of
+from kit.story.resending import ids_of
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Resend
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

@@ -11,15 +11,15 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from kit.reassembly import parse
+from kit.peer.reassembly import parse
 
 if TYPE_CHECKING:
     import subprocess
 
     from conftest import TopicFactory
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Resend
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Resend
 
 VECTORS = Path(__file__).parents[1] / "unit" / "vectors"
 _KEY_EXCHANGE, _ENCRYPTED = 3, 0

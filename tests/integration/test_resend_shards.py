@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.processes import wait_until
-from kit.receiver import Receiver
-from kit.resending import events_of, ids_of
+from kit.machine.processes import wait_until
+from kit.peer.receiver import Receiver
+from kit.story.resending import events_of, ids_of
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
     from conftest import TopicFactory
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Ended, Resend
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Ended, Resend
 
 pytestmark = pytest.mark.integration
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.reassembly import FragmentCache, parse
-from kit.resending import every_id, ids_of
+from kit.peer.reassembly import FragmentCache, parse
+from kit.story.resending import every_id, ids_of
 
 if TYPE_CHECKING:
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Resend
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

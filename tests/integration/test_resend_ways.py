@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.receiver import Receiver
-from kit.resending import events_of, ids_of
+from kit.peer.receiver import Receiver
+from kit.story.resending import events_of, ids_of
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Resend
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

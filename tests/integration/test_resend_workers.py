@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.resending import events_of, ids_of
-from kit.worker_rounds import CERTIFICATE, EVENTS, MOST_SECONDS, PARTITIONS, WAYS, Rounds
+from kit.story.resending import events_of, ids_of
+from kit.story.worker_rounds import CERTIFICATE, EVENTS, MOST_SECONDS, PARTITIONS, WAYS, Rounds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Ended, Resend
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Ended, Resend
 
 pytestmark = pytest.mark.integration
 

@@ -16,9 +16,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 
 from kit.certificates import Authority
-from kit.kafka_jars import SMALL_AND_QUICK, java
-from kit.maven import jars_of
-from kit.processes import end, free_ports, start_bound
+from kit.kafka.jars import SMALL_AND_QUICK, java
+from kit.machine.maven import jars_of
+from kit.machine.processes import end, free_ports, start_bound
 
 if TYPE_CHECKING:
     import subprocess

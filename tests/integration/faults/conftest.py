@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from kit.kafka import KafkaCluster
-from kit.resending import Resend
+from kit.kafka.cluster import KafkaCluster
+from kit.story.resending import Resend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kit.listener import Listener
+    from kit.network.listener import Listener
 
 EVENT_BYTES = 2000
 

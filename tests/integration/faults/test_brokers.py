@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
 
-from kit.kafka_quotas import limit_reading
-from kit.processes import wait_until
-from kit.resending import every_id, ids_of
+from kit.kafka.quotas import limit_reading
+from kit.machine.processes import wait_until
+from kit.story.resending import every_id, ids_of
 
 if TYPE_CHECKING:
     from conftest import Filled
-    from kit.kafka import KafkaCluster
-    from kit.listener import Listener
-    from kit.resending import Ended, Resend
+    from kit.kafka.cluster import KafkaCluster
+    from kit.network.listener import Listener
+    from kit.story.resending import Ended, Resend
 
 pytestmark = pytest.mark.integration
 

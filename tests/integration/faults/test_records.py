@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from kit.kafka_records import enqueue
-from kit.processes import stopped, wait_until
-from kit.reassembly import parse
-from kit.resending import events_of, ids_of
-from kit.transactions import end_transaction, in_transaction
+from kit.kafka.records import enqueue
+from kit.kafka.transactions import end_transaction, in_transaction
+from kit.machine.processes import stopped, wait_until
+from kit.peer.reassembly import parse
+from kit.story.resending import events_of, ids_of
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Resend
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.processes import stopped
-from kit.resending import every_id, ids_of
-from kit.wall_clock import WallClock, compiler
+from kit.machine.processes import stopped
+from kit.machine.wall_clock import WallClock, compiler
+from kit.story.resending import every_id, ids_of
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
     from conftest import Filled
-    from kit.listener import Listener
-    from kit.resending import Resend
+    from kit.network.listener import Listener
+    from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
 

@@ -10,17 +10,17 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation
 
-from kit.kafka import USERS
-from kit.processes import wait_until
-from kit.resending import Resend, events_of, ids_of
+from kit.kafka.cluster import USERS
+from kit.machine.processes import wait_until
+from kit.story.resending import Resend, events_of, ids_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import TopicFactory
-    from kit.kafka import KafkaBroker
-    from kit.listener import Listener
-    from kit.resending import Ended
+    from kit.kafka.broker import KafkaBroker
+    from kit.network.listener import Listener
+    from kit.story.resending import Ended
 
 pytestmark = pytest.mark.integration
 

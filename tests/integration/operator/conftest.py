@@ -1,7 +1,7 @@
 """Owns the fixtures of the shell's tests: a real API server, a played node, and the operator as a process.
 
-What the containers would do is said by the tests (`kit.kubelet`); objects, validation, Jobs, watches, server-side apply
-and garbage collection are Kubernetes' own.
+The tests decide what the containers would do (`kit.cluster.kubelet`); objects, validation, Jobs, watches, server-side
+apply and garbage collection are Kubernetes' own.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.wire.result_lines import result_lines
 from gapless_api.wire.totals import Totals
 from gapless_spark.output.result_log import short_report
-from kit import messages
-from kit.api_server import ApiServer
-from kit.kubelet import Behaviour, Kubelet, Runs, as_lines
-from kit.processes import end, free_ports, start_bound
+from kit.cluster.api_server import ApiServer
+from kit.cluster.kubelet import Behaviour, Kubelet, Runs, as_lines
+from kit.machine.processes import end, free_ports, start_bound
+from kit.story import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

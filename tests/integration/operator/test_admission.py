@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from kit.api_server import ApiError
+from kit.cluster.api_server import ApiError
 from kit.cluster.build import HELM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kit.api_server import ApiServer
+    from kit.cluster.api_server import ApiServer
 
 pytestmark = pytest.mark.integration
 

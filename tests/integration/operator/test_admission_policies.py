@@ -16,13 +16,13 @@ import yaml
 from gapless_api.v1alpha1.diode import Diode
 from gapless_operator.common.settings import Program
 from gapless_operator.sending.sender_pods import container, pod_spec
-from kit.api_server import ApiError
+from kit.cluster.api_server import ApiError
 from kit.cluster.build import HELM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kit.api_server import ApiServer
+    from kit.cluster.api_server import ApiServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.api_server import ApiError
+from kit.cluster.api_server import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kit.api_server import ApiServer
+    from kit.cluster.api_server import ApiServer
 
 pytestmark = pytest.mark.integration
 

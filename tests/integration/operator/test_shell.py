@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.bundle.reader import read_bundle_text
-from kit.api_server import ApiError
-from kit.kubelet import Runs, Waits
+from kit.cluster.api_server import ApiError
+from kit.cluster.kubelet import Runs, Waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

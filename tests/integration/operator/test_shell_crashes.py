@@ -284,7 +284,7 @@ def test_the_spark_operator_may_come_later(place: Any, operator: Callable[..., A
 
 
 def _tried(look: Callable[[], Any]) -> Any:
-    from kit.api_server import ApiError  # noqa: PLC0415
+    from kit.cluster.api_server import ApiError  # noqa: PLC0415
 
     try:
         return look()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.wire.totals import Totals
-from kit import messages
-from kit.kubelet import Runs, as_lines
-from kit.wall_clock import WallClock, compiler
+from kit.cluster.kubelet import Runs, as_lines
+from kit.machine.wall_clock import WallClock, compiler
+from kit.story import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from playwright.sync_api import sync_playwright
 
-from kit.big_finding import write_big_page, write_page_of_big_verify
+from kit.story.big_finding import write_big_page, write_page_of_big_verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from kit.big_finding import HIGHEST, big_scan
+from kit.story.big_finding import HIGHEST, big_scan
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from kit.transactions import end_transaction, in_transaction
+from kit.kafka.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.integration,

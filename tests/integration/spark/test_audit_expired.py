@@ -12,7 +12,7 @@ import pytest
 from gapless_spark.output import jobs
 from integration.spark.test_audit import audit as audited
 from integration.spark.test_audit import receive
-from kit.transactions import in_transaction
+from kit.kafka.transactions import in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.integration,

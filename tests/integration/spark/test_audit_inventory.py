@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_spark.output import jobs
-from kit.processes import wait_until
-from kit.receiver import Receiver
-from kit.resending import PROGRAM
+from kit.kafka.transactions import three_in_each
+from kit.machine.processes import wait_until
+from kit.peer.receiver import Receiver
 from kit.signing import key_pair
-from kit.transactions import three_in_each
+from kit.story.resending import PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.integration,

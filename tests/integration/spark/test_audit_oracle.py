@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kit.arrivals import Arrivals, arrivals, counted, missing_between
+from kit.peer.arrivals import Arrivals, arrivals, counted, missing_between
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
-    from kit.arrivals import Key
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
+    from kit.peer.arrivals import Key
 
 pytestmark = [
     pytest.mark.integration,

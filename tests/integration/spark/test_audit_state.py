@@ -13,11 +13,11 @@ from confluent_kafka import KafkaException
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_spark.audit.state_place import HEAD, open_place
-from kit.kafka import KafkaBroker
+from kit.kafka.broker import KafkaBroker
+from kit.kafka.transactions import end_transaction, in_transaction
+from kit.machine.processes import wait_until
 from kit.object_store import ObjectStore
-from kit.processes import wait_until
-from kit.received_events import Stream, receive_many
-from kit.transactions import end_transaction, in_transaction
+from kit.peer.received_events import Stream, receive_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

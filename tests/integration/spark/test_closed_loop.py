@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
-from kit.compare import compare_topics
-from kit.detector import Detector
-from kit.events import EventSource
-from kit.kafka import KafkaBroker
-from kit.link import LossyLink
-from kit.processes import wait_until
-from kit.receiver import Receiver
-from kit.resending import PROGRAM, Resend
+from kit.kafka.broker import KafkaBroker
+from kit.kafka.compare import compare_topics
+from kit.kafka.events import EventSource
+from kit.machine.processes import wait_until
+from kit.network.link import LossyLink
+from kit.peer.detector import Detector
+from kit.peer.receiver import Receiver
+from kit.story.resending import PROGRAM, Resend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import TopicFactory
-    from kit.compare import Comparison
+    from kit.kafka.compare import Comparison
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 

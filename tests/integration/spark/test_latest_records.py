@@ -23,7 +23,7 @@ from gapless_spark.model.gap_windows import Choices
 if TYPE_CHECKING:
     from conftest import TopicFactory
     from integration.spark.conftest import Gapless
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.integration,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.integration,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from conftest import TopicFactory
     from integration.spark.conftest import Gapless
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.integration,

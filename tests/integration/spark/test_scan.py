@@ -18,16 +18,16 @@ from gapless_api.bundle.reader import read_bundle_text
 from gapless_api.bundle.signature import check_trusted
 from gapless_api.keys.trusted_keys import encoded
 from gapless_api.offsets.ids import MAX_OFFSET
-from kit.kafka import USERS
+from kit.kafka.cluster import USERS
+from kit.kafka.transactions import end_transaction, in_transaction
 from kit.signing import key_pair
-from kit.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.integration,

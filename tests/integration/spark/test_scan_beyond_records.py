@@ -11,14 +11,14 @@ import pytest
 from pyroaring import BitMap
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from kit.detector import Detector
+from kit.peer.detector import Detector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from conftest import TopicFactory
     from integration.spark.conftest import Ended, Gapless
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.integration,

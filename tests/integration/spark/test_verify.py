@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import TopicFactory
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 pytestmark = [
     pytest.mark.integration,

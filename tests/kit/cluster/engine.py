@@ -23,7 +23,7 @@ from kit.cluster.namespaces import child_of
 from kit.cluster.packages import install
 from kit.cluster.places import ClusterError, places
 from kit.cluster.shell import alone, run, stage, works
-from kit.processes import end, start_bound, wait_until
+from kit.machine.processes import end, start_bound, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from kit.processes import end, free_ports, start_bound, wait_until
+from kit.machine.processes import end, free_ports, start_bound, wait_until
 
 if TYPE_CHECKING:
     import subprocess

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.maven import cache_folder
+from kit.machine.maven import cache_folder
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent.parent

@@ -15,16 +15,16 @@ import yaml
 
 from kit.cluster import scene
 from kit.cluster.places import CHECKOUT, ClusterError
-from kit.compare import Comparison, compare_topics
-from kit.detector import Detector
-from kit.events import fill_topic
-from kit.link import LossyLink
+from kit.kafka.compare import Comparison, compare_topics
+from kit.kafka.events import fill_topic
+from kit.network.link import LossyLink
+from kit.peer.detector import Detector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kit.cluster.access import Cluster
-    from kit.receiver import Receiver
+    from kit.peer.receiver import Receiver
 
 RELEASE = "gapless"
 OPERATOR_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE = "gapless", "gapless-receiving", "gapless-sender"
@@ -226,7 +226,7 @@ def site(cluster: Cluster, kafka: scene.TwoSides, *, name: str = "", **receiver:
         cluster: where the product is installed.
         kafka: on both sides of the link.
         name: of the Diode; made up when empty.
-        receiver: options as for `kit.receiver.Receiver`.
+        receiver: options as for `kit.peer.receiver.Receiver`.
     """
     number = next(_numbers)
     topic = f"transfer{number}"

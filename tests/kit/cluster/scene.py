@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kit.cluster.build import SPARK_OPERATOR
-from kit.kafka import KafkaBroker
-from kit.receiver import Receiver
+from kit.kafka.broker import KafkaBroker
+from kit.peer.receiver import Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kit.events import LARGEST, EventSource, capacity, shares
+from kit.kafka.events import LARGEST, EventSource, capacity, shares
 
 
 def values(seed: int, count: int = 20_000) -> list[bytes | None]:

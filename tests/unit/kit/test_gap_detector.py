@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from kit.gap_detector import GapDetector, GapReport, Verdict
+from kit.peer.gap_detector import GapDetector, GapReport, Verdict
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "vectors" / "gap-records.json").read_text(encoding="utf-8")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kit.datagrams import DatagramBatch, open_receiver
-from kit.link import LossyLink
-from kit.loss import Chances, LossPlan
+from kit.network.datagrams import DatagramBatch, open_receiver
+from kit.network.link import LossyLink
+from kit.network.loss import Chances, LossPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

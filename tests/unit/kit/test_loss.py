@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.loss import Chances, Fate, LossPlan
+from kit.network.loss import Chances, Fate, LossPlan
 
 
 def test_the_same_seed_decides_the_same_however_the_datagrams_are_batched() -> None:

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from kit.certificates import make_receiver_keys
-from kit.opening import Opener, ReceiverCrashError, UnreadableEventError
-from kit.reassembly import Message
+from kit.peer.opening import Opener, ReceiverCrashError, UnreadableEventError
+from kit.peer.reassembly import Message
 
 if TYPE_CHECKING:
     from pathlib import Path

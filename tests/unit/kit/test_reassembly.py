@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kit.opening import ENCRYPTED, KEY_EXCHANGE, STATUS, Opener, UnreadableEventError, sort_of
-from kit.reassembly import FragmentCache, Packet, RefusedDatagramError, parse
+from kit.peer.opening import ENCRYPTED, KEY_EXCHANGE, STATUS, Opener, UnreadableEventError, sort_of
+from kit.peer.reassembly import FragmentCache, Packet, RefusedDatagramError, parse
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 SENT = sorted(path.name for path in VECTORS.glob("up-*.json") if "peer-defect" not in path.name)

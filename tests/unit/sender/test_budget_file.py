@@ -16,7 +16,7 @@ from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_sender.pace import budget as budget_module
 from gapless_sender.pace.budget import Budget
 from gapless_sender.pace.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Paces
-from kit.processes import wait_until
+from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

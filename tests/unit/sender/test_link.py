@@ -23,7 +23,7 @@ from gapless_sender.link.opening import open_link
 from gapless_sender.link.sendmmsg import MOST_RUNS
 from gapless_sender.link.udp_link import UdpLink, UnsentError
 from gapless_sender.settings.resend import RESEND
-from kit.listener import Listener
+from kit.network.listener import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,9 +22,9 @@ from gapless_sender.source.plan import PartitionPlan, Place, Reason
 from gapless_sender.source.range_cursor import Chunk
 from gapless_sender.wire.encryption import KeyExchange, SessionKey
 from gapless_sender.wire.key_schedule import KeyTimings
-from kit.listener import Listener
-from kit.opening import KEY_EXCHANGE, Opener
-from kit.reassembly import FragmentCache, parse
+from kit.network.listener import Listener
+from kit.peer.opening import KEY_EXCHANGE, Opener
+from kit.peer.reassembly import FragmentCache, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

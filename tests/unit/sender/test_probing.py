@@ -14,7 +14,7 @@ from gapless_sender.link_test.counting import Arrival
 from gapless_sender.link_test.form import HEAD_BYTES, MARK, Damaged, Kind, Probe, ProbeMaker, Step, read
 from gapless_sender.link_test.reception import STRAGGLING_SECONDS, FinishedRun, FinishedStep, Reception
 from gapless_sender.link_test.steps import Rate, between, planned, rate
-from kit.reassembly import RefusedDatagramError, parse
+from kit.peer.reassembly import RefusedDatagramError, parse
 
 if TYPE_CHECKING:
     import random

@@ -9,7 +9,7 @@ from gapless_sender.link.transmitter import Transmitter
 from gapless_sender.link.udp_link import UdpLink
 from gapless_sender.pace.pacing import Pace, wire_bits
 from gapless_sender.replay.replay import DISORDER_OFFSETS, stretches
-from kit.gap_detector import GapDetector, Verdict
+from kit.peer.gap_detector import GapDetector, Verdict
 
 
 @given(st.sets(st.integers(0, 20_000)), st.integers(1, 5_000))

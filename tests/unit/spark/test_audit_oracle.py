@@ -21,8 +21,8 @@ from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.expectations import Bounds, Expectation, parse_expectations
 from gapless_spark.model.gap_detection import ReceivedPartition, compare
 from gapless_spark.runtime.kafka_source import Cut, TopicCut
-from kit.arrivals import FOREIGN as FOREIGN_KEYS
-from kit.arrivals import LARGEST_OFFSET, Arrivals, Key, Place, arrivals, as_ranges, counted, missing_between
+from kit.peer.arrivals import FOREIGN as FOREIGN_KEYS
+from kit.peer.arrivals import LARGEST_OFFSET, Arrivals, Key, Place, arrivals, as_ranges, counted, missing_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_spark.model.gap_windows import Choices, LatestRecord, read_windows
-from kit.detected import Detected
+from kit.peer.detected import Detected
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ranges import OffsetRanges
-    from kit.gap_detector import GapReport
+    from kit.peer.gap_detector import GapReport
 
 SIZE = 10
 

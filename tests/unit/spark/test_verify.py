@@ -25,7 +25,7 @@ from gapless_spark.model.outcome import Conclusion, Outcome
 from gapless_spark.output.comparison import compared, finding_of
 from gapless_spark.settings.tables import AUDIT, SCAN
 from gapless_spark.verify.settings import NEEDED_TO_LOOK, VERIFY
-from kit import messages
+from kit.story import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable

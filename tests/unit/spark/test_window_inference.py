@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
-from kit.detected import Detected as Stream
-from kit.gap_detector import GapReport
+from kit.peer.detected import Detected as Stream
+from kit.peer.gap_detector import GapReport
 
 SIZE = 10
 

@@ -28,7 +28,7 @@ from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.scanning.context import GapScanObserved
 from gapless_operator.scanning.reconcile import reconcile_gapscan
 from gapless_spark.output.result_log import short_report
-from kit.messages import scan_report
+from kit.story.messages import scan_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from gapless_operator.common.pod_trouble import Trouble
 from gapless_operator.engines.engine import Attempt, Phase
 from gapless_operator.scanning.outcome import deadline_of, ending_of
 from gapless_spark.output.result_log import short_report
-from kit.messages import scan_report
+from kit.story.messages import scan_report
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 ENGINE = Engine(start_deadline_seconds=100, run_deadline_seconds=1000)

@@ -38,7 +38,7 @@ from gapless_operator.shell.cache.store import Cache, Key
 from gapless_operator.shell.cache.trimming import trimmed
 from gapless_operator.shell.controller import plan_for
 from gapless_operator.shell.observer import World as Gathering
-from kit import messages
+from kit.story import messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,7 +14,7 @@ from gapless_api.wire.form import WireError
 from gapless_api.wire.ledger import Ledger, LedgerEntry, ledger_text, read_ledger
 from gapless_operator.sending import ledger as ledger_module
 from gapless_operator.sending.ledger import LedgerPart, entries_of, entry_of, part_name, same_work, writes_for
-from kit.messages import read_bundle
+from kit.story.messages import read_bundle
 
 if TYPE_CHECKING:
     from conftest import World

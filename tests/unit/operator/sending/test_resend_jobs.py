@@ -11,7 +11,7 @@ import pytest
 from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_operator.common.plan import Ref
-from kit.messages import read_bundle
+from kit.story.messages import read_bundle
 
 World = Any
 

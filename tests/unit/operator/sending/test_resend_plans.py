@@ -11,7 +11,7 @@ from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_sha256
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.wire.resend_plan import Estimate
-from kit.messages import read_bundle
+from kit.story.messages import read_bundle
 
 World = Any
 

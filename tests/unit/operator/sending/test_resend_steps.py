@@ -14,7 +14,7 @@ from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.wire.ledger import LedgerEntry
 from gapless_operator.common.plan import EventType, Ref
 from gapless_operator.sending.ledger import writes_for
-from kit.messages import read_bundle
+from kit.story.messages import read_bundle
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from gapless_operator.shell.api.kinds import TOKEN_REVIEW
 from gapless_operator.shell.http.endpoints import MOST_REQUESTS, THREADS, Endpoints
 from gapless_operator.shell.http.metrics_access import MetricsAccess
 from gapless_operator.shell.http.serving_certificate import ServingCertificate
-from kit.processes import free_ports
+from kit.machine.processes import free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from gapless_api.wire.progress import PROGRESS_LINE
 from gapless_api.wire.totals import Totals
 from gapless_operator.common.observed import ObservedNode
 from gapless_operator.shell.cache.pod_logs import PodLogs
-from kit import messages
+from kit.story import messages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

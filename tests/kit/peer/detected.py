@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kit.gap_detector import GapDetector, GapReport, Verdict
+from kit.peer.gap_detector import GapDetector, GapReport, Verdict
 
 
 @dataclass

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kit.maven import alone, cache_folder, jars_of
+from kit.machine.maven import alone, cache_folder, jars_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KAFKA_VERSION = "4.3.1"
-_POM = Path(__file__).with_name("kafka-pom.xml")
+_POM = Path(__file__).with_name("pom.xml")
 
 SMALL_AND_QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Options of every JVM of the kit; the class archive is only valid with the same collector."""

@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
-from kit.processes import end, start_module
+from kit.machine.processes import end, start_module
 
 if TYPE_CHECKING:
     import socket

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Self
 
-from kit.datagrams import open_receiver
+from kit.network.datagrams import open_receiver
 
 
 class Listener:

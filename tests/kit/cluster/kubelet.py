@@ -17,12 +17,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from kit.api_server import ApiError
+from kit.cluster.api_server import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kit.api_server import ApiServer
+    from kit.cluster.api_server import ApiServer
 
 NODE = "stand-in"
 _TURN_SECONDS = 0.1

@@ -1,20 +1,13 @@
-"""Owns real Kafka brokers on loopback: one, with every listener if wanted, or several. Must not know the product.
+"""Owns real Kafka clusters on loopback, with every listener if needed, and how tests set a scene in them.
 
-`python -m kit.kafka --data DIR` runs one in the foreground and prints its address as one line of JSON.
+Must not know the product.
 """
 
 from __future__ import annotations
 
-import argparse
-import base64
 import itertools
-import json
-import os
-import signal
 import sys
-import threading
 import time
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -36,12 +29,12 @@ from confluent_kafka.admin import (
 )
 
 from kit.certificates import Authority, ClientFiles
-from kit.kafka_jars import archive_being_made
-from kit.kafka_records import enqueue, is_before_end
-from kit.kafka_server import BrokerDiedError, Server
-from kit.kafka_settings import ALL_LISTENERS, PLAIN_LISTENERS, Node, ServerSecurity
-from kit.processes import free_ports, wait_until
-from kit.temporary import OwnedFolder
+from kit.kafka.jars import archive_being_made
+from kit.kafka.records import enqueue, is_before_end
+from kit.kafka.server import BrokerDiedError, Server
+from kit.kafka.settings import ALL_LISTENERS, PLAIN_LISTENERS, ServerSecurity, identity
+from kit.machine.processes import wait_until
+from kit.machine.temporary import OwnedFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -85,7 +78,7 @@ class KafkaCluster:
             self.authority = Authority(self.folder / "certificates")
             self.client_files = self.authority.client("client")
             security = ServerSecurity(self.authority.server_store(addresses=(address,)), self.authority.file, USERS)
-        self.cluster_id, self.nodes = _identity(self.folder, size, self.listeners, address)
+        self.cluster_id, self.nodes = identity(self.folder, size, self.listeners, address)
         self._servers = [Server(node, self.listeners, security) for node in self.nodes]
         self._admin: AdminClient | None = None
 
@@ -186,12 +179,9 @@ class KafkaCluster:
         return self._admin
 
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> str:
-        """Create a topic, on up to three brokers, and wait until every partition has a leader.
+        """Create a topic on up to three brokers, wait for every partition's leader and return the name.
 
-        Args:
-            name: the topic; returned, too.
-            partitions: how many.
-            config: the topic's configuration, with `_` for `.`.
+        `config` is the topic's configuration, with `_` for `.`.
         """
         topic = NewTopic(
             name,
@@ -343,52 +333,10 @@ class KafkaCluster:
                 future.result()
 
 
-class KafkaBroker(KafkaCluster):
-    """One broker; arguments as for `KafkaCluster`."""
-
-    def __init__(
-        self,
-        folder: Path | None = None,
-        *,
-        secured: bool = False,
-        config: Mapping[str, str] | None = None,
-        jvm_options: Sequence[str] = (),
-        address: str = "127.0.0.1",
-    ) -> None:
-        super().__init__(1, folder, secured=secured, config=config, jvm_options=jvm_options, address=address)
-
-
-def _identity(folder: Path, size: int, listeners: Mapping[str, str], address: str) -> tuple[str, list[Node]]:
-    """Read the cluster's id and ports from an earlier run in `folder`, or choose them."""
-    remembered = folder / "cluster.json"
-    if not remembered.exists():
-        ports = iter(free_ports(size * (1 + len(ALL_LISTENERS))))
-        chosen = {
-            # Kafka never gives an id that begins with a dash, because programs take it for an option.
-            "cluster_id": base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "_"),
-            "nodes": [
-                {"controller": next(ports), "ports": {name: next(ports) for name in ALL_LISTENERS}} for _ in range(size)
-            ],
-        }
-        remembered.write_text(json.dumps(chosen))
-    known = json.loads(remembered.read_text())
-    nodes = [
-        Node(
-            number,
-            each["controller"],
-            {name: each["ports"][name] for name in listeners},
-            folder / f"node{number}",
-            address,
-        )
-        for number, each in enumerate(known["nodes"], start=1)
-    ]
-    return known["cluster_id"], nodes
-
-
 def _make_archive(archive: Path) -> None:
     """Run a broker through a little of everything, so that the archive holds the classes of a normal start."""
     print("==> class archive for quick broker starts (once per machine)", file=sys.stderr, flush=True)
-    broker = KafkaBroker(jvm_options=[f"-XX:ArchiveClassesAtExit={archive}"])
+    broker = KafkaCluster(1, jvm_options=[f"-XX:ArchiveClassesAtExit={archive}"])
     server = broker._servers[0]
     try:
         server.launch(broker.nodes, broker.cluster_id, {}, broker._jvm_options)
@@ -400,32 +348,3 @@ def _make_archive(archive: Path) -> None:
         server.stop()
     finally:
         broker.close()
-
-
-def main() -> None:
-    """Run a broker until SIGTERM or SIGINT."""
-    parser = argparse.ArgumentParser(prog="python -m kit.kafka", description="Run a Kafka broker on loopback.")
-    parser.add_argument("--data", type=Path, help="folder to keep (default: a temporary one, removed at the end)")
-    parser.add_argument("--secured", action="store_true", help="also offer TLS and SASL listeners")
-    parser.add_argument("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="create if missing")
-    options = parser.parse_args()
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    with KafkaBroker(options.data, secured=options.secured) as broker:
-        existing = broker.admin().list_topics(timeout=10).topics
-        for wanted in options.topic:
-            name, _, partitions = wanted.partition(":")
-            if name not in existing:
-                broker.create_topic(name, int(partitions or 1))
-        addresses = {name: broker.address(name) for name in broker.listeners}
-        line = {"bootstrap": broker.bootstrap, "listeners": addresses, "pid": os.getpid()}
-        print(json.dumps(line), flush=True)
-        while broker.running and not ended.wait(0.5):
-            pass
-        if not ended.is_set():
-            raise SystemExit(f"The broker ended by itself: {broker.log}")
-
-
-if __name__ == "__main__":
-    main()

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException, Producer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kit.kafka import KafkaCluster
+    from kit.kafka.cluster import KafkaCluster
 
 _BATCH = 10_000
 _MOST_QUEUED = 200_000

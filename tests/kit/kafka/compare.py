@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from kit.kafka_records import is_before_end
+from kit.kafka.records import is_before_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from kit.machine.processes import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,3 +155,30 @@ def _secured(listeners: Mapping[str, str], security: ServerSecurity) -> dict[str
             for mechanism, module in modules.items():
                 settings[f"{prefix}{mechanism.lower()}.sasl.jaas.config"] = module
     return settings
+
+
+def identity(folder: Path, size: int, listeners: Mapping[str, str], address: str) -> tuple[str, list[Node]]:
+    """Read the cluster's id and ports from an earlier run in `folder`, or choose them."""
+    remembered = folder / "cluster.json"
+    if not remembered.exists():
+        ports = iter(free_ports(size * (1 + len(ALL_LISTENERS))))
+        chosen = {
+            # Kafka never gives an id that begins with a dash, because programs take it for an option.
+            "cluster_id": base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode().replace("-", "_"),
+            "nodes": [
+                {"controller": next(ports), "ports": {name: next(ports) for name in ALL_LISTENERS}} for _ in range(size)
+            ],
+        }
+        remembered.write_text(json.dumps(chosen))
+    known = json.loads(remembered.read_text())
+    nodes = [
+        Node(
+            number,
+            each["controller"],
+            {name: each["ports"][name] for name in listeners},
+            folder / f"node{number}",
+            address,
+        )
+        for number, each in enumerate(known["nodes"], start=1)
+    ]
+    return known["cluster_id"], nodes

@@ -19,17 +19,17 @@ from rich.console import Console
 from rich.table import Table
 
 from kit.certificates import make_receiver_keys
-from kit.compare import compare_topics
-from kit.detector import Detector
-from kit.events import fill_topic
-from kit.kafka import KafkaBroker
-from kit.link import LossyLink
-from kit.receiver import Receiver
+from kit.kafka.broker import KafkaBroker
+from kit.kafka.compare import compare_topics
+from kit.kafka.events import fill_topic
+from kit.network.link import LossyLink
+from kit.peer.detector import Detector
+from kit.peer.receiver import Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kit.compare import Comparison
+    from kit.kafka.compare import Comparison
 
 TOPIC = "transfer"
 PARTITIONS = 6
@@ -217,7 +217,7 @@ def _story(demo: Demo, arguments: argparse.Namespace, work: Path) -> dict[str, A
 
 def main() -> None:
     """Parse the arguments, run the demonstration, and end non-zero when anything is missing."""
-    parser = argparse.ArgumentParser(prog="python -m kit.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m kit.story.demo", description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--loss", type=float, default=0.03, help="share of the datagrams that the link loses")
     parser.add_argument("--eps", type=float, default=20_000, help="pace of all sending, in events per second")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaException, Producer
 
-from kit.kafka_records import enqueue
+from kit.kafka.records import enqueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from kit.kafka import KafkaCluster
+    from kit.kafka.cluster import KafkaCluster
 
 LARGEST = 64 << 10
 DEFAULT_PAYLOAD_SIZE = 1400

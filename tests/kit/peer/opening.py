@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 if TYPE_CHECKING:
-    from kit.reassembly import Message
+    from kit.peer.reassembly import Message
 
 _GUARD = b"KEY_UPDATE#"
 _NONCE = 12

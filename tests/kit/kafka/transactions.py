@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kit.kafka import KafkaBroker
+    from kit.kafka.broker import KafkaBroker
 
 Record = tuple[bytes | str | None, bytes | str | None]
 """Key and value."""

@@ -1,7 +1,7 @@
 """Owns the record of what a person types and sees, as a page of documentation; must not know what a command is for.
 
-`python -m kit.walkthrough RECORD PAGE` makes a page of a record: what differs from run to run (ages, dates, addresses)
-is replaced, so that the page stays as it is while the product does.
+`python -m kit.story.walkthrough RECORD PAGE` makes a page of a record: what differs from run to run (ages, dates,
+addresses) is replaced, so that the page stays as it is while the product does.
 """
 
 from __future__ import annotations

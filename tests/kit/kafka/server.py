@@ -7,9 +7,9 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-from kit.kafka_jars import SMALL_AND_QUICK, class_archive, class_path, java
-from kit.kafka_settings import Node, ServerSecurity, server_properties
-from kit.processes import end, start_bound, wait_until
+from kit.kafka.jars import SMALL_AND_QUICK, class_archive, class_path, java
+from kit.kafka.settings import Node, ServerSecurity, server_properties
+from kit.machine.processes import end, start_bound, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

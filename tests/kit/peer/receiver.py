@@ -1,6 +1,6 @@
 """Owns the process that stands for the peer's receiver: UDP in, Kafka out. Must not know the product.
 
-`python -m kit.receiver --bootstrap HOST:PORT` prints its UDP port as one line of JSON and its counts at the end.
+`python -m kit.peer.receiver --bootstrap HOST:PORT` prints its UDP port as one line of JSON and its counts at the end.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
-from kit.datagrams import DatagramBatch, open_receiver, waiting_and_dropped
-from kit.opening import (
+from kit.machine.service import Control, Service
+from kit.network.datagrams import DatagramBatch, open_receiver, waiting_and_dropped
+from kit.peer.opening import (
     CLEARTEXT,
     ENCRYPTED,
     KEY_EXCHANGE,
@@ -26,8 +27,7 @@ from kit.opening import (
     UnreadableEventError,
     sort_of,
 )
-from kit.reassembly import FragmentCache, Message, RefusedDatagramError, parse
-from kit.service import Control, Service
+from kit.peer.reassembly import FragmentCache, Message, RefusedDatagramError, parse
 
 if TYPE_CHECKING:
     import socket
@@ -84,7 +84,7 @@ class Receiver(Service):
             "maximum_decompress_size": maximum_decompress_size,
             "kafka": dict(kafka or {}),
         }
-        super().__init__("kit.receiver", "--settings", json.dumps(settings))
+        super().__init__("kit.peer.receiver", "--settings", json.dumps(settings))
 
     def _on_ready(self, first: dict[str, Any]) -> None:
         self.port = int(first["port"])
@@ -313,7 +313,7 @@ class _Intake:
 
 def _settings() -> dict[str, Any]:
     """Read the command line: single options for people, `--settings` for `Receiver`."""
-    parser = argparse.ArgumentParser(prog="python -m kit.receiver")
+    parser = argparse.ArgumentParser(prog="python -m kit.peer.receiver")
     parser.add_argument("--settings", type=json.loads, default={}, help="all of it as one JSON object")
     parser.add_argument("--bootstrap")
     parser.add_argument("--private-keys")

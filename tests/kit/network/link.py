@@ -1,6 +1,6 @@
 """Owns a one-way link that loses, doubles and reorders datagrams, as a process. Must not know what they carry.
 
-`python -m kit.link --target-port N --drop 0.03 --seed 7` prints its own port as one line of JSON.
+`python -m kit.network.link --target-port N --drop 0.03 --seed 7` prints its own port as one line of JSON.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kit.datagrams import DatagramBatch, open_receiver, send_one, waiting_and_dropped
-from kit.loss import Chances, LossPlan
-from kit.service import Control, Service
+from kit.machine.service import Control, Service
+from kit.network.datagrams import DatagramBatch, open_receiver, send_one, waiting_and_dropped
+from kit.network.loss import Chances, LossPlan
 
 _BUFFER_BYTES = 64 << 20
 _IDLE_RELEASE_SECONDS = 0.02
@@ -70,7 +70,7 @@ class LossyLink(Service):
         self.port = port
         arguments = {"target-port": target_port, "port": port, "address": address, "seed": seed}
         arguments |= {name.replace("_", "-"): value for name, value in asdict(self.chances).items()}
-        super().__init__("kit.link", *(f"--{name}={value}" for name, value in arguments.items()))
+        super().__init__("kit.network.link", *(f"--{name}={value}" for name, value in arguments.items()))
 
     def _on_ready(self, first: dict[str, Any]) -> None:
         self.port = int(first["port"])
@@ -165,7 +165,7 @@ class _Relay:
 
 def main() -> None:
     """Relay until SIGTERM or SIGINT."""
-    parser = argparse.ArgumentParser(prog="python -m kit.link")
+    parser = argparse.ArgumentParser(prog="python -m kit.network.link")
     parser.add_argument("--target-port", type=int, required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--address", default="127.0.0.1")

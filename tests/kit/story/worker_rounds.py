@@ -14,21 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kit.resending import Resend, ids_of
+from kit.story.resending import Resend, ids_of
 
 if TYPE_CHECKING:
     import random
     import subprocess
     from collections.abc import Callable
 
-    from kit.listener import Listener
-    from kit.resending import Ended
+    from kit.network.listener import Listener
+    from kit.story.resending import Ended
 
 PARTITIONS, EVENTS = 4, 2500
 MOST_SECONDS = 5.0
 """From the signal to the end of everything."""
 WAYS = ("SIGTERM", "SIGINT", "Ctrl-C", "SIGTERM twice", "SIGKILL of a worker", "SIGKILL of the parent", "nothing")
-CERTIFICATE = Path(__file__).parents[1] / "unit" / "vectors" / "test-cert.pem"
+CERTIFICATE = Path(__file__).parents[2] / "unit" / "vectors" / "test-cert.pem"
 _EXIT_CODES = {
     "SIGTERM": {143},
     "SIGINT": {130},

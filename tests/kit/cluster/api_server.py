@@ -1,6 +1,6 @@
 """Owns a real Kubernetes API server on loopback: etcd, the API server and the controllers for Jobs and for garbage.
 
-Must not know the product, and has no node: `kit.kubelet` plays one. Definitions, validation, server-side apply,
+Must not know the product, and has no node: `kit.cluster.kubelet` plays one. Definitions, validation, server-side apply,
 watches, Jobs and owner references are therefore the real ones, in seconds and without containers.
 """
 
@@ -23,7 +23,7 @@ from kit.cluster import pki
 from kit.cluster.build import KUBE
 from kit.cluster.objects import Objects
 from kit.cluster.places import SERVICE_NETWORK, ClusterError
-from kit.processes import end, free_ports, start_bound, wait_until
+from kit.machine.processes import end, free_ports, start_bound, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

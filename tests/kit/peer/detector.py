@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kit.gap_detector import GapDetector, GapReport, Verdict
-from kit.kafka_records import enqueue
+from kit.kafka.records import enqueue
+from kit.peer.gap_detector import GapDetector, GapReport, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -282,7 +282,7 @@ def _as_records(reports: list[tuple[tuple[str, int], GapReport]]) -> Iterator[di
 
 def main() -> None:
     """Run until SIGTERM or SIGINT; print the counts as one line of JSON at the end."""
-    parser = argparse.ArgumentParser(prog="python -m kit.detector")
+    parser = argparse.ArgumentParser(prog="python -m kit.peer.detector")
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--raw-topics", default="transfer", help="comma-separated")
     parser.add_argument("--dedup-topic", default="dedup")

@@ -23,7 +23,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _STARTS = threading.Lock()
 _ports_given: set[int] = set()
 
-TESTS_FOLDER = Path(__file__).resolve().parent.parent
+TESTS_FOLDER = Path(__file__).resolve().parents[2]
 
 
 def _die_with(parent: int) -> Callable[[], None]:

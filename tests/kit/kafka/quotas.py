@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from kit.kafka_jars import SMALL_AND_QUICK, class_path, java
+from kit.kafka.jars import SMALL_AND_QUICK, class_path, java
 
 
 def limit_reading(bootstrap: str, client_id: str, bytes_per_second: int | None) -> None:

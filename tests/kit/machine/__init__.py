@@ -1,0 +1,1 @@
+"""Processes, temporary folders, caches and the clock of this machine."""

@@ -1,0 +1,1 @@
+"""A lossy one-way link, UDP listeners and network namespaces."""

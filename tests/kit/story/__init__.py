@@ -1,0 +1,1 @@
+"""Rounds through the product: the demonstration, a resend, a big finding."""
