@@ -17,6 +17,7 @@ from gapless_spark.audit.expected_by import ExpectedBy
 from gapless_spark.audit.first_records import first_key_of
 from gapless_spark.audit.memory import AuditMemory
 from gapless_spark.audit.state_place import open_place
+from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit
 from gapless_spark.model.bitmaps import (
     PARTIAL,
     Received,
@@ -28,7 +29,6 @@ from gapless_spark.model.bitmaps import (
 )
 from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.gap_detection import compare
-from gapless_spark.model.outcome import Conclusion, OtherRecords, conclude_audit
 from gapless_spark.output.jobs import MOST_LOCAL_BYTES, Job
 from gapless_spark.output.jobs import run as run_job
 from gapless_spark.runtime.local_reader import few_records
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
     from gapless_api.cli.reading_progress import Progress
     from gapless_kafka.connection import KafkaConnection
+    from gapless_spark.model.outcome import Conclusion
     from gapless_spark.runtime.kafka_source import Cut
 
 FEW_RECORDS = 1_000_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gapless_kafka.cleanup_policy import cleanup_policy
 from gapless_kafka.connection import connection_from
 from gapless_spark.model.gap_windows import Choices, read_windows
-from gapless_spark.model.outcome import Conclusion, conclude_scan
+from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.jobs import MOST_LOCAL_BYTES, Job
 from gapless_spark.output.jobs import run as run_job
 from gapless_spark.runtime.local_reader import few_records
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gapless_api.cli.reading_progress import Progress
     from gapless_kafka.connection import KafkaConnection
     from gapless_spark.model.gap_windows import WindowFindings
+    from gapless_spark.model.outcome import Conclusion
     from gapless_spark.runtime.kafka_source import Cut
 
 

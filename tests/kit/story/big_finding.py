@@ -14,7 +14,7 @@ from gapless_api.bundle.reconciliation import reconcile
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.gap_windows import Choices, Stale, WindowFindings
-from gapless_spark.model.outcome import conclude_scan
+from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.comparison import finding_of
 from gapless_spark.output.report_page.history import entry_of, write_history
 from gapless_spark.output.report_page.output import told_by_page, write_page_and_history, write_page_of_verify
