@@ -8,6 +8,7 @@ BIN := .venv/bin
 CACHE := $(or $(GAPLESS_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gapless)
 export GAPLESS_CACHE := $(CACHE)
 ENCRYPT ?= 0
+EXAMPLES ?= 0.2
 INTEGRATION := $(BIN)/python -m pytest -q tests/integration
 IMAGES := sender operator spark
 PACKAGES := crds kafka archive sender spark operator
@@ -73,7 +74,7 @@ kafka: java .venv/.ready
 	@PYTHONPATH=tests $(BIN)/python -c 'from kit.kafka.jars import broker_jars; broker_jars()'
 
 .PHONY: check
-check: .venv/.ready ## lint, types and unit tests (the fast tier)
+check: .venv/.ready ## lint, types and unit tests (the fast tier: properties with a fifth of their examples)
 	@echo "==> lint"
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
 	@echo "==> types"
@@ -82,11 +83,11 @@ check: .venv/.ready ## lint, types and unit tests (the fast tier)
 	@mkdir -p build
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
 	@echo "==> unit tests"
-	@$(BIN)/python -m pytest -q -n auto --dist worksteal tests/unit
+	@GAPLESS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -n auto --dist worksteal tests/unit
 
 .PHONY: test
 test: java chromium .venv/.ready spark-jars kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory check EXAMPLES=1
 	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
 	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
 	@echo "==> integration tests (a real Kafka broker, real sockets, Spark in local mode)"

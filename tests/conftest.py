@@ -7,17 +7,15 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from kit.kafka.broker import KafkaBroker
+from kit.machine.examples import load_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# How long an example takes says something about the machine, not about the code.
-settings.register_profile("gapless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("gapless")
+load_profile()
 
 
 class TopicFactory(Protocol):

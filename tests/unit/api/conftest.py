@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
+
+from kit.machine.examples import load_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-settings.register_profile(
-    "shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
-settings.load_profile("shared machine")
+load_profile("shared fixtures", HealthCheck.function_scoped_fixture)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gapless_api.wire.result_lines import MOST_LINE_CHARACTERS, ResultLinesError, find_result, result_lines, unpacked
 from gapless_api.wire.scan_result import SCAN_RESULT, ScanReport
+from kit.machine.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +111,7 @@ _foreign = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.dictionaries(st.text(max_size=9), _reports, max_size=6).map(lambda details: replace(REPORT, details=details)),
     st.none() | st.integers(0, 60_000),
@@ -129,7 +130,7 @@ def test_any_result_is_found_whatever_stands_between_its_lines(
     assert (unpacked(found.bundle_gzip) if found.bundle_gzip is not None else None) == bundle
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.floats(0, 1), st.floats(0, 1))
 def test_a_log_that_is_cut_anywhere_never_gives_half_a_result(seed: int, one: float, other: float) -> None:
     log = "\n".join(result_lines(REPORT, random.Random(seed).randbytes(40_000)))

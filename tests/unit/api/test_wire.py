@@ -23,6 +23,7 @@ from gapless_api.wire.resend_plan import RESEND_PLAN
 from gapless_api.wire.resend_report import FULL_REPORT_HEAD
 from gapless_api.wire.result_lines import ResultLinesError, find_result, result_lines
 from gapless_api.wire.scan_result import SCAN_RESULT
+from kit.machine.examples import examples
 
 ROOT = Path(__file__).parents[3]
 LINES = list(FORMS.values())
@@ -94,7 +95,7 @@ def refusal(form: Form[Any], found: Any) -> str:
 
 
 @every_form
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())
 def test_what_is_written_is_read(form: Form[Any], data: st.DataObject) -> None:
     message = data.draw(messages_of(form.model))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fuzz.sender_targets import check_decisions
 from gapless_api.base.errors import ConfigurationError
 from gapless_sender.replay.input_filter import InputFilter
+from kit.machine.examples import examples
 
 
 def test_the_first_rule_that_finds_something_decides() -> None:
@@ -251,7 +252,7 @@ _PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     st.lists(st.tuples(st.booleans(), st.lists(_PIECES, min_size=1, max_size=8)), min_size=1, max_size=5),
     st.booleans(),

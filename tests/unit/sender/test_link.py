@@ -23,6 +23,7 @@ from gapless_sender.link.opening import open_link
 from gapless_sender.link.sendmmsg import MOST_RUNS
 from gapless_sender.link.udp_link import UdpLink, UnsentError
 from gapless_sender.settings.resend import RESEND
+from kit.machine.examples import examples
 from kit.network.listener import Listener
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def test_hundreds_of_runs_arrive_byte_for_byte_in_a_few_system_calls(order: Orde
     assert order == "free" or listener.datagrams == datagrams
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 150))
 def test_a_datagram_that_is_refused_among_many_stops_what_follows_and_nothing_else(place: int) -> None:
     datagrams = noise(random.Random(4).choices(range(1, 300), k=150), 4)

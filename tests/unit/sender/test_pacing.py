@@ -23,6 +23,7 @@ from gapless_sender.pace.pacing import (
     SystemClock,
     wire_bits,
 )
+from kit.machine.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,7 +143,7 @@ def test_the_largest_burst_is_within_the_limit_and_never_nothing(
         assert most * bits <= bits_per_second * BURST_SECONDS * 1.000001
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(1, 2000), st.integers(1, 64), st.integers(0, 2**32))
 def test_admissions_of_several_events_keep_the_same_rate(rate: int, most_at_once: int, seed: int) -> None:
     generator = random.Random(seed)

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from gapless_sender.pace.budget import Budget
 from gapless_sender.pace.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Paces
+from kit.machine.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -140,7 +141,7 @@ def largest_of(rate: float) -> int:
     return max(int(rate * BURST_SECONDS), 1)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(RATES, WAYS, st.integers(0, 2**32), st.sampled_from([0.0, 0.002, 0.05, 3.0]))
 def test_no_window_has_more_than_the_rate_and_a_burst(rate: float, how: str, seed: int, longest_stall: float) -> None:
     generator = random.Random(seed)
@@ -156,7 +157,7 @@ def test_no_window_has_more_than_the_rate_and_a_burst(rate: float, how: str, see
     assert above <= burst_of(rate, most)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(RATES, WAYS, st.integers(0, 2**32), st.sampled_from([0.0, 0.0005, 0.002]))
 def test_no_window_has_less_than_the_rate_without_a_burst(rate: float, how: str, seed: int, oversleep: float) -> None:
     generator = random.Random(seed)
@@ -172,7 +173,7 @@ def test_no_window_has_less_than_the_rate_without_a_burst(rate: float, how: str,
     assert below <= burst_of(rate, most) + rate * oversleep
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from([10, 500, 50_000]), st.sampled_from([1e5, 1e7, 1e9]), WAYS, st.integers(0, 2**32))
 def test_both_limits_hold_at_once_and_the_tighter_one_is_used_up(
     rate: float, bit_rate: float, how: str, seed: int
@@ -189,7 +190,7 @@ def test_both_limits_hold_at_once_and_the_tighter_one_is_used_up(
     assert most_below(play.moments, events, lambda at: tighter * (at - START)) <= burst_of(tighter, 1) + tighter / 1e3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(RATES, min_size=2, max_size=6), WAYS, st.integers(0, 2**32))
 def test_a_rate_that_changes_while_running_holds_from_then_on(rates: list[float], how: str, seed: int) -> None:
     generator = random.Random(seed)
@@ -222,7 +223,7 @@ def test_a_rate_that_changes_while_running_holds_from_then_on(rates: list[float]
     assert below <= burst_of(rates[-1], most) + rates[-1] * 0.002
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.sampled_from([1, 50, 1_000, 20_000]), min_size=2, max_size=4), st.integers(0, 2**32))
 def test_programs_with_rates_of_their_own_share_the_time_of_one_budget(rates: list[float], seed: int) -> None:
     """Each admission costs its own program's time, so that nobody is above his rate and all together use 100 %."""

@@ -34,6 +34,7 @@ from gapless_sender.wire.packets import (
     status_packet,
     stopping_text,
 )
+from kit.machine.examples import examples
 
 MIB = 1024 * 1024
 types = st.sampled_from(
@@ -59,7 +60,7 @@ def joined(packets: list[bytes], order: random.Random | None = None) -> list[Mes
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(topics, partitions, offsets, types, payload_sizes, st.integers(0, MIB), st.integers(0, 2**32))
 @example("t", 0, 0, PacketType.CLEAR, 500, 0, 0)
 @example("t", 0, 0, PacketType.CLEAR, 500, MIB, 0)
@@ -97,7 +98,7 @@ def test_an_empty_body_is_one_packet() -> None:
     assert packet.hex() == "0600010001000d7472616e736665725f305f3530343237650000"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(offsets, types, st.integers(0, 3000)), max_size=30), st.integers(0, 2**32))
 def test_a_batch_gives_the_packets_of_its_events_in_order(events: list[tuple[int, int, int]], seed: int) -> None:
     packetizer = EventPacketizer("some-topic", 3, 700)
@@ -214,14 +215,14 @@ def test_a_datagram_that_is_no_packet_is_refused(datagram: bytes, reason: str) -
         parse_packet(datagram)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=64))
 def test_noise_is_a_packet_or_a_packet_error_and_nothing_else(noise: bytes) -> None:
     with contextlib.suppress(PacketError):
         parse_packet(noise)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.integers(0, 10**6), st.integers(1, 255))
 def test_an_altered_payload_or_length_is_noticed(place: int, change: int) -> None:
     (packet,) = packetize(PacketType.CLEAR, b"t_0_1", b"some payload", 1400)

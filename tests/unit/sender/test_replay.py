@@ -9,6 +9,7 @@ from gapless_sender.link.transmitter import Transmitter
 from gapless_sender.link.udp_link import UdpLink
 from gapless_sender.pace.pacing import Pace, wire_bits
 from gapless_sender.replay.replay import DISORDER_OFFSETS, stretches
+from kit.machine.examples import examples
 from kit.peer.gap_detector import GapDetector, Verdict
 
 
@@ -20,7 +21,7 @@ def test_stretches_cover_every_offset_once_and_span_no_more_than_asked(offsets: 
     assert all(each and each[-1] - each[0] < most for each in slices)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 5_000), st.integers(0, 2**32))
 def test_a_detector_of_five_windows_sees_no_gap_when_stretches_arrive_in_any_inner_order(first: int, seed: int) -> None:
     detector = GapDetector(1000, 5)

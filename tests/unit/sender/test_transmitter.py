@@ -23,6 +23,7 @@ from gapless_sender.replay.replay import PartitionReplay, Treatment
 from gapless_sender.source.plan import PartitionPlan, Place, Reason
 from gapless_sender.source.range_cursor import Chunk, parts
 from gapless_sender.wire.packets import parse_packet
+from kit.machine.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,7 +127,7 @@ SIZES = st.one_of(st.just((5_000, 5_000)), st.just((1, 2_000)), st.just((1, 100)
 RATES = st.sampled_from([2e5, 1.3e6, 1e7, 1e8])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     SIZES,
     RATES,
@@ -165,7 +166,7 @@ def test_the_fragments_of_an_event_leave_within_its_own_time(  # noqa: PLR0917 -
             assert distance == 0.0, "an event that fits a burst leaves at once"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.sampled_from([10, 1_000]), st.sampled_from([1e7, 1e9]), st.sampled_from(["free", "strict"]), st.integers(0, 9)
 )

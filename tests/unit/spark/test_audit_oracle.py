@@ -21,6 +21,7 @@ from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.expectations import Bounds, Expectation, parse_expectations
 from gapless_spark.model.gap_detection import ReceivedPartition, compare
 from gapless_spark.runtime.kafka_source import Cut, TopicCut
+from kit.machine.examples import examples
 from kit.peer.arrivals import FOREIGN as FOREIGN_KEYS
 from kit.peer.arrivals import LARGEST_OFFSET, Arrivals, Key, Place, arrivals, as_ranges, counted, missing_between
 
@@ -94,14 +95,14 @@ def assert_exact(stream: Arrivals, found: Found, foreign: int, expected: dict[Pl
         )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(stream=arrivals(), tasks=st.integers(1, 6), size=st.integers(5, 200), seed=st.integers(0, 2**32))
 def test_an_audit_finds_each_missing_offset_and_no_other(stream: Arrivals, tasks: int, size: int, seed: int) -> None:
     parts = split(stream.keys, tasks, random.Random(seed))
     assert_exact(stream, *judged(received(parts, size).items(), {}), {})
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(stream=arrivals(), seed=st.integers(0, 2**32))
 def test_with_bounds_the_ends_and_the_silent_partitions_are_exact_too(stream: Arrivals, seed: int) -> None:
     chance = random.Random(seed)
@@ -120,7 +121,7 @@ def test_with_bounds_the_ends_and_the_silent_partitions_are_exact_too(stream: Ar
     assert sum(partition.outside_inventory for partition in found.values()) == 0
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(stream=arrivals(), seed=st.integers(0, 2**32))
 def test_what_an_inventory_calls_absent_is_never_missing(stream: Arrivals, seed: int) -> None:
     chance = random.Random(seed)
@@ -148,7 +149,7 @@ def cut_after(records: int) -> Cut:
     return Cut("cluster", (TopicCut("raw", (0,), (records,), 0, id="raw's"),))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(stream=arrivals(), runs=st.integers(1, 5), size=st.integers(1, 100), seed=st.integers(0, 2**32))
 @example(stream=Arrivals([], {}, 0), runs=2, size=1, seed=0)
 def test_audits_that_go_on_at_any_moment_say_what_one_audit_says(
@@ -201,7 +202,7 @@ class Log:
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
 )

@@ -29,6 +29,7 @@ from gapless_spark.model.bitmaps import Received
 from gapless_spark.model.event_keys import BLOCK_BITS, FOREIGN, Block
 from gapless_spark.runtime.kafka_source import Cut, TopicCut
 from gapless_spark.settings.tables import AUDIT
+from kit.machine.examples import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +96,7 @@ def test_parts_merge_to_the_same_in_any_grouping(parts: list[Known]) -> None:
     assert len(together) == len({block for part in parts for block in part})
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(before=known, new=known)
 def test_what_is_written_is_read_again_after_any_number_of_runs(
     tmp_path_factory: pytest.TempPathFactory, before: Known, new: Known
@@ -109,7 +110,7 @@ def test_what_is_written_is_read_again_after_any_number_of_runs(
     assert json.loads((folder / HEAD).read_text())["generation"] == 2
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(number=st.integers(0, 10**6), bit=st.integers(0, 7))
 def test_a_flipped_bit_anywhere_is_noticed(tmp_path_factory: pytest.TempPathFactory, number: int, bit: int) -> None:
     stream = io.BytesIO()

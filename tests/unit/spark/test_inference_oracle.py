@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_spark.model.gap_windows import Choices, LatestRecord, read_windows
+from kit.machine.examples import examples
 from kit.peer.detected import Detected
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def links(draw: st.DrawFn) -> tuple[dict[int, Detected], dict[int, range], int]:
     return streams, sent, size
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(link=links())
 def test_a_scan_and_its_inference_miss_only_what_no_record_can_tell(
     link: tuple[dict[int, Detected], dict[int, range], int],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
+from kit.machine.examples import examples
 from kit.peer.detected import Detected as Stream
 from kit.peer.gap_detector import GapReport
 
@@ -198,7 +199,7 @@ def streams(draw: st.DrawFn, *, reordered: bool) -> Stream:
     return Stream(arrived, ticks).run(window_size=SIZE)
 
 
-SLOW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @SLOW

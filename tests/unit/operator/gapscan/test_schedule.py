@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless_operator.scanning.schedule import Schedule, ScheduleError, minute_of, moment_of
+from kit.machine.examples import examples
 
 STOCKHOLM = "Europe/Stockholm"
 
@@ -92,7 +93,7 @@ def test_what_is_no_time_zone_is_refused_with_an_example(zone: str) -> None:
         Schedule.parse("* * * * *", zone)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     cron=st.sampled_from(["30 2 * * *", "0 3 * * *", "*/7 * * * *", "5 */2 * * *", "0 2 * * 0", "15 1-3 * * *"]),
     zone=st.sampled_from([STOCKHOLM, "America/New_York", "Australia/Lord_Howe", "UTC"]),

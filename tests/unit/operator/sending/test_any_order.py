@@ -9,12 +9,13 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
+from kit.machine.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 World = Any
-MOST_EXAMPLES = 60
+MOST_EXAMPLES = examples(60)
 NAMES = ("a", "b", "c")
 
 
