@@ -1,7 +1,7 @@
 """The main job on a real cluster, from nothing installed to every event there, each step as a person does it.
 
 The record of it is a page of the documentation: `python -m kit.story.walkthrough build/e2e/walkthrough.md
-docs/operator-walkthrough.md` brings the page up to date.
+docs/procedures/operator-walkthrough.md` brings the page up to date.
 """
 
 from __future__ import annotations

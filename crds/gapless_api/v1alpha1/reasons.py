@@ -281,12 +281,12 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.NOT_COMPACTED: Meaning(
         (GAP_SCAN,),
         "Records of the gaps topic expire, so what no record tells of is unknown and does not count as closed.",
-        "Set cleanup.policy to compact (docs/gaps-topic.md), and audit (source.events) what has arrived.",
+        "Set cleanup.policy to compact (docs/procedures/gaps-topic.md), and audit (source.events) what has arrived.",
     ),
     Reason.POLICY_UNKNOWN: Meaning(
         (GAP_SCAN,),
         "The cleanup.policy of the gaps topic could not be read; what no record tells of does not count as closed.",
-        "Allow DescribeConfigs on the topic (docs/gaps-topic.md).",
+        "Allow DescribeConfigs on the topic (docs/procedures/gaps-topic.md).",
     ),
     Reason.NOT_A_GAP_TOPIC: Meaning((GAP_SCAN,), "The last scan was an audit, which needs no gaps topic.", ""),
     Reason.DIODE_NOT_FOUND: Meaning(

@@ -49,7 +49,7 @@ def test_the_results_have_the_peers_very_bytes(tmp_path: Path, vectors: Path) ->
 
 
 def test_the_documented_example_is_what_is_written(tmp_path: Path) -> None:
-    page = Path(__file__).parents[3].joinpath("docs", "bundle-format.md").read_text()
+    page = Path(__file__).parents[3].joinpath("docs", "reference", "bundle-format.md").read_text()
     write(tmp_path / "b", PEERS_ENTRIES)
     assert page.partition("```json\n")[2].partition("```")[0] == (tmp_path / "b").read_text()
 

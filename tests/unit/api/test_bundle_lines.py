@@ -157,7 +157,7 @@ def test_codes_hold_all_lines_in_order_and_are_drawn() -> None:
         drawn("x" * 3000)
 
 
-@pytest.mark.parametrize("page", ["bundle-format.md", "close-a-gap.md"])
+@pytest.mark.parametrize("page", ["reference/bundle-format.md", "procedures/close-a-gap.md"])
 def test_the_lines_in_the_documentation_are_what_is_printed(page: str) -> None:
     peers = bundle(
         ("transfer", 0, [(5, 5), (1005, 1005), (1010, 1015), (1050, 1050)]), ("transfer", 1, [(0, 899)])

@@ -55,7 +55,7 @@ class Told:
 
     @property
     def untold(self) -> set[int]:
-        """What no record can tell, within the windows that have one: see the table in docs/concepts.md."""
+        """What no record can tell, within the windows that have one (docs/concepts/missing-events.md)."""
         found: set[int] = set()
         for first in self.windows:
             if self.begins_well(first + self.size) or first == max(self.windows):
