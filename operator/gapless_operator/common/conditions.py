@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.reasons import Reason
 
 
-class Said(NamedTuple):
-    """What a condition says."""
+class ConditionUpdate(NamedTuple):
+    """The new state of a condition."""
 
     status: bool | None
     """``None`` for "unknown"."""
@@ -30,11 +30,11 @@ class Said(NamedTuple):
 
 
 def conditions_with(
-    before: Iterable[Condition], said: Mapping[ConditionType, Said], *, generation: int, now: datetime
+    before: Iterable[Condition], updates: Mapping[ConditionType, ConditionUpdate], *, generation: int, now: datetime
 ) -> tuple[Condition, ...]:
-    """All conditions of a resource after `said` was said about it."""
+    """All conditions of a resource after some of them were updated."""
     conditions = tuple(before)
-    for kind, (status, reason, message) in said.items():
+    for kind, (status, reason, message) in updates.items():
         conditions = set_condition(conditions, kind, status, reason, message, generation=generation, now=now)
     return conditions
 

@@ -60,8 +60,8 @@ class PodOutput:
     @property
     def tells_the_end(self) -> bool:
         """Whether the log holds what a sender or a planner says when it ends, readable or not."""
-        said = self.report is not None or self.plan is not None or bool(self.complaint)
-        return said or not self.problems.keys().isdisjoint((SHORT_REPORT.event, SHORT_PLAN.event))
+        is_read = self.report is not None or self.plan is not None or bool(self.complaint)
+        return is_read or not self.problems.keys().isdisjoint((SHORT_REPORT.event, SHORT_PLAN.event))
 
 
 def read_output(log: str) -> PodOutput:

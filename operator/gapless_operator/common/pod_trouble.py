@@ -66,13 +66,13 @@ def lost_message(pod: ObservedPod) -> str:
 def pod_trouble(pod: ObservedPod, now: datetime, slow_after: timedelta = SLOW_AFTER) -> Trouble | None:
     """Find why a pending pod does not start; ``None`` while it is only slow."""
     name, why = pod.meta.name, pod.waiting_reason
-    said = f": {pod.waiting_message}" if pod.waiting_message else ""
+    detail = f": {pod.waiting_message}" if pod.waiting_message else ""
     if why in _IMAGE:
-        return Trouble(Reason.IMAGE_PULL_FAILED, f"The node cannot get the image of pod {name} ({why}{said}).")
+        return Trouble(Reason.IMAGE_PULL_FAILED, f"The node cannot get the image of pod {name} ({why}{detail}).")
     if why == "Unschedulable":
-        return Trouble(Reason.POD_UNSCHEDULABLE, f"No node takes pod {name}{said}")
+        return Trouble(Reason.POD_UNSCHEDULABLE, f"No node takes pod {name}{detail}")
     if why:
-        return Trouble(Reason.MOUNT_FAILED, f"Pod {name} cannot start ({why}{said}).")
+        return Trouble(Reason.MOUNT_FAILED, f"Pod {name} cannot start ({why}{detail}).")
     if pod.node and not pod.has_begun and now - pod.meta.created >= slow_after:
         return Trouble(
             Reason.POD_SLOW,

@@ -71,15 +71,15 @@ class Run:
 
     def annotations(self, scan: GapScan) -> dict[str, str]:
         """What an attempt says about itself."""
-        said = {
+        annotations = {
             GENERATION_ANNOTATION: str(scan.metadata.generation),
             WORK_ANNOTATION: self.work,
             QUESTION_ANNOTATION: self.question,
             OUTPUT_ANNOTATION: self.output,
         }
         if self.scheduled is not None:
-            said[SCHEDULED_ANNOTATION] = f"{self.scheduled:%Y-%m-%dT%H:%M:%SZ}"
-        return said
+            annotations[SCHEDULED_ANNOTATION] = f"{self.scheduled:%Y-%m-%dT%H:%M:%SZ}"
+        return annotations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

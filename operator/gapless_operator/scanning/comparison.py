@@ -13,80 +13,31 @@ from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.conditions import Condition, ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import Comparison
-from gapless_operator.common.children import digest
-from gapless_operator.common.conditions import Said, conditions_with, transition
-from gapless_operator.engines import scan_pod
-from gapless_operator.scanning.gap_topic import compaction_of
+from gapless_operator.common.conditions import ConditionUpdate, conditions_with, transition
+from gapless_operator.scanning.conditions import compaction_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_api.v1alpha1.scan_status import GapScanStatus
     from gapless_api.wire.scan_result import ScanFindings
     from gapless_operator.common.plan import Event
-    from gapless_operator.common.references import ScanPlaces
 
 _AUDIT = "Find out with an audit (source.events) what has arrived."
 _MAY_FORGET = (Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
 _WARNINGS = (Reason.STILL_MISSING, Reason.COMPARISON_FAILED, Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
 
 
-class Older(NamedTuple):
-    """The bundle that a scan is compared with, as its pod finds it."""
-
-    address: str
-    """Path or s3://bucket/object."""
-    entry: tuple[str, str] | None
-    """The ConfigMap and the entry that it is mounted from."""
-
-
 class Compared(NamedTuple):
     """What became of the bundle before."""
 
-    said: Said
+    update: ConditionUpdate
     comparison: Comparison | None
     """``None`` when nothing was compared."""
 
 
-def question(scan: GapScan, places: ScanPlaces) -> str:
-    """A digest of where a scan looks; what two scans with different ones have found cannot be compared.
-
-    What is expected is no part of it: the comparison itself says of each offset whether it was looked at. What is
-    inferred is, because what was only inferred would seem to have arrived without that inference.
-    """
-    source = scan.spec.source
-    looks_at: dict[str, Any] = {"brokers": places.kafka.bootstrap_servers}
-    if source.gap_topic is not None:
-        looks_at |= {"gaps": source.gap_topic.topic, "infer": source.gap_topic.infer}
-        # Only then, so that bundles of an older operator stay comparable.
-        looks_at |= {"inferTails": "All"} if source.gap_topic.infer_tails == "All" else {}
-    if source.events is not None:
-        looks_at["events"] = sorted(source.events.topics)
-    return digest(looks_at)
-
-
-def older_bundle(scan: GapScan, places: ScanPlaces) -> Older | None:
-    """The bundle of the last scan that ended well; ``None`` when there is none to compare with, or none in reach."""
-    bundle = scan.status.bundle
-    if bundle is None or bundle.question != question(scan, places):
-        return None
-    if bundle.type == "ConfigMap":
-        if bundle.key is None:
-            return None
-        return Older(f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.OLDER_FILE}", (bundle.location, bundle.key))
-    if bundle.type == "S3":
-        store = scan_pod.store_of(places)
-        return Older(bundle.location, None) if store is not None and store.endpoint == bundle.endpoint else None
-    output = places.output.persistent_volume_claim if places.output is not None else None
-    folder, _, file = bundle.location.rpartition("/")
-    if output is None or (output.claim_name, output.path(scan.spec.output.folder)) != (bundle.claim_name, folder):
-        return None
-    return Older(f"{scan_pod.OUTPUT_FOLDER}/{file}", None)
-
-
-def compared(  # noqa: PLR0911 -- one for each way to end
+def compare(  # noqa: PLR0911 -- one for each way to end
     before: GapScanStatus, asked: str, findings: ScanFindings, *, topic: str
 ) -> Compared:
     """Read what a scan says about the bundle before.
@@ -180,12 +131,12 @@ def comparison_fields(  # noqa: PLR0913 -- what was known before, and what is kn
     }
 
 
-def closing_events(conditions: Iterable[Condition], said: Said, *, now: datetime) -> tuple[Event, ...]:
+def closing_events(conditions: Iterable[Condition], update: ConditionUpdate, *, now: datetime) -> tuple[Event, ...]:
     """The event that tells of a new state of `GapsClosed`; a first scan has nothing to tell."""
-    if said.reason is Reason.NOTHING_TO_COMPARE_WITH:
+    if update.reason is Reason.NOTHING_TO_COMPARE_WITH:
         return ()
     kind, before = ConditionType.GAPS_CLOSED, tuple(conditions)
-    after = conditions_with(before, {kind: said}, generation=0, now=now)
+    after = conditions_with(before, {kind: update}, generation=0, now=now)
     return transition(before, after, of=kind, warnings=_WARNINGS)
 
 
@@ -231,7 +182,7 @@ def unverified_events(before: GapScanStatus, asked: str, counts: Comparison | No
     return min(known + (counts.unknown if counts is not None and policy != COMPACT else 0), MAX_OFFSET)
 
 
-def _in_words(counts: Comparison, compaction: Said, unverified: int) -> Said:
+def _in_words(counts: Comparison, compaction: ConditionUpdate, unverified: int) -> ConditionUpdate:
     listed, bundle = counts.listed, f"the bundle {counts.bundle_id} before"
     more = f" New since then: {counts.new:,}." if counts.new else ""
     is_compacted = compaction.reason not in _MAY_FORGET
@@ -239,25 +190,27 @@ def _in_words(counts: Comparison, compaction: Said, unverified: int) -> Said:
         reason = Reason.NOT_ALL_LOOKED_AT if is_compacted else compaction.reason
         how_many = f"Of {unverified:,} events that bundles before listed no" if unverified else "No"
         remedy = _AUDIT if is_compacted else compaction.message
-        return Said(None, reason, f"{how_many} record tells any more whether they arrived. {remedy}{more}")
+        return ConditionUpdate(None, reason, f"{how_many} record tells any more whether they arrived. {remedy}{more}")
     if not listed:
-        return Said(True, Reason.NOTHING_WAS_MISSING, f"{bundle[0].upper()}{bundle[1:]} lists nothing.{more}")
+        return ConditionUpdate(
+            True, Reason.NOTHING_WAS_MISSING, f"{bundle[0].upper()}{bundle[1:]} lists nothing.{more}"
+        )
     events = "1 event" if listed == 1 else f"{listed:,} events"
     if counts.open:
         are = "is" if counts.open == 1 else "are"
-        return Said(
+        return ConditionUpdate(
             False,
             Reason.STILL_MISSING,
             f"{counts.open:,} of {events} of {bundle} {are} still missing.{_left(counts)}{more}",
         )
     if counts.unknown:
-        return Said(
+        return ConditionUpdate(
             None,
             Reason.NOT_ALL_LOOKED_AT,
             f"{counts.unknown:,} of {events} of {bundle} could not be looked at; none of the others is missing.{more}",
         )
     never = f" Can never come: {counts.unavailable:,}." if counts.unavailable else ""
-    return Said(True, Reason.ALL_CLOSED, f"Nothing of {events} of {bundle} is still missing.{never}{more}")
+    return ConditionUpdate(True, Reason.ALL_CLOSED, f"Nothing of {events} of {bundle} is still missing.{never}{more}")
 
 
 def _left(counts: Comparison) -> str:
@@ -265,4 +218,4 @@ def _left(counts: Comparison) -> str:
 
 
 def _unknown(reason: Reason, message: str) -> Compared:
-    return Compared(Said(None, reason, message), None)
+    return Compared(ConditionUpdate(None, reason, message), None)

@@ -1,4 +1,4 @@
-"""Owns what is known when a GapScan is judged: the resource, its attempts, its schedule, and which attempt was last.
+"""Owns what is known when a GapScan is reconciled: the resource, its attempts, its schedule, and what is due.
 
 Must not know what follows from any of it.
 """
@@ -14,7 +14,7 @@ from gapless_api.v1alpha1.scan_status import LastAttempt
 from gapless_operator.common.references import Named, NotFound, scan_places
 from gapless_operator.engines.choice import attempts_of
 from gapless_operator.engines.scan_pod import state_of
-from gapless_operator.scanning.schedule import Schedule, ScheduleError
+from gapless_operator.scanning.scheduling import Due, Schedule, ScheduleError, due_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +44,8 @@ class GapScanObserved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """All that is known when a GapScan is judged. Make it with `situation_of`."""
+class Context:
+    """All that is known when a GapScan is reconciled. Make it with `context_of`."""
 
     scan: GapScan
     """With its status as it was written last."""
@@ -61,14 +61,20 @@ class Situation:
     """``None`` for a scan without one, and for one that nobody can read."""
     schedule_error: str
     """Why the schedule cannot be read; empty when it can."""
+    due: Due
     places: ScanPlaces | NotFound
     """Kafka and storage, or what the spec names of them and is not there."""
+
+    @property
+    def running(self) -> LastAttempt | None:
+        """The attempt that runs as far as the status knows."""
+        return self.last if self.last is not None and self.last.outcome is None else None
 
     def attempt(self, name: str) -> Attempt | None:
         """The attempt of that name, if it is still there."""
         return next((attempt for attempt in self.attempts if attempt.name == name), None)
 
-    def user_of_the_state(self) -> str | None:
+    def state_user(self) -> str | None:
         """What may still use the state that an attempt needs for itself; ``None`` for nothing, or without a state."""
         if state_of(self.scan) is None:
             return None
@@ -82,7 +88,7 @@ class Situation:
         return None
 
 
-def situation_of(scan: GapScan, observed: GapScanObserved, now: datetime, *, program: Program) -> Situation:
+def context_of(scan: GapScan, observed: GapScanObserved, now: datetime, *, program: Program) -> Context:
     """Put together what is known."""
     attempts = attempts_of(observed.jobs, observed.applications, observed.pods, now)
     places: ScanPlaces | NotFound
@@ -96,20 +102,22 @@ def situation_of(scan: GapScan, observed: GapScanObserved, now: datetime, *, pro
             schedule = Schedule.parse(scan.spec.schedule.cron, scan.spec.schedule.time_zone)
         except ScheduleError as error:
             schedule_error = str(error)
-    return Situation(
+    last = _last_attempt(scan.status.last_attempt, attempts)
+    return Context(
         scan=scan,
         observed=observed,
         now=now,
         program=program,
         attempts=attempts,
-        last=_recorded(scan.status.last_attempt, attempts),
+        last=last,
         schedule=schedule,
         schedule_error=schedule_error,
+        due=due_of(scan, schedule, last, attempts, now),
         places=places,
     )
 
 
-def _recorded(last: LastAttempt | None, attempts: Sequence[Attempt]) -> LastAttempt | None:
+def _last_attempt(last: LastAttempt | None, attempts: Sequence[Attempt]) -> LastAttempt | None:
     """The attempt that began last: the one of the status, or a newer one that a crash kept from getting there."""
     known = {attempt.name: attempt for attempt in attempts}
     if last is not None and last.name in known:

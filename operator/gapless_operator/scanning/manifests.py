@@ -1,4 +1,4 @@
-"""Owns the objects that a GapScan has besides its attempts: the settings of each attempt and the bundle it found.
+"""Owns the names of what belongs to a GapScan, where bundles are, and the digests that tell attempts apart.
 
 Must not know when an attempt begins or what a result means.
 """
@@ -7,19 +7,13 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from gapless_api.v1alpha1.scan_source import GapTopic
 from gapless_operator.common.children import child_name, digest, owned
-from gapless_operator.common.kafka_access import kafka_settings
-from gapless_operator.common.storage_access import ACCESS_KEY_ID, CA, SECRET_ACCESS_KEY
 from gapless_operator.engines import scan_pod
-from gapless_operator.scanning.comparison import older_bundle
-from gapless_operator.scanning.resend_manifest import LONGEST_INLINE_BYTES
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_api.v1alpha1.scan_source import ExpectedInventory
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.references import ScanPlaces
 
@@ -66,97 +60,6 @@ def work_digest(scan: GapScan, places: ScanPlaces) -> str:
     return digest([{name: spec.get(name) for name in parts}, *named])
 
 
-def properties(scan: GapScan, places: ScanPlaces, attempt: str) -> str:
-    """The settings of ``gapless scan`` or ``gapless audit`` for an attempt, as a properties file."""
-    spec = scan.spec
-    lines = kafka_settings(places.kafka, scan_pod.SECRETS_FOLDER)
-    lines |= _source(scan, places)
-    lines["limit"] = spec.limit.lower()
-    lines["sourceName"] = f"GapScan {scan.key}"
-    lines["engine"] = spec.engine.reader.lower()
-    lines["master"] = f"local[{spec.engine.driver.cores}]"
-    lines["driverMemory"] = scan_pod.java_memory(spec.engine.driver.memory)
-    lines |= _output(scan, places, attempt)
-    if spec.signing_key_secret is not None:
-        lines["signingKey"] = f"{scan_pod.SECRETS_FOLDER}/{scan_pod.SIGNING_KEY_FILE}"
-    lines |= _store(places)
-    older = older_bundle(scan, places)
-    if older is not None:
-        lines["compareWith"] = older.address
-    return "".join(f"{name}={value}\n" for name, value in lines.items())
-
-
-def _source(scan: GapScan, places: ScanPlaces) -> dict[str, str]:
-    """What to look at."""
-    gap_topic, events = scan.spec.source.gap_topic, scan.spec.source.events
-    lines: dict[str, str] = {}
-    if gap_topic is not None:
-        lines["topic"] = gap_topic.topic
-        # Only what differs from the command's own defaults: an older image does not know all of these.
-        lines |= {"infer": "true"} if gap_topic.infer else {}
-        lines |= {"inferTails": "all"} if gap_topic.infer_tails == "All" else {}
-        lines |= {"skipStale": "true"} if gap_topic.skip_stale else {}
-        if gap_topic.detector_windows != GapTopic.model_fields["detector_windows"].default:
-            lines["detectorWindows"] = str(gap_topic.detector_windows)
-    if events is not None:
-        lines["topics"] = ",".join(events.topics)
-        if events.expect:
-            lines["expect"] = ",".join(events.expect)
-        if events.manifest is not None:
-            lines |= _manifest(events.manifest)
-        # Only when they are wanted: an image of before knows neither.
-        lines |= {"includeUnknown": "true"} if events.include_unknown else {}
-        lines |= {"newGeneration": ",".join(events.new_generations)} if events.new_generations else {}
-        if events.state is not None and places.state is not None:
-            s3 = places.state.s3
-            lines["state"] = s3.address(events.state.folder or "") if s3 is not None else scan_pod.STATE_FOLDER
-    return lines
-
-
-def _manifest(manifest: ExpectedInventory) -> dict[str, str]:
-    """What should be there, as the sending side says."""
-    lines: dict[str, str] = {}
-    if manifest.config_map is not None:
-        folder = f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.MANIFESTS_FOLDER}"
-        lines["expectInventory"] = ",".join(f"{folder}/{key}" for key in manifest.config_map.keys)
-    if manifest.topic is not None:
-        lines["expectInventoryTopic"] = manifest.topic
-    if manifest.expect_topics:
-        lines["expectTopics"] = ",".join(manifest.expect_topics)
-    if manifest.verify_key is not None:
-        lines["verifyKey"] = f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.VERIFY_KEY_FILE}"
-    return lines
-
-
-def _output(scan: GapScan, places: ScanPlaces, attempt: str) -> dict[str, str]:
-    """Where the bundle goes, and that the log gets the result."""
-    output = places.output
-    # What is stored elsewhere is wanted in the log only while it is small enough to stand inside a Resend.
-    most = LARGEST_CONFIG_MAP_BYTES if output is None else LONGEST_INLINE_BYTES
-    lines = {"resultLines": "true", "resultBundleLimit": str(most)}
-    if output is not None and output.persistent_volume_claim is not None:
-        lines["resendFileName"] = f"{scan_pod.OUTPUT_FOLDER}/{bundle_file(attempt)}"
-    elif output is not None:
-        lines["resendFileName"] = bundle_place(scan, places, attempt).location
-    return lines
-
-
-def _store(places: ScanPlaces) -> dict[str, str]:
-    """How the store is reached that the bundle or the state is in."""
-    store, secrets = scan_pod.store_of(places), scan_pod.SECRETS_FOLDER
-    if store is None:
-        return {}
-    lines = {"s3Endpoint": store.endpoint}
-    if store.region is not None:
-        lines["s3Region"] = store.region
-    if store.credentials_secret is not None:
-        lines["s3AccessKeyIdFile"] = f"{secrets}/{ACCESS_KEY_ID}"
-        lines["s3SecretAccessKeyFile"] = f"{secrets}/{SECRET_ACCESS_KEY}"
-    if store.ca_secret is not None:
-        lines["s3CaFile"] = f"{secrets}/{CA}"
-    return lines
-
-
 class BundlePlace(NamedTuple):
     """Where the bundle of an attempt is, in the words of status.bundle."""
 
@@ -186,15 +89,49 @@ def bundle_place(scan: GapScan, places: ScanPlaces, attempt: str) -> BundlePlace
     return BundlePlace("ConfigMap", bundle_name(attempt))
 
 
-def settings_map(scan: GapScan, places: ScanPlaces, attempt: str) -> Manifest:
-    """The ConfigMap with the settings of an attempt; there is nothing secret in it."""
-    content = {scan_pod.SETTINGS_FILE: properties(scan, places, attempt)}
-    return owned(
-        scan,
-        {"apiVersion": "v1", "kind": "ConfigMap", "data": content},
-        name=settings_name(attempt),
-        role=SETTINGS_ROLE,
-    )
+class Older(NamedTuple):
+    """The bundle that a scan is compared with, as its pod finds it."""
+
+    address: str
+    """Path or s3://bucket/object."""
+    entry: tuple[str, str] | None
+    """The ConfigMap and the entry that it is mounted from."""
+
+
+def question(scan: GapScan, places: ScanPlaces) -> str:
+    """A digest of where a scan looks; what two scans with different ones have found cannot be compared.
+
+    What is expected is no part of it: the comparison itself says of each offset whether it was looked at. What is
+    inferred is, because what was only inferred would seem to have arrived without that inference.
+    """
+    source = scan.spec.source
+    looks_at: dict[str, Any] = {"brokers": places.kafka.bootstrap_servers}
+    if source.gap_topic is not None:
+        looks_at |= {"gaps": source.gap_topic.topic, "infer": source.gap_topic.infer}
+        # Only then, so that bundles of an older operator stay comparable.
+        looks_at |= {"inferTails": "All"} if source.gap_topic.infer_tails == "All" else {}
+    if source.events is not None:
+        looks_at["events"] = sorted(source.events.topics)
+    return digest(looks_at)
+
+
+def older_bundle(scan: GapScan, places: ScanPlaces) -> Older | None:
+    """The bundle of the last scan that ended well; ``None`` when there is none to compare with, or none in reach."""
+    bundle = scan.status.bundle
+    if bundle is None or bundle.question != question(scan, places):
+        return None
+    if bundle.type == "ConfigMap":
+        if bundle.key is None:
+            return None
+        return Older(f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.OLDER_FILE}", (bundle.location, bundle.key))
+    if bundle.type == "S3":
+        store = scan_pod.store_of(places)
+        return Older(bundle.location, None) if store is not None and store.endpoint == bundle.endpoint else None
+    output = places.output.persistent_volume_claim if places.output is not None else None
+    folder, _, file = bundle.location.rpartition("/")
+    if output is None or (output.claim_name, output.path(scan.spec.output.folder)) != (bundle.claim_name, folder):
+        return None
+    return Older(f"{scan_pod.OUTPUT_FOLDER}/{file}", None)
 
 
 def bundle_map(scan: GapScan, attempt: str, bundle_gzip: bytes, resend: str | None) -> Manifest:

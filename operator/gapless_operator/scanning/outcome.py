@@ -1,25 +1,42 @@
-"""Owns how an attempt has ended, as a reason and a sentence; must not know what the scan found or what comes next."""
+"""Owns how an attempt of a GapScan ends, as a reason and a sentence, and what is recorded then.
+
+Must not know how a bundle is read or compared, nor what comes next.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from textwrap import shorten
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.exit_codes import ExitCode
+from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.log_grace import LOG_GRACE, is_being_read, unreadable_until
+from gapless_operator.common.plan import Event, EventType
+from gapless_operator.common.references import NotFound
+from gapless_operator.common.result import Result
 from gapless_operator.engines.engine import Attempt, Phase
+from gapless_operator.scanning.comparison import closing_events, compare, comparison_fields
+from gapless_operator.scanning.conditions import TROUBLE_GRACE, after_attempt, compaction_conditions
+from gapless_operator.scanning.findings import ResultError, findings_of, gap_topic_of, status_fields
+from gapless_operator.scanning.manifests import BundlePlace, work_digest
+from gapless_operator.scanning.scheduling import COMPLETED, PARTIAL, latest_schedule_time
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from gapless_api.v1alpha1.gapscan import Engine
+    from gapless_api.v1alpha1.scan_status import LastAttempt
     from gapless_api.wire.result_lines import ScanResult
+    from gapless_operator.common.conditions import ConditionUpdate
     from gapless_operator.common.observed import ObservedPod
+    from gapless_operator.common.plan import Manifest
+    from gapless_operator.scanning.context import Context
 
-TROUBLE_GRACE = timedelta(seconds=30)
-"""For how long what keeps a driver from starting may go away by itself, such as a registry that stumbles."""
+SOON = timedelta(seconds=0.9)
+"""When to go on after something was recorded."""
+
 _LONGEST_COMPLAINT = 500
 _HOPELESS = frozenset({Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
 """Why a driver does not start and, after the grace, will not. Without a pod or a node it may still: there Kubernetes
@@ -44,49 +61,41 @@ _EXIT_CODES: dict[int | None, Reason] = {
     ExitCode.TERMINATED: Reason.STOPPED,
 }
 """What the exit code says when there is no report; 1 can also be Spark's own."""
-PARTIAL = frozenset({Reason.UNREADABLE_RECORDS, Reason.UNKNOWN_EVENTS})
-"""How an attempt ends whose answer is not the whole truth: more may be missing."""
-ANSWERED = frozenset({Reason.GAPS_FOUND, Reason.NOTHING_MISSING, Reason.NOTHING_TO_DO}) | PARTIAL
-"""How an attempt ends that has an answer."""
-NEED_A_PERSON = frozenset(
-    {
-        Reason.BAD_CONFIGURATION,
-        Reason.TOPIC_MISSING,
-        Reason.IMAGE_PULL_FAILED,
-        Reason.MOUNT_FAILED,
-        Reason.POD_REJECTED,
-        Reason.POD_UNSCHEDULABLE,
-        Reason.ENGINE_UNAVAILABLE,
-        Reason.RUN_DEADLINE_EXCEEDED,
-        Reason.RESULT_TOO_LARGE,
-        Reason.RESULT_UNREADABLE,
-        Reason.STORAGE_FAILED,
-        Reason.DEFECT,
-    }
-)
-"""What does not get better by itself."""
-FINAL = frozenset(
-    {
-        Reason.BAD_CONFIGURATION,
-        Reason.RUN_DEADLINE_EXCEEDED,
-        Reason.RESULT_TOO_LARGE,
-        Reason.RESULT_UNREADABLE,
-        Reason.DEFECT,
-    }
-)
-"""What the same attempt again would only repeat; everything else may be mended outside of the spec."""
 
 
-class Ending(NamedTuple):
+class Outcome(NamedTuple):
     """How an attempt has ended."""
 
     reason: Reason
     message: str
     result: ScanResult | None = None
-    """What it found, if `reason` is among `ANSWERED`."""
+    """What it found, if `reason` is among `COMPLETED`."""
 
 
-def ending_of(attempt: Attempt, engine: Engine, now: datetime) -> Ending | None:
+def stop(context: Context) -> Result | None:
+    """End an attempt that runs and must not any more: too long, or for nothing; ``None`` if it may run."""
+    last = context.running
+    attempt = context.attempt(last.name) if last is not None else None
+    if last is None or attempt is None or attempt.ended or attempt.meta.deleting:
+        return None
+    outcome = outcome_of(attempt, context.scan.spec.engine, context.now) or _unneeded(context, attempt)
+    return None if outcome is None else _record(context, last, outcome, attempt)
+
+
+def conclude(context: Context) -> Result | None:
+    """Record how an attempt ended by itself; ``None`` while it runs, or its log is being read."""
+    last = context.running
+    if last is None:
+        return None
+    attempt = context.attempt(last.name)
+    if attempt is None or (attempt.meta.deleting and not attempt.ended):
+        message = f"The {last.engine} {last.name} was deleted before it ended."
+        return _record(context, last, Outcome(Reason.STOPPED, message))
+    outcome = outcome_of(attempt, context.scan.spec.engine, context.now) if attempt.ended else None
+    return None if outcome is None else _record(context, last, outcome, attempt)
+
+
+def outcome_of(attempt: Attempt, engine: Engine, now: datetime) -> Outcome | None:
     """How `attempt` has ended, by itself or because it must; ``None`` while it goes on.
 
     Args:
@@ -100,10 +109,10 @@ def ending_of(attempt: Attempt, engine: Engine, now: datetime) -> Ending | None:
     if attempt.phase is Phase.PENDING:
         trouble = attempt.trouble
         if trouble is not None and late >= TROUBLE_GRACE and _hopeless(attempt):
-            return Ending(Reason(trouble.reason), trouble.message)
+            return Outcome(Reason(trouble.reason), trouble.message)
         if late >= timedelta(seconds=engine.start_deadline_seconds):
             why = f" {trouble.message}" if trouble is not None else ""
-            return Ending(
+            return Outcome(
                 Reason.START_DEADLINE_EXCEEDED,
                 f"The {attempt.engine} {attempt.name} did not start within {engine.start_deadline_seconds} seconds."
                 f"{why}",
@@ -111,11 +120,26 @@ def ending_of(attempt: Attempt, engine: Engine, now: datetime) -> Ending | None:
         return None
     running = now - (attempt.started or attempt.meta.created)
     if running >= timedelta(seconds=engine.run_deadline_seconds):
-        return Ending(
+        return Outcome(
             Reason.RUN_DEADLINE_EXCEEDED,
             f"The {attempt.engine} {attempt.name} ran for more than {engine.run_deadline_seconds} seconds; raise "
             f"engine.runDeadlineSeconds or give the engine more.",
         )
+    return None
+
+
+def _unneeded(context: Context, attempt: Attempt) -> Outcome | None:
+    """Why an attempt that runs is of no use any more."""
+    scan, places = context.scan, context.places
+    if isinstance(places, NotFound):
+        return Outcome(places.reason, f"{attempt.name} was ended. {places.message}")
+    if scan.spec.suspend:
+        return None
+    if scan.spec.schedule is None:
+        if attempt.work != work_digest(scan, places):
+            return Outcome(Reason.STOPPED, f"{attempt.name} was ended because the spec asks for something else now.")
+    elif scan.spec.schedule.concurrency_policy == "Replace" and context.due.attempt is not None:
+        return Outcome(Reason.STOPPED, f"{attempt.name} was ended because the next scan is due (Replace).")
     return None
 
 
@@ -126,14 +150,14 @@ def _hopeless(attempt: Attempt) -> bool:
 
 
 def deadline_of(attempt: Attempt, engine: Engine) -> datetime:
-    """When `ending_of` must look at a running attempt at the latest."""
+    """When `outcome_of` must look at a running attempt at the latest."""
     if attempt.phase is Phase.PENDING:
         deadline = attempt.meta.created + timedelta(seconds=engine.start_deadline_seconds)
         return min(deadline, attempt.meta.created + TROUBLE_GRACE) if _hopeless(attempt) else deadline
     return (attempt.started or attempt.meta.created) + timedelta(seconds=engine.run_deadline_seconds)
 
 
-def _ended(attempt: Attempt, now: datetime) -> Ending | None:
+def _ended(attempt: Attempt, now: datetime) -> Outcome | None:
     driver = attempt.driver
     if driver is None or not driver.ended:
         # The pod's end may reach us after the Job's.
@@ -148,13 +172,13 @@ def _ended(attempt: Attempt, now: datetime) -> Ending | None:
     result = driver.output.result
     if result is not None:
         reason, message = _OUTCOMES.get(result.report.outcome), result.report.message
-        if reason is not None and (reason not in ANSWERED or attempt.phase is Phase.SUCCEEDED or _incomplete(attempt)):
-            return Ending(reason, message, result if reason in ANSWERED else None)
+        if reason is not None and (reason not in COMPLETED or attempt.phase is Phase.SUCCEEDED or _incomplete(attempt)):
+            return Outcome(reason, message, result if reason in COMPLETED else None)
     if attempt.phase is Phase.SUCCEEDED or _incomplete(attempt):
         problem = driver.log_problem or driver.output.result_error
         if result is not None:
             problem = f"this operator does not know the outcome {result.report.outcome[:40]!r}"
-        return Ending(
+        return Outcome(
             Reason.RESULT_UNREADABLE, f"Pod {driver.meta.name} ended well, and its result cannot be read: {problem}."
         )
     return _failed(driver)
@@ -164,24 +188,78 @@ def _incomplete(attempt: Attempt) -> bool:
     return attempt.driver is not None and attempt.driver.exit_code == ExitCode.INCOMPLETE
 
 
-def _without_a_log(attempt: Attempt) -> Ending:
+def _without_a_log(attempt: Attempt) -> Outcome:
     if attempt.phase is Phase.SUCCEEDED:
-        return Ending(
+        return Outcome(
             Reason.RESULT_UNREADABLE,
             f"The {attempt.engine} {attempt.name} ended well, and its pod was gone before its log could be read.",
         )
     # spark-submit complains in pages.
     complaint = shorten(attempt.complaint, _LONGEST_COMPLAINT, placeholder=" …")
     said = f": {complaint}" if complaint else " and left no pod behind"
-    return Ending(Reason.SCAN_FAILED, f"The {attempt.engine} {attempt.name} failed{said}.")
+    return Outcome(Reason.SCAN_FAILED, f"The {attempt.engine} {attempt.name} failed{said}.")
 
 
-def _failed(driver: ObservedPod) -> Ending:
+def _failed(driver: ObservedPod) -> Outcome:
     """Tell from the exit code and the last words of the pod what went wrong."""
     name, code, said = driver.meta.name, driver.exit_code, driver.output.complaint
     if driver.ended_reason == "OOMKilled":
-        return Ending(Reason.SCAN_FAILED, f"Pod {name} ran out of memory and was ended; raise engine.driver.memory.")
+        return Outcome(Reason.SCAN_FAILED, f"Pod {name} ran out of memory and was ended; raise engine.driver.memory.")
     if driver.ended_reason in {"Evicted", "Preempting", "Terminated", "NodeLost", "NodeShutdown"}:
-        return Ending(Reason.STOPPED, f"The node ended pod {name} ({driver.ended_reason}).")
+        return Outcome(Reason.STOPPED, f"The node ended pod {name} ({driver.ended_reason}).")
     reason = _EXIT_CODES.get(code, Reason.SCAN_FAILED)
-    return Ending(reason, said or f"Pod {name} ended with exit code {code}; its log says more.")
+    return Outcome(reason, said or f"Pod {name} ended with exit code {code}; its log says more.")
+
+
+def _record(context: Context, last: LastAttempt, outcome: Outcome, attempt: Attempt | None = None) -> Result:
+    """Record how an attempt ended; what it leaves behind is deleted in the next reconcile.
+
+    Args:
+        context: what is known.
+        last: the attempt as the status has it.
+        outcome: how it ended.
+        attempt: as its engine describes it; ``None`` when it is gone.
+    """
+    updates: dict[str, Any] = {}
+    apply: tuple[Manifest, ...] = ()
+    more_conditions: dict[ConditionType, ConditionUpdate] = {}
+    more_events: tuple[Event, ...] = ()
+    result = outcome.result
+    if result is not None:
+        before = context.scan.status
+        asked = attempt.question if attempt is not None else ""
+        place = BundlePlace.read(attempt.output if attempt is not None else "", last.name)
+        try:
+            found = findings_of(context.scan, last.name, result, place=place, question=asked)
+        except ResultError as error:
+            outcome = Outcome(error.reason, str(error))
+        else:
+            apply = () if found.bundle_map is None else (found.bundle_map,)
+            at = (attempt.finished if attempt is not None else None) or context.now
+            policy, topic = found.reported.cleanup_policy, gap_topic_of(result.report)
+            comparison = compare(before, asked, found.reported, topic=topic)
+            of_topic, warnings = compaction_conditions(before.conditions, policy, topic)
+            updates = status_fields(found, before, at) | comparison_fields(
+                before,
+                comparison,
+                asked=asked,
+                missing_events=found.missing_events,
+                is_partial=outcome.reason in PARTIAL,
+                policy=policy,
+                at=at,
+            )
+            more_conditions = {ConditionType.GAPS_CLOSED: comparison.update, **of_topic}
+            more_events = (*closing_events(before.conditions, comparison.update, now=context.now), *warnings)
+    finished = (attempt.finished if attempt is not None and attempt.ended else None) or context.now
+    ended = last.model_copy(update={"finished": finished, "outcome": str(outcome.reason), "message": outcome.message})
+    updates |= {"last_attempt": ended, "progress": None}
+    if attempt is not None:
+        updates["last_schedule_time"] = latest_schedule_time(context.scan, attempt)
+    kind = EventType.NORMAL if outcome.reason in COMPLETED - PARTIAL else EventType.WARNING
+    return Result(
+        conditions={**after_attempt(context, ended), **more_conditions},
+        update=updates,
+        apply=apply,
+        events=(Event(kind, outcome.reason, outcome.message), *more_events),
+        again_after=SOON,
+    )

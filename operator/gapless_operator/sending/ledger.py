@@ -15,7 +15,7 @@ from gapless_api.wire.form import WireError
 from gapless_api.wire.ledger import Ledger, LedgerEntry, ledger_text, read_ledger
 from gapless_operator.common.children import lasting, lasting_name
 from gapless_operator.common.observed import LEDGER_ROLE, Meta
-from gapless_operator.sending.queries import FINISHED, verdict
+from gapless_operator.sending.queries import FINISHED, outcome_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ class LedgerWrites(NamedTuple):
 def entry_of(resend: Resend) -> LedgerEntry | None:
     """What is recorded of a Resend that was carried through; ``None`` for any other."""
     status = resend.status
-    if verdict(status) not in FINISHED or status.identity is None or status.finished_at is None:
+    if outcome_reason(status) not in FINISHED or status.identity is None or status.finished_at is None:
         return None
     progress = status.progress
     return LedgerEntry(

@@ -61,12 +61,12 @@ def uses_turn(resend: Resend, role: str) -> bool:
     return reason in _RUNNING[role] or reason in _RUNNING_EITHER
 
 
-def verdict(status: ResendStatus) -> Reason | None:
+def outcome_reason(status: ResendStatus) -> Reason | None:
     """How a Resend ended, once all its events were dealt with; ``None`` before, and after a failure."""
-    said = condition(status.conditions, ConditionType.SUCCEEDED)
-    if status.finished_at is None or said is None or said.reason not in OVER:
+    succeeded = condition(status.conditions, ConditionType.SUCCEEDED)
+    if status.finished_at is None or succeeded is None or succeeded.reason not in OVER:
         return None
-    return Reason(said.reason)
+    return Reason(succeeded.reason)
 
 
 def order(resend: Resend) -> tuple[int, datetime, str]:
@@ -75,7 +75,7 @@ def order(resend: Resend) -> tuple[int, datetime, str]:
 
 
 def _reconciling(status: ResendStatus) -> Reason | None:
-    said = condition(status.conditions, ConditionType.RECONCILING)
-    if said is None or said.status != "True" or said.reason not in ASKING | RUNNING:
+    reconciling = condition(status.conditions, ConditionType.RECONCILING)
+    if reconciling is None or reconciling.status != "True" or reconciling.reason not in ASKING | RUNNING:
         return None
-    return Reason(said.reason)
+    return Reason(reconciling.reason)

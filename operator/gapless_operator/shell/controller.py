@@ -40,36 +40,36 @@ if TYPE_CHECKING:
     from gapless_operator.shell.api.kinds import Kind
     from gapless_operator.shell.cache.store import Body, Cache, Key
     from gapless_operator.shell.metrics import Metrics
-    from gapless_operator.shell.observer import World
+    from gapless_operator.shell.observer import Observer
 
 _LOG = structlog.get_logger("gapless.controller")
 _KINDS = {kind.name: kind for kind in OWNERS}
 _AT_ONCE = 0.2
 
 
-def plan_for(body: Body, world: World, now: datetime, *, sender: Program, spark: Program) -> Plan:
+def plan_for(body: Body, observer: Observer, now: datetime, *, sender: Program, spark: Program) -> Plan:
     """What an object needs next, by the reconciler of its kind.
 
     Args:
         body: the object.
-        world: what is around it.
+        observer: what is around it.
         now: the time.
         sender: the image of the pods that send.
         spark: the image of the pods that scan.
     """
     try:
-        resource = world.resource(MODELS[body["kind"]], body)
+        resource = observer.resource(MODELS[body["kind"]], body)
     except ConfigurationError as error:
         # What is not valid does not run either.
         status, events = refused(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
-        return Plan(stop=world.all_that_sends(body), status=status, events=events)
+        return Plan(stop=observer.all_that_sends(body), status=status, events=events)
     if isinstance(resource, GapScan):
-        return reconcile_gapscan(resource, world.around_gap_scan(resource, body), now, program=spark)
+        return reconcile_gapscan(resource, observer.around_gap_scan(resource, body), now, program=spark)
     if isinstance(resource, Resend):
-        observed = world.around_resend(resource, body)
-        return reconcile_resend(resource if observed.diode is None else world.whole(resource), observed, now, sender)
+        observed = observer.around_resend(resource, body)
+        return reconcile_resend(resource if observed.diode is None else observer.whole(resource), observed, now, sender)
     if isinstance(resource, Diode):
-        return reconcile_diode(resource, world.around_diode(resource), now, sender)
+        return reconcile_diode(resource, observer.around_diode(resource), now, sender)
     raise TypeError(body["kind"])
 
 
@@ -81,11 +81,11 @@ class Controller:
         settings: OperatorSettings,
         api: ClusterApi,
         cache: Cache,
-        world: World,
+        observer: Observer,
         metrics: Metrics,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         *,
-        told: Callable[[Body], None] = lambda _: None,
+        on_change: Callable[[Body], None] = lambda _: None,
     ) -> None:
         """Prepare it.
 
@@ -93,14 +93,14 @@ class Controller:
             settings: of the installation.
             api: to write with.
             cache: what is known.
-            world: what reconcilers are shown of it.
+            observer: what reconcilers are shown of it.
             metrics: to count in.
             clock: the time.
-            told: called, in the thread of the reconcile, with every object that a reconcile found changed or gone, or
-                changed itself.
+            on_change: called, in the thread of the reconcile, with every object that a reconcile found changed or gone,
+                or changed itself.
         """
-        self._settings, self._api, self._cache, self._world = settings, api, cache, world
-        self._metrics, self._clock, self._told = metrics, clock, told
+        self._settings, self._api, self._cache, self._observer = settings, api, cache, observer
+        self._metrics, self._clock, self._on_change = metrics, clock, on_change
         self._lanes = threading.Lock()
 
     def reconcile(self, key: Key) -> float | None:
@@ -141,7 +141,7 @@ class Controller:
 
     def _plan_and_carry_out(self, body: Body) -> float | None:
         now = self._clock()
-        plan = plan_for(body, self._world, now, sender=self._settings.sender, spark=self._settings.spark)
+        plan = plan_for(body, self._observer, now, sender=self._settings.sender, spark=self._settings.spark)
         try:
             self._carry_out(body, plan, now)
         except RefusedError as error:
@@ -155,7 +155,7 @@ class Controller:
         for manifest in plan.create:
             self._create(manifest)
         for manifest in plan.apply:
-            self._write(self._world.with_bundle(body, manifest))
+            self._write(self._observer.with_bundle(body, manifest))
         self._delete(body, plan.delete)
         if plan.status is not None:
             written = self._api.apply_status(body, plan.status)
@@ -248,7 +248,7 @@ class Controller:
     def _keep(self, answer: Body) -> None:
         """Know at once what we have written or read, and tell of it: when the watch brings it, it will be no news."""
         if self._cache.store(answer):
-            self._told(answer)
+            self._on_change(answer)
 
     def _refresh(self, kind: Kind, known: Body) -> None:
         """Take an object that somebody else has changed as it is now, and tell of it."""
@@ -257,7 +257,7 @@ class Controller:
         if fresh is not None:
             self._keep(fresh)
         elif self._cache.remove(known):
-            self._told(known)
+            self._on_change(known)
 
     def _post(self, body: Body, event: Event, now: datetime, number: int) -> None:
         """Post an event. One that cannot be posted is not worth doing the rest again for."""

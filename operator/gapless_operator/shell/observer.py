@@ -66,7 +66,7 @@ class Reader(Protocol):
         """Read an object; ``None`` when there is none."""
 
 
-class World:
+class Observer:
     """The cluster as reconcilers see it."""
 
     def __init__(

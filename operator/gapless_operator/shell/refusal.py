@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.conditions import Condition, ConditionType
 from gapless_api.v1alpha1.model import parsed
-from gapless_operator.common.conditions import Said, conditions_with
+from gapless_operator.common.conditions import ConditionUpdate, conditions_with
 from gapless_operator.common.plan import Event, EventType
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def refused(
         parsed(Condition, condition, owner=owner, path="status.conditions")
         for condition in status.get("conditions") or ()
     )
-    said = {
-        ConditionType.READY: Said(False, reason, message),
-        ConditionType.RECONCILING: Said(not final, reason, message),
-        ConditionType.STALLED: Said(True, reason, message),
+    updates = {
+        ConditionType.READY: ConditionUpdate(False, reason, message),
+        ConditionType.RECONCILING: ConditionUpdate(not final, reason, message),
+        ConditionType.STALLED: ConditionUpdate(True, reason, message),
     }
-    conditions = [condition.to_dict() for condition in conditions_with(before, said, generation=generation, now=now)]
+    conditions = [condition.to_dict() for condition in conditions_with(before, updates, generation=generation, now=now)]
     wanted = {**status, "observedGeneration": generation, "conditions": conditions}
     if wanted == status:
         return None, ()

@@ -47,14 +47,14 @@ from gapless_operator.shell.http.metrics_access import MetricsAccess
 from gapless_operator.shell.http.serving_certificate import ServingCertificate
 from gapless_operator.shell.leases import TRY_SECONDS, Leases
 from gapless_operator.shell.metrics import Metrics
-from gapless_operator.shell.observer import World
+from gapless_operator.shell.observer import Observer
 from gapless_operator.shell.queue import WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from gapless_operator.common.settings import OperatorSettings
-    from gapless_operator.shell.http.endpoints import Verdict
+    from gapless_operator.shell.http.endpoints import ProbeResult
 
 _LOG = structlog.get_logger("gapless.service")
 _WORKERS = 6
@@ -101,9 +101,15 @@ class Service:
             node=self._nodes.state,
             now=self._clock.now,
         )
-        self._world = World(self._cache, self._api, self._logs, self._nodes.state)
+        self._observer = Observer(self._cache, self._api, self._logs, self._nodes.state)
         self._controller = Controller(
-            settings, self._api, self._cache, self._world, self._metrics, self._clock.now, told=self._changed_here
+            settings,
+            self._api,
+            self._cache,
+            self._observer,
+            self._metrics,
+            self._clock.now,
+            on_change=self._changed_here,
         )
         self._lists = Lists(
             self._api, self._cache, settings.namespaces, changed=self._changed_here, listed=self._heard_by_list
@@ -176,7 +182,7 @@ class Service:
             await asyncio.gather(
                 self._every(self._settings.resync_seconds / 2, self._resync),
                 self._every(self._settings.relist_seconds, self._relist),
-                self._every(self._settings.canary_seconds, self._sing, at_once=True),
+                self._every(self._settings.canary_seconds, self._touch_canary, at_once=True),
                 self._every(_NODE_SECONDS, self._look_at_nodes, at_once=True),
                 self._every(TRY_SECONDS, self._hold),
                 self._every(_CERTIFICATE_SECONDS, self._renew_certificate),
@@ -210,7 +216,7 @@ class Service:
         try:
             await (asyncio.to_thread(self._lists.list_all, kinds) if kinds else asyncio.to_thread(self._lists.list_all))
         finally:
-            self._world.spark_operator = self._lists.serves(SPARK_APPLICATION)
+            self._observer.spark_operator = self._lists.serves(SPARK_APPLICATION)
             self._logs.keep({body["metadata"]["uid"] for body in self._cache.all(POD)})
 
     def _heard_by_list(self, kind: Kind) -> None:
@@ -330,7 +336,7 @@ class Service:
             self._queue.forget(key)
             self._seen_specs.pop(key, None)
             self._seen_diodes.pop(key, None)
-            self._world.forget(key)
+            self._observer.forget(key)
             return None
         kind = _OWNER_KINDS[key.kind]
         if not self._leases.held(key.namespace) or self._lists.missing(kind, key.namespace):
@@ -411,7 +417,7 @@ class Service:
             if ((diode.get("status") or {}).get("preflight") or {}).get("node") in changed:
                 self._queue.wake(key_of(diode))
 
-    async def _sing(self) -> None:
+    async def _touch_canary(self) -> None:
         """Change the canary, which the watch of ConfigMaps must bring back."""
         place = next((namespace for kind, namespace in sorted(self._lists.served, key=str) if kind is CONFIG_MAP), None)
         namespace = place or self._settings.own_namespace
@@ -425,7 +431,7 @@ class Service:
                 "namespace": namespace,
                 "labels": {KIND_LABEL: "Canary", "app.kubernetes.io/managed-by": "gapless-operator"},
             },
-            "data": {"sung": datetime.now(UTC).isoformat(), "by": self._settings.instance},
+            "data": {"touched": datetime.now(UTC).isoformat(), "by": self._settings.instance},
         }
         try:
             await asyncio.to_thread(self._api.apply_unseen, manifest)
@@ -436,7 +442,7 @@ class Service:
         else:
             self._has_canary = True
 
-    def _healthy(self) -> Verdict:
+    def _healthy(self) -> ProbeResult:
         """Whether the process is worth going on; when the watches are silent, a new one is worth a try."""
         if not self._ready:
             return HTTPStatus.SERVICE_UNAVAILABLE, "The operator is starting: it has not listed the cluster yet."
@@ -453,7 +459,7 @@ class Service:
             return HTTPStatus.INTERNAL_SERVER_ERROR, problem
         return HTTPStatus.OK, "ok"
 
-    def _serves_all(self) -> Verdict:
+    def _serves_all(self) -> ProbeResult:
         """Whether every namespace is served: not while another operator serves one of them."""
         if not self._ready:
             return self._healthy()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.diode import Preflight
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.conditions import Said
+from gapless_operator.common.conditions import ConditionUpdate
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,50 +25,50 @@ _PERMANENT = frozenset({"PERMANENT", "NOARP"})
 
 def found_by(pod: ObservedPod, diode: Diode, finished: datetime) -> Preflight | None:
     """Read what a preflight pod has found; ``None`` when its log does not say."""
-    said = pod.output.preflight
-    if said is None:
+    report = pod.output.preflight
+    if report is None:
         return None
-    neighbour = said.neighbour
-    if not said.needs_neighbour:
+    neighbour = report.neighbour
+    if not report.needs_neighbour:
         neighbour = neighbour or "NOARP"  # The kernel's own word for a station that needs no entry.
     return Preflight(
         node=pod.node,
         nic=diode.spec.nic,
-        exists=said.exists,
-        up=said.up,
-        carrier=said.carrier,
-        mtu=said.mtu if said.mtu is not None and said.mtu < _LARGEST_MTU else None,
+        exists=report.exists,
+        up=report.up,
+        carrier=report.carrier,
+        mtu=report.mtu if report.mtu is not None and report.mtu < _LARGEST_MTU else None,
         neighbour=neighbour.upper()[:32] if neighbour else None,
         generation=diode.metadata.generation,
-        message=said.message or pod.output.complaint or None,
+        message=report.message or pod.output.complaint or None,
         checked_at=finished,
     )
 
 
-def judged(found: Preflight, spec: DiodeSpec) -> Said:  # noqa: PLR0911 -- one for each finding
+def evaluate(found: Preflight, spec: DiodeSpec) -> ConditionUpdate:  # noqa: PLR0911 -- one for each finding
     """What the findings say about the link."""
     where = f"on node {found.node}" if found.node else "on the node"
     if not found.exists:
-        return Said(
+        return ConditionUpdate(
             False,
             Reason.NIC_MISSING,
             f"There is no network interface {spec.nic} {where}; correct spec.nic or spec.nodeSelector.",
         )
     if not found.up:
-        return Said(
+        return ConditionUpdate(
             False,
             Reason.NIC_DOWN,
             f"The network interface {spec.nic} {where} is down; say there: ip link set dev {spec.nic} up.",
         )
     if not found.carrier:
-        return Said(
+        return ConditionUpdate(
             False,
             Reason.NO_CARRIER,
             f"The network interface {spec.nic} {where} has no carrier; check the cable and the other end.",
         )
     overhead = _IPV6_AND_UDP_BYTES if ":" in spec.target.host else _IP_AND_UDP_BYTES
     if found.mtu is not None and spec.payload_size and spec.payload_size + overhead > found.mtu:
-        return Said(
+        return ConditionUpdate(
             False,
             Reason.PAYLOAD_TOO_LARGE,
             f"Datagrams of payloadSize {spec.payload_size} need an MTU of {spec.payload_size + overhead} and "
@@ -77,12 +77,12 @@ def judged(found: Preflight, spec: DiodeSpec) -> Said:  # noqa: PLR0911 -- one f
         )
     if spec.require_static_neighbour and found.neighbour not in _PERMANENT:
         state = f"only a {found.neighbour} one" if found.neighbour else "none"
-        return Said(
+        return ConditionUpdate(
             False,
             Reason.NEIGHBOUR_MISSING,
             f"The target {spec.target.host} needs a permanent neighbour entry on {spec.nic} {where}, and there is "
             f"{state}; say there: ip neigh replace {spec.target.host} lladdr MAC nud permanent dev {spec.nic}.",
         )
     if found.message:
-        return Said(False, Reason.PREFLIGHT_FAILED, found.message)
-    return Said(True, Reason.LINK_READY, f"{spec.nic} {where} is ready to send to {spec.target.host}.")
+        return ConditionUpdate(False, Reason.PREFLIGHT_FAILED, found.message)
+    return ConditionUpdate(True, Reason.LINK_READY, f"{spec.nic} {where} is ready to send to {spec.target.host}.")

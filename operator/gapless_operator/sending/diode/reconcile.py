@@ -13,12 +13,12 @@ from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.preflight import PREFLIGHT_LINE
-from gapless_operator.common.conditions import Said, conditions_with, transition
+from gapless_operator.common.conditions import ConditionUpdate, conditions_with, transition
 from gapless_operator.common.log_grace import is_being_read
 from gapless_operator.common.plan import Manifest, Plan, Ref
 from gapless_operator.common.pod_trouble import lost_message, trouble_of
 from gapless_operator.common.shutdown import all_that_runs, job_ref
-from gapless_operator.sending.diode.preflight import found_by, judged
+from gapless_operator.sending.diode.preflight import evaluate, found_by
 from gapless_operator.sending.diode_children import preflight_job, preflight_name, state_claim, state_claim_name
 from gapless_operator.sending.ledger import has_moved, kept_with
 from gapless_operator.sending.progress import unreadable
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from gapless_operator.common.settings import Program
     from gapless_operator.sending.observed import DiodeObserved
 
-LOOK_EVERY = timedelta(hours=1)
+CHECK_EVERY = timedelta(hours=1)
 """How often a good link is looked at that nobody waits for. Each look is a Job, a pod and a status; a hundred Diodes
 that are looked at every five minutes would be a write a second for nothing."""
-LOOK_FRESH = timedelta(minutes=5)
+FRESH_CHECK = timedelta(minutes=5)
 """How old a look may be when a Resend begins on a link over which nobody sends; while somebody does, senders look."""
-LOOK_AGAIN = timedelta(seconds=30)
+RECHECK_AFTER = timedelta(seconds=30)
 """How soon a bad one is."""
 _SLOW_AFTER = timedelta(minutes=1)
 """When a preflight's pod is slow; it must be said before the Job's deadline ends it, and the pod begun anew."""
@@ -67,24 +67,24 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
         return Plan(stop=stop)
     now = now.replace(microsecond=0)
     is_suspended = diode.spec.suspend
-    look = _at_rest(diode, observed) if is_suspended else _look(diode, observed, now, program)
-    stalled = _stalled(diode, observed)
+    look = _rest(diode, observed) if is_suspended else _check_node(diode, observed, now, program)
+    stalled = _blocker(diode, observed)
     ready = stalled is None and look.link.status is True and not is_suspended
     if is_suspended:
-        summary = Said(False, Reason.SUSPENDED, _SUSPENDED)
+        summary = ConditionUpdate(False, Reason.SUSPENDED, _SUSPENDED)
     elif stalled is not None:
-        summary = Said(False, stalled.reason, stalled.message)
+        summary = ConditionUpdate(False, stalled.reason, stalled.message)
     else:
-        summary = Said(look.link.status is True, look.link.reason, look.link.message)
-    said = {
+        summary = ConditionUpdate(look.link.status is True, look.link.reason, look.link.message)
+    updates = {
         ConditionType.LINK_UP: look.link,
         ConditionType.READY: summary,
-        ConditionType.STALLED: stalled or Said(False, Reason.NOT_STALLED),
-        ConditionType.RECONCILING: Said(False, Reason.SETTLED)
+        ConditionType.STALLED: stalled or ConditionUpdate(False, Reason.NOT_STALLED),
+        ConditionType.RECONCILING: ConditionUpdate(False, Reason.SETTLED)
         if ready or stalled is not None or is_suspended
-        else Said(True, look.link.reason, look.link.message),
+        else ConditionUpdate(True, look.link.reason, look.link.message),
     }
-    conditions = conditions_with(diode.status.conditions, said, generation=diode.metadata.generation, now=now)
+    conditions = conditions_with(diode.status.conditions, updates, generation=diode.metadata.generation, now=now)
     turn = turns(diode, observed, ready=ready and _is_fresh(diode, look.found, now), now=now)
     status = diode.status.model_copy(
         update={
@@ -110,7 +110,7 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
     )
 
 
-def windows_that_meet(diode: Diode, observed: DiodeObserved) -> Said | None:
+def overlapping_window(diode: Diode, observed: DiodeObserved) -> ConditionUpdate | None:
     """Find a Diode with an overlapping window, or ``None``.
 
     The same window is no overlap: two links, or two receiver ports, of one cluster have it.
@@ -119,9 +119,9 @@ def windows_that_meet(diode: Diode, observed: DiodeObserved) -> Said | None:
     others = sorted(observed.other_diodes, key=lambda other: (other.metadata.namespace, other.metadata.name))
     for other in others:
         theirs = other.spec.partition_window
-        if other.metadata.deleting or theirs == mine or not _meet(diode, other):
+        if other.metadata.deleting or theirs == mine or not _overlap(diode, other):
             continue
-        return Said(
+        return ConditionUpdate(
             True,
             Reason.WINDOW_OVERLAP,
             f"The partitionWindow of Diode {diode.key} ({mine.window()}) and that of Diode {other.key} "
@@ -132,17 +132,17 @@ def windows_that_meet(diode: Diode, observed: DiodeObserved) -> Said | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _NodeCheck:
     """What is known about the node, and what is to be done to know more."""
 
     found: Preflight | None
-    link: Said
+    link: ConditionUpdate
     again_after: timedelta | None
     apply: tuple[Manifest, ...] = ()
     delete: tuple[Ref, ...] = ()
 
 
-def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program) -> _Look:
+def _check_node(diode: Diode, observed: DiodeObserved, now: datetime, program: Program) -> _NodeCheck:
     """Take in what the last preflight found, and have the next one made when it is due."""
     name = preflight_name(diode)
     job = next((job for job in observed.jobs if job.meta.name == name), None)
@@ -150,18 +150,18 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
     found = diode.status.preflight
     if found is not None and found.generation != diode.metadata.generation:
         found = None
-    lost = _lost(observed)
+    lost = _lost_node(observed)
     if job is None:
         # The node that is lost, or was, is not waited for: another one with the labels may take over.
-        is_due = _due(diode, observed, found, now) or lost is not None or _was_lost(diode)
-        return _Look(
+        is_due = _is_due(diode, observed, found, now) or lost is not None or _was_lost(diode)
+        return _NodeCheck(
             found=found or diode.status.preflight,
-            link=lost or _known(diode, found),
+            link=lost or _known_link(diode, found),
             apply=(preflight_job(diode, program),) if is_due else (),
             delete=old,
-            again_after=_until_due(diode, observed, found, now),
+            again_after=_time_until_due(diode, observed, found, now),
         )
-    news: Said | None = None
+    news: ConditionUpdate | None = None
     is_old = is_read_now = False
     if job.ended:
         finished = job.ended_at.replace(microsecond=0)
@@ -170,23 +170,23 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
             seen = [look for pod in observed.pods if (look := found_by(pod, diode, finished)) is not None]
             found = seen[-1] if seen else found
             if seen:
-                news = judged(seen[-1], diode.spec)
+                news = evaluate(seen[-1], diode.spec)
             else:
                 is_read_now = is_being_read(observed.pods)
-                news = None if is_read_now else _unseen(diode, job, observed.pods)
+                news = None if is_read_now else _missing_findings(diode, job, observed.pods)
     elif (trouble := trouble_of(job, observed.pods, now, slow_after=_SLOW_AFTER)) is not None:
-        news = Said(None, *trouble)
+        news = ConditionUpdate(None, *trouble)
     stuck = next((pod for pod in observed.pods if pod.job == name and pod.is_lost and not pod.ended), None)
     if stuck is not None:
-        news = Said(None, Reason.NODE_LOST, lost_message(stuck))
+        news = ConditionUpdate(None, Reason.NODE_LOST, lost_message(stuck))
     elif lost is not None and (found is None or found == diode.status.preflight):
-        news = lost if news is None else Said(None, Reason.NODE_LOST, f"{lost.message} {news.message}")
-    link = news or _known(diode, found)
+        news = lost if news is None else ConditionUpdate(None, Reason.NODE_LOST, f"{lost.message} {news.message}")
+    link = news or _known_link(diode, found)
     every = _every(diode, observed, is_good=link.status is True)
     left = job.ended_at + every - now if job.ended else every
     # What a look found is read before the next one, however late: an operator may have been away.
     is_due = (left <= timedelta(0) and not is_read_now) or stuck is not None or (is_old and lost is not None)
-    return _Look(
+    return _NodeCheck(
         found=found or diode.status.preflight,
         link=link,
         delete=(*old, *((job_ref(job),) if is_due and not job.meta.deleting else ())),
@@ -194,18 +194,18 @@ def _look(diode: Diode, observed: DiodeObserved, now: datetime, program: Program
     )
 
 
-def _at_rest(diode: Diode, observed: DiodeObserved) -> _Look:
+def _rest(diode: Diode, observed: DiodeObserved) -> _NodeCheck:
     """Nobody looks at the node of a Diode that is suspended; a look before it goes on finds out how it is then."""
     old = tuple(job_ref(job) for job in observed.jobs if job.ended and not job.meta.deleting)
-    return _Look(
+    return _NodeCheck(
         found=diode.status.preflight,
-        link=Said(None, Reason.PREFLIGHT_PENDING, "The node is not looked at while spec.suspend is true."),
+        link=ConditionUpdate(None, Reason.PREFLIGHT_PENDING, "The node is not looked at while spec.suspend is true."),
         delete=old,
         again_after=None,
     )
 
 
-def _lost(observed: DiodeObserved) -> Said | None:
+def _lost_node(observed: DiodeObserved) -> ConditionUpdate | None:
     """Why nothing is known of the link any more: the node that was looked at is not ready."""
     node = observed.node
     if node is None or node.ready:
@@ -215,7 +215,7 @@ def _lost(observed: DiodeObserved) -> Said | None:
         f"Node {node.name}, which leads to the diode, has not been ready{since}; another node with the labels of "
         f"spec.nodeSelector takes over when its pods are gone for good (docs/runbooks/GaplessDiodeNodeLost.md)."
     )
-    return Said(None, Reason.NODE_LOST, message)
+    return ConditionUpdate(None, Reason.NODE_LOST, message)
 
 
 def _was_lost(diode: Diode) -> bool:
@@ -223,74 +223,74 @@ def _was_lost(diode: Diode) -> bool:
     return before is not None and before.reason == Reason.NODE_LOST
 
 
-def _known(diode: Diode, found: Preflight | None) -> Said:
+def _known_link(diode: Diode, found: Preflight | None) -> ConditionUpdate:
     """What is said about the link without anything new."""
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     is_current = before is not None and before.observed_generation == diode.metadata.generation
     if before is not None and is_current and before.status == "Unknown" and before.reason != Reason.PREFLIGHT_PENDING:
-        return Said(None, before.reason, before.message)
+        return ConditionUpdate(None, before.reason, before.message)
     if found is not None:
-        return judged(found, diode.spec)
-    return Said(None, Reason.PREFLIGHT_PENDING, "The node has not been looked at yet.")
+        return evaluate(found, diode.spec)
+    return ConditionUpdate(None, Reason.PREFLIGHT_PENDING, "The node has not been looked at yet.")
 
 
-def _unseen(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod]) -> Said | None:
+def _missing_findings(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod]) -> ConditionUpdate | None:
     """A preflight ended and nobody can say what it found; ``None`` where why it did not start is said already."""
     problem = unreadable(pods, PREFLIGHT_LINE.event)
     if problem:
-        return Said(None, Reason.PREFLIGHT_FAILED, f"{problem} It is tried again.")
+        return ConditionUpdate(None, Reason.PREFLIGHT_FAILED, f"{problem} It is tried again.")
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     if before is not None and before.reason in _TROUBLED:
         return None
     why = f" ({job.failure_message})" if job.failure_message else ""
-    return Said(
+    return ConditionUpdate(
         None,
         Reason.PREFLIGHT_FAILED,
         f"The preflight Job {job.meta.name} ended without saying what it found{why}; it is tried again.",
     )
 
 
-def _due(diode: Diode, observed: DiodeObserved, found: Preflight | None, now: datetime) -> bool:
-    return _until_due(diode, observed, found, now) <= timedelta(0) or found is None
+def _is_due(diode: Diode, observed: DiodeObserved, found: Preflight | None, now: datetime) -> bool:
+    return _time_until_due(diode, observed, found, now) <= timedelta(0) or found is None
 
 
-def _until_due(diode: Diode, observed: DiodeObserved, found: Preflight | None, now: datetime) -> timedelta:
+def _time_until_due(diode: Diode, observed: DiodeObserved, found: Preflight | None, now: datetime) -> timedelta:
     if found is None or found.checked_at is None:
         return timedelta(seconds=1)
-    every = _every(diode, observed, is_good=judged(found, diode.spec).status is True)
+    every = _every(diode, observed, is_good=evaluate(found, diode.spec).status is True)
     return found.checked_at + every - now
 
 
 def _every(diode: Diode, observed: DiodeObserved, *, is_good: bool) -> timedelta:
     """How often the node is looked at."""
     if not is_good:
-        return LOOK_AGAIN
+        return RECHECK_AFTER
     name = diode.metadata.name
     waits = any(resend.spec.diode_ref.name == name and asks_for_turn(resend, SEND) for resend in observed.resends)
-    return LOOK_FRESH if waits and not is_sending(diode) else LOOK_EVERY
+    return FRESH_CHECK if waits and not is_sending(diode) else CHECK_EVERY
 
 
 def _is_fresh(diode: Diode, found: Preflight | None, now: datetime) -> bool:
     """Whether a Resend may begin on what is known of the link."""
     return is_sending(diode) or (
-        found is not None and found.checked_at is not None and now - found.checked_at < LOOK_FRESH
+        found is not None and found.checked_at is not None and now - found.checked_at < FRESH_CHECK
     )
 
 
-def _stalled(diode: Diode, observed: DiodeObserved) -> Said | None:
+def _blocker(diode: Diode, observed: DiodeObserved) -> ConditionUpdate | None:
     """What only a person can mend."""
     encryption = diode.spec.encryption
     if encryption is not None and encryption.shared_with_live_stream:
-        return Said(
+        return ConditionUpdate(
             True,
             Reason.SHARED_KEY_LANE,
             f"The live stream uses the same receiver ({diode.spec.target.host}:{diode.spec.target.port}), which has "
             f"one key for all; an encrypted resend would make the live stream unreadable, so nothing is sent: give "
             f"resends a receiver port of their own and delete sharedWithLiveStream.",
         )
-    return windows_that_meet(diode, observed)
+    return overlapping_window(diode, observed)
 
 
-def _meet(one: Diode, other: Diode) -> bool:
+def _overlap(one: Diode, other: Diode) -> bool:
     a, b = one.spec.partition_window.window(), other.spec.partition_window.window()
     return (a.last is None or b.start <= a.last) and (b.last is None or a.start <= b.last)

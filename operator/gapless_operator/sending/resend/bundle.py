@@ -36,7 +36,7 @@ def is_looked_into(resend: Resend) -> bool:
 
 
 def entry_needed(resend: Resend) -> ConfigMapEntry | None:
-    """The ConfigMap entry that has to be read before the Resend can be judged; ``None`` for none."""
+    """The ConfigMap entry that has to be read before the Resend can be evaluate; ``None`` for none."""
     bundle = resend.spec.bundle
     return None if bundle is None or is_looked_into(resend) else bundle.config_map
 

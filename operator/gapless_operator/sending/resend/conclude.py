@@ -13,6 +13,7 @@ from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.log_grace import LOG_GRACE, is_being_read, unreadable_until
+from gapless_operator.common.result import Result
 from gapless_operator.sending.progress import (
     bundle_of,
     final_progress,
@@ -23,11 +24,10 @@ from gapless_operator.sending.progress import (
     unread,
 )
 from gapless_operator.sending.queries import SEND
-from gapless_operator.sending.resend import conditions
-from gapless_operator.sending.resend.job_outcome import End, ending_of, pause_before
+from gapless_operator.sending.resend import conditions as condition_sets
+from gapless_operator.sending.resend.job_outcome import End, outcome_of, pause_before
 from gapless_operator.sending.resend.manifests import KEY_ANNOTATION, RUN_LABEL, report_map, report_name, run_label
 from gapless_operator.sending.resend.properties import checkpoint_folder
-from gapless_operator.sending.resend.result import Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,14 +37,16 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.resend import Resend, ResendStatus
     from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.sending.observed import ResendObserved
-    from gapless_operator.sending.resend.job_outcome import Ending
+    from gapless_operator.sending.resend.context import Context
+    from gapless_operator.sending.resend.job_outcome import Outcome
 
 _SOON = timedelta(seconds=2)
 _SHA256_CHARACTERS = 64
 
 
-def conclude(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime) -> Step | None:
+def conclude(context: Context) -> Result | None:
     """What follows from the end of the last Job that sent; ``None`` when there is nothing to conclude."""
+    resend, status, observed, now = context.resend, context.status, context.observed, context.now
     job = latest_job(resend, observed, SEND)
     if job is None or not job.ended or job.meta.deleting or is_concluded(status, job):
         return None
@@ -53,7 +55,7 @@ def conclude(resend: Resend, status: ResendStatus, observed: ResendObserved, now
     if waiting is not None:
         return waiting
     finished = job.ended_at.replace(microsecond=0)
-    ending = ending_of(
+    outcome = outcome_of(
         job,
         pods,
         shards=resend.spec.parallelism,
@@ -62,12 +64,12 @@ def conclude(resend: Resend, status: ResendStatus, observed: ResendObserved, now
     )
     progress = progress_while_sending(status.progress, pods, now=now, at_once=True)
     update: dict[str, Any] = {**of_job(job), "retry_at": None, "progress": progress}
-    if ending.end is End.RETRY:
-        return try_again(status, job, ending, update, finished)
-    if ending.end is End.GIVEN_UP:
+    if outcome.end is End.RETRY:
+        return try_again(status, job, outcome, update, finished)
+    if outcome.end is End.GIVEN_UP:
         update |= {"finished_at": finished, "unavailable": unavailable_ranges(pods)}
-        return Step(said=conditions.failed(ending.reason, ending.message), update=update)
-    report = merged_report(pods, reason=ending.reason, message=ending.message)
+        return Result(conditions=condition_sets.failed(outcome.reason, outcome.message), update=update)
+    report = merged_report(pods, reason=outcome.reason, message=outcome.message)
     name = report_name(resend)
     work = of_work(resend, status, observed.diode, pods)
     known = resend.model_copy(update={"status": status.model_copy(update=work)})
@@ -79,8 +81,8 @@ def conclude(resend: Resend, status: ResendStatus, observed: ResendObserved, now
         **work,
         "checkpoint": checkpoint_folder(known),  # Not yet there if the operator died when it had begun the Job.
     }
-    return Step(
-        said=conditions.entering_ledger(ending.reason, ending.message),
+    return Result(
+        conditions=condition_sets.entering_ledger(outcome.reason, outcome.message),
         update=update,
         apply=() if report is None else (report_map(resend, name, report),),
         again_after=_SOON,
@@ -108,7 +110,7 @@ def pods_of(observed: ResendObserved, job: ObservedJob) -> list[ObservedPod]:
     return [pod for pod in observed.pods if pod.job == job.meta.name]
 
 
-def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetime, reason: Reason) -> Step | None:
+def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetime, reason: Reason) -> Result | None:
     """Give the last words of a Job's pods time to be read; ``None`` when they are, or will not be any more."""
     silent = [
         pod for pod in latest_by_index(pods).values() if pod.exit_code is not None and not pod.output.tells_the_end
@@ -120,11 +122,13 @@ def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetim
     until = unreadable_until(finished, silent)
     if problem and now < until:
         message = f"The pods have ended. {problem} Their reports are waited for until {moment_text(until)}."
-        return Step(said=conditions.working(Reason.LOG_UNREADABLE, message), update=of_job(job), again_after=LOG_GRACE)
+        return Result(
+            conditions=condition_sets.working(Reason.LOG_UNREADABLE, message), update=of_job(job), again_after=LOG_GRACE
+        )
     if not is_being_read(silent) and now - finished >= LOG_GRACE:
         return None
-    said = conditions.working(reason, "The pods have ended; their reports are being read.")
-    return Step(said=said, update=of_job(job), again_after=_SOON)
+    conditions = condition_sets.working(reason, "The pods have ended; their reports are being read.")
+    return Result(conditions=conditions, update=of_job(job), again_after=_SOON)
 
 
 def attempt_in_round(status: ResendStatus, job: ObservedJob) -> int:
@@ -133,12 +137,12 @@ def attempt_in_round(status: ResendStatus, job: ObservedJob) -> int:
 
 
 def try_again(
-    status: ResendStatus, job: ObservedJob, ending: Ending, update: dict[str, Any], finished: datetime
-) -> Step:
+    status: ResendStatus, job: ObservedJob, outcome: Outcome, update: dict[str, Any], finished: datetime
+) -> Result:
     """Have the next attempt begin after a pause."""
     at = finished + pause_before(attempt_in_round(status, job) + 1)
-    return Step(
-        said=conditions.working(ending.reason, and_again(ending.message, at)),
+    return Result(
+        conditions=condition_sets.working(outcome.reason, and_again(outcome.message, at)),
         update={**update, "retry_at": at},
         again_after=_SOON,
     )

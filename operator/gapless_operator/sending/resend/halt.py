@@ -10,42 +10,42 @@ from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.pod_trouble import lost_message
+from gapless_operator.common.result import Result
 from gapless_operator.common.shutdown import all_that_runs
 from gapless_operator.sending.queries import wanted_role
-from gapless_operator.sending.resend import conditions
+from gapless_operator.sending.resend import conditions as condition_sets
 from gapless_operator.sending.resend.conclude import is_current
-from gapless_operator.sending.resend.result import Step
-from gapless_operator.sending.resend.validate import LOOK_AGAIN
+from gapless_operator.sending.resend.validate import RECHECK_AFTER
 
 if TYPE_CHECKING:
-    from gapless_api.v1alpha1.resend import Resend, ResendStatus
     from gapless_operator.sending.observed import ResendObserved
+    from gapless_operator.sending.resend.context import Context
 
 _SOON = timedelta(seconds=2)
 
 
-def halted(resend: Resend, status: ResendStatus, observed: ResendObserved) -> Step | None:
+def halt(context: Context) -> Result | None:
     """Why nothing may run, or go on, and what is stopped; ``None`` when nothing stands against it."""
-    everything = all_that_runs(observed.jobs, observed.pods)
+    resend, observed, everything = context.resend, context.observed, context.everything()
     if resend.spec.suspend:
-        message = f"spec.suspend is true; {_what_is_left(observed)}"
-        return Step(said=conditions.suspended(Reason.SUSPENDED, message), stop=everything)
+        message = f"spec.suspend is true; {_what_still_runs(observed)}"
+        return Result(conditions=condition_sets.suspended(Reason.SUSPENDED, message), stop=everything)
     diode, name = observed.diode, resend.spec.diode_ref.name
     if diode is None and observed.diode_problem:
         message = f"{observed.diode_problem} Until then nothing is sent over it; progress is saved."
-        said = conditions.waiting_for(Reason.DIODE_INVALID, message)
-        return Step(said=said, stop=everything, again_after=LOOK_AGAIN)
+        conditions = condition_sets.waiting_for(Reason.DIODE_INVALID, message)
+        return Result(conditions=conditions, stop=everything, again_after=RECHECK_AFTER)
     if diode is None or diode.metadata.deleting:
         message = f"There is no Diode {name} in the namespace {resend.metadata.namespace}; create it."
-        said = conditions.waiting_for(Reason.DIODE_NOT_FOUND, message)
-        return Step(said=said, stop=everything, again_after=LOOK_AGAIN)
+        conditions = condition_sets.waiting_for(Reason.DIODE_NOT_FOUND, message)
+        return Result(conditions=conditions, stop=everything, again_after=RECHECK_AFTER)
     if diode.spec.suspend:
-        message = f"Diode {name} is suspended (its spec.suspend is true); {_what_is_left(observed)}"
-        return Step(said=conditions.suspended(Reason.DIODE_SUSPENDED, message), stop=everything)
-    return _left_over(resend, status, observed)
+        message = f"Diode {name} is suspended (its spec.suspend is true); {_what_still_runs(observed)}"
+        return Result(conditions=condition_sets.suspended(Reason.DIODE_SUSPENDED, message), stop=everything)
+    return _stop_leftovers(context)
 
 
-def _what_is_left(observed: ResendObserved) -> str:
+def _what_still_runs(observed: ResendObserved) -> str:
     """Whether everything has stopped, for nobody should be told so while a pod may still send."""
     living = [pod for pod in observed.pods if not pod.ended]
     lost = next((pod for pod in living if pod.is_lost), None)
@@ -54,20 +54,21 @@ def _what_is_left(observed: ResendObserved) -> str:
     return f"pod {living[0].meta.name} is being stopped." if living else "progress is saved."
 
 
-def _left_over(resend: Resend, status: ResendStatus, observed: ResendObserved) -> Step | None:
+def _stop_leftovers(context: Context) -> Result | None:
     """What runs and is not what is wanted now: of another mode or `force`, or a pod without its Job."""
-    role = wanted_role(resend, status)
+    resend, observed = context.resend, context.observed
+    role = wanted_role(resend, context.status)
     stray = [job for job in observed.jobs if not job.ended and not is_current(resend, job, role)]
     if stray:
         message = "What runs is not what the spec says any more; it is being stopped, and progress is saved."
-        said = conditions.working(Reason.STOPPED, message)
-        return Step(said=said, stop=all_that_runs(stray, ()), again_after=_SOON)
+        conditions = condition_sets.working(Reason.STOPPED, message)
+        return Result(conditions=conditions, stop=all_that_runs(stray, ()), again_after=_SOON)
     jobs = {job.meta.name for job in observed.jobs}
     left = [pod for pod in observed.pods if not pod.ended and pod.job not in jobs]
     if left:
         # Another Job would send beside it, from the same checkpoint.
         lost = next((lost_message(pod) for pod in left if pod.is_lost), "")
         message = f"Pod {left[0].meta.name}, whose Job was deleted, is being stopped; progress is saved. {lost}"
-        said = conditions.working(Reason.NODE_LOST if lost else Reason.STOPPED, message.rstrip())
-        return Step(said=said, stop=all_that_runs((), left), again_after=_SOON)
+        conditions = condition_sets.working(Reason.NODE_LOST if lost else Reason.STOPPED, message.rstrip())
+        return Result(conditions=conditions, stop=all_that_runs((), left), again_after=_SOON)
     return None

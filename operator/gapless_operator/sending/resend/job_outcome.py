@@ -49,7 +49,7 @@ class End(Enum):
     """A person must act."""
 
 
-class Ending(NamedTuple):
+class Outcome(NamedTuple):
     """How a Job ended."""
 
     end: End
@@ -63,9 +63,9 @@ def pause_before(attempt: int) -> timedelta:
     return min(_FIRST_PAUSE * (1 << doublings), _LONGEST_PAUSE)
 
 
-def ending_of(  # noqa: PLR0911 -- one for each way to end
+def outcome_of(  # noqa: PLR0911 -- one for each way to end
     job: ObservedJob, pods: Iterable[ObservedPod], *, shards: int, attempt: int, backoff_limit: int
-) -> Ending:
+) -> Outcome:
     """Say how a Job ended.
 
     Args:
@@ -79,7 +79,7 @@ def ending_of(  # noqa: PLR0911 -- one for each way to end
     if job.complete:
         return _finished(found, incomplete=False)
     if job.failure_reason == "DeadlineExceeded":
-        return Ending(
+        return Outcome(
             End.GIVEN_UP,
             Reason.DEADLINE_EXCEEDED,
             "It was not finished within spec.activeDeadlineSeconds; what was sent is in status.progress. "
@@ -89,7 +89,7 @@ def ending_of(  # noqa: PLR0911 -- one for each way to end
     codes = {index: last[index].exit_code if index in last else None for index in range(shards)}
     for index, code in codes.items():
         if code == ExitCode.BAD_CONFIGURATION:
-            return Ending(End.GIVEN_UP, _reason(last[index]), f"{_message(last[index])} {GO_ON}")
+            return Outcome(End.GIVEN_UP, _reason(last[index]), f"{_message(last[index])} {GO_ON}")
     failed = {index: code for index, code in codes.items() if code not in {ExitCode.DONE, ExitCode.INCOMPLETE}}
     if not failed:
         return _finished(found, incomplete=True)
@@ -99,19 +99,19 @@ def ending_of(  # noqa: PLR0911 -- one for each way to end
     for index, code in failed.items():
         if code not in {None, ExitCode.SOURCE_UNREACHABLE}:
             reason = Reason.LINK_FAILED if code == ExitCode.LINK_FAILED else Reason.BACKOFF_LIMIT_EXCEEDED
-            return Ending(
+            return Outcome(
                 End.GIVEN_UP,
                 reason,
                 f"Every one of {backoff_limit + 1} tries failed; the last one said: {_message(last[index])} {GO_ON}",
             )
     index = next(index for index, code in failed.items() if code is not None)
-    return Ending(End.RETRY, _reason(last[index]), _message(last[index]))
+    return Outcome(End.RETRY, _reason(last[index]), _message(last[index]))
 
 
-def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Ending:
+def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Outcome:
     problem = unreadable(pods, *_LAST_WORDS)
     if problem:
-        return Ending(
+        return Outcome(
             End.GIVEN_UP,
             Reason.REPORT_UNREADABLE,
             f"{problem} The senders ended well, and what they sent is in their logs and checkpoints only. {GO_ON}",
@@ -120,43 +120,45 @@ def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Ending:
     total = sum(counts.values(), Totals())
     if incomplete or total.unavailable:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in unavailable_reasons(pods).items() if count)
-        return Ending(
+        return Outcome(
             End.FINISHED,
             Reason.INCOMPLETE,
             f"Sent {total.sent:,} of {total.planned:,} events; {total.unavailable:,} could not be sent"
             f"{' (' + reasons + ')' if reasons else ''} and are listed in status.unavailable.",
         )
     if not counts or total.done < total.planned:
-        return Ending(
+        return Outcome(
             End.FINISHED, Reason.SENT, "Everything was sent; the pods' logs, which say how much, can no longer be read."
         )
     if not total.planned:
-        return Ending(End.FINISHED, Reason.NOTHING_TO_SEND, "There was nothing to send: no event was chosen.")
+        return Outcome(End.FINISHED, Reason.NOTHING_TO_SEND, "There was nothing to send: no event was chosen.")
     kinds = [f"{count:,} {name}" for name, count in (("filtered", total.filtered), ("filled", total.filled)) if count]
     as_empty = f" ({', '.join(kinds)} as empty ones)" if kinds else ""
-    return Ending(End.FINISHED, Reason.SENT, f"Sent {total.sent:,} of {total.planned:,} events{as_empty}.")
+    return Outcome(End.FINISHED, Reason.SENT, f"Sent {total.sent:,} of {total.planned:,} events{as_empty}.")
 
 
-def _unexplained(job: ObservedJob, attempt: int, backoff_limit: int) -> Ending:
-    said = f": {job.failure_message}" if job.failure_message else ""
-    message = f"The Job {job.meta.name} failed ({job.failure_reason or 'no reason given'}{said}) and its pods are gone."
+def _unexplained(job: ObservedJob, attempt: int, backoff_limit: int) -> Outcome:
+    detail = f": {job.failure_message}" if job.failure_message else ""
+    message = (
+        f"The Job {job.meta.name} failed ({job.failure_reason or 'no reason given'}{detail}) and its pods are gone."
+    )
     if attempt <= backoff_limit:
-        return Ending(End.RETRY, Reason.RETRYING, message)
-    return Ending(End.GIVEN_UP, Reason.BACKOFF_LIMIT_EXCEEDED, f"{message} {GO_ON}")
+        return Outcome(End.RETRY, Reason.RETRYING, message)
+    return Outcome(End.GIVEN_UP, Reason.BACKOFF_LIMIT_EXCEEDED, f"{message} {GO_ON}")
 
 
 def _reason(pod: ObservedPod) -> Reason:
     """Why a pod ended as it did: what its report says, or what its exit code means."""
-    said = pod.output.report.head.reason if pod.output.report is not None else None
-    if said in set(Reason):
-        return Reason(said)
+    reason = pod.output.report.head.reason if pod.output.report is not None else None
+    if reason in set(Reason):
+        return Reason(reason)
     return _BY_CODE.get(ExitCode(pod.exit_code), Reason.DEFECT) if pod.exit_code in set(ExitCode) else Reason.DEFECT
 
 
 def _message(pod: ObservedPod) -> str:
-    said = pod.output.report.head.message if pod.output.report is not None else ""
-    if said or pod.output.complaint:
-        return said or pod.output.complaint
+    message = pod.output.report.head.message if pod.output.report is not None else ""
+    if message or pod.output.complaint:
+        return message or pod.output.complaint
     problem = unreadable([pod], *_LAST_WORDS)
     why = f", {pod.ended_reason}" if pod.ended_reason else ""
     message = f"Pod {pod.meta.name} ended with exit code {pod.exit_code}{why}; see kubectl logs {pod.meta.name}."

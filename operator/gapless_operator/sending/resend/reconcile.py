@@ -20,19 +20,20 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_operator.common.conditions import conditions_with, transition
 from gapless_operator.common.plan import Plan, Ref
+from gapless_operator.common.result import Result
 from gapless_operator.common.shutdown import all_that_runs
 from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, same_work, writes_for
-from gapless_operator.sending.queries import PLAN, SEND, verdict
+from gapless_operator.sending.queries import PLAN, SEND, outcome_reason
 from gapless_operator.sending.resend import conditions as condition_sets
 from gapless_operator.sending.resend.age import too_old
 from gapless_operator.sending.resend.conclude import conclude, latest_job
+from gapless_operator.sending.resend.context import Context, ValidContext
 from gapless_operator.sending.resend.filter_rules import FILTER, with_rules
-from gapless_operator.sending.resend.halt import halted
-from gapless_operator.sending.resend.jobs import proceed, superseded
+from gapless_operator.sending.resend.halt import halt
+from gapless_operator.sending.resend.jobs import proceed, superseded_objects
 from gapless_operator.sending.resend.manifests import BUNDLE
 from gapless_operator.sending.resend.properties import checkpoint_folder
-from gapless_operator.sending.resend.result import Situation, Step
-from gapless_operator.sending.resend.validate import LOOK_AGAIN, validate
+from gapless_operator.sending.resend.validate import RECHECK_AFTER, validate
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -74,35 +75,35 @@ def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, pr
     now = now.replace(microsecond=0)
     with suppress(ConfigurationError):  # Rules that nobody can read are told when the Resend is validated.
         resend = with_rules(resend, observed.filter_entry)
-    status = _begun_anew(resend, now)
-    return _plan(resend, status, _next(resend, status, observed, now, program), now)
+    context = Context(resend=resend, status=_resume_status(resend, now), observed=observed, now=now, program=program)
+    return _plan(context, _next(context))
 
 
-def _plan(resend: Resend, status: ResendStatus, step: Step, now: datetime) -> Plan:
-    before = resend.status.conditions
+def _plan(context: Context, result: Result) -> Plan:
+    resend, before = context.resend, context.resend.status.conditions
     generation = resend.metadata.generation
-    conditions = conditions_with(before, step.said, generation=generation, now=now)
+    conditions = conditions_with(before, result.conditions, generation=generation, now=context.now)
     summary = condition(conditions, ConditionType.READY)
-    after = status.model_copy(
+    after = context.status.model_copy(
         update={
-            **step.update,
+            **result.update,
             "observed_generation": generation,
             "conditions": conditions,
             "phase": summary.reason if summary is not None else None,
         }
     )
     return Plan(
-        stop=step.stop,
-        create=step.create,
-        apply=step.apply,
-        delete=step.delete,
+        stop=result.stop,
+        create=result.create,
+        apply=result.apply,
+        delete=result.delete,
         status=after.to_status() if after != resend.status else None,
-        events=transition(before, conditions, of=ConditionType.READY, warnings=_WARNINGS),
-        requeue_after_seconds=None if step.again_after is None else max(step.again_after.total_seconds(), 1.0),
+        events=(*result.events, *transition(before, conditions, of=ConditionType.READY, warnings=_WARNINGS)),
+        requeue_after_seconds=None if result.again_after is None else max(result.again_after.total_seconds(), 1.0),
     )
 
 
-def _begun_anew(resend: Resend, now: datetime) -> ResendStatus:
+def _resume_status(resend: Resend, now: datetime) -> ResendStatus:
     """The status without what a change of the spec has made void.
 
     Another `force` is new work. Any change of the spec is a reason to try again what had failed.
@@ -129,7 +130,7 @@ def _begun_anew(resend: Resend, now: datetime) -> ResendStatus:
                 **_new_round(resend),
             }
         )
-    failed = status.finished_at is not None and verdict(status) is None
+    failed = status.finished_at is not None and outcome_reason(status) is None
     if failed and status.observed_generation != resend.metadata.generation:
         # What was begun goes on in its folder, also where that is named after the object (see `checkpoint_folder`).
         folder = checkpoint_folder(resend)
@@ -146,74 +147,70 @@ def _new_round(resend: Resend) -> dict[str, Any]:
     return {"retry": resend.spec.retry, "attempts_before": resend.status.attempt}
 
 
-def _next(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime, program: Program) -> Step:
-    """Stop, conclude, validate, and only then go on."""
-    everything = all_that_runs(observed.jobs, observed.pods)
-    if verdict(status) is not None:
-        return replace(_over(resend, status, observed, now), stop=everything)
-    if status.finished_at is not None:
-        return Step(said={}, stop=everything)  # It failed, and nobody has changed the spec since.
-    halt = halted(resend, status, observed)
-    ended = conclude(resend, status, observed, now)
-    if halt is not None:
-        return halt if ended is None else _concluded_although_halted(halt, ended)
-    if ended is not None:
-        return ended
-    try:
-        return _go_on(resend, status, observed, now, program)
-    except ConfigurationError as error:
-        said = condition_sets.refused(Reason(verdict_of_error(error).condition_reason), str(error))
-        return Step(said=said, stop=everything)
+def _next(context: Context) -> Result:
+    """Stop, conclude, validate, and only then plan, queue or start."""
+    if outcome_reason(context.status) is not None:
+        return replace(_finish(context), stop=context.everything())
+    if context.status.finished_at is not None:
+        return Result(conditions={}, stop=context.everything())  # It failed, and nobody has changed the spec since.
+    halted, concluded = halt(context), conclude(context)
+    if halted is not None:
+        return halted if concluded is None else _conclude_while_halted(halted, concluded)
+    return concluded or _begin(context)
 
 
-def _concluded_although_halted(halt: Step, ended: Step) -> Step:
-    """What has ended for good is said; what would be tried again waits until nothing stops it any more."""
-    is_final = "finished_at" in ended.update
+def _conclude_while_halted(halted: Result, concluded: Result) -> Result:
+    """What has ended for good is shown; what would be tried again waits until nothing stops it any more."""
+    is_final = "finished_at" in concluded.update
     return replace(
-        ended,
-        said=ended.said if is_final else halt.said,
-        stop=halt.stop,
-        again_after=ended.again_after if is_final or halt.again_after is None else halt.again_after,
+        concluded,
+        conditions=concluded.conditions if is_final else halted.conditions,
+        stop=halted.stop,
+        again_after=concluded.again_after if is_final or halted.again_after is None else halted.again_after,
     )
 
 
-def _go_on(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime, program: Program) -> Step:
-    """See whether the Resend can be carried out, and plan, queue or start.
+def _begin(context: Context) -> Result:
+    """Check whether the Resend can be carried out, and plan, queue or start; what cannot be does not run."""
+    try:
+        found = validate(context)
+        if isinstance(found, Result):
+            return replace(found, stop=context.everything())
+        status = context.status.model_copy(update=dict(found.update))
+        valid = ValidContext(
+            # What runs is made of the status as it will be written, so that the next reconcile finds it as it must be.
+            resend=context.resend.model_copy(update={"status": status}),
+            status=status,
+            observed=context.observed,
+            now=context.now,
+            program=context.program,
+            diode=found.diode,
+            sources=found.sources,
+            is_known=found.is_known,
+        )
+        result = _plan_or_send(valid)
+    except ConfigurationError as error:
+        conditions = condition_sets.refused(Reason(verdict_of_error(error).condition_reason), str(error))
+        return Result(conditions=conditions, stop=context.everything())
+    delete = (*result.delete, *superseded_objects(context.observed))
+    return replace(result, update={**found.update, **result.update}, delete=delete)
 
-    Raises:
-        ConfigurationError: it cannot, as it is.
-    """
-    diode = observed.diode
-    if diode is None:
-        raise ValueError("a Resend without a Diode is halted")
-    found = validate(resend, status, diode, observed)
-    if isinstance(found, Step):
-        return replace(found, stop=all_that_runs(observed.jobs, observed.pods))
-    status = status.model_copy(update=dict(found.update))
-    # What runs is made of the status as it will be written, so that the next look finds it as it must be.
-    resend = resend.model_copy(update={"status": status})
-    situation = Situation(resend, status, diode, found.sources, observed, now, program)
-    step = _carried_on(situation, is_known=found.is_known)
-    return replace(step, update={**found.update, **step.update}, delete=(*step.delete, *superseded(observed)))
 
-
-def _carried_on(situation: Situation, *, is_known: bool) -> Step:
+def _plan_or_send(context: ValidContext) -> Result:
     """Plan or send, whichever it is time for."""
-    resend, status, diode = situation.resend, situation.status, situation.diode
+    resend, status, diode = context.resend, context.status, context.diode
     if resend.spec.mode == "Plan":
-        return _planned_already(situation) or proceed(situation, PLAN)
-    if not is_known:
+        return _keep_plan(context) or proceed(context, PLAN)
+    if not context.is_known:
         # Only a pod can read the bundle: have it looked at first, so that the ledger can tell whether it was sent.
-        return _looked_into(situation)
-    if (
-        status.started_at is None
-        and latest_job(resend, situation.observed, SEND) is None
-        and status.identity is not None
-    ):
-        parts = situation.observed.ledger
+        return _inspect_bundle(context)
+    if status.started_at is None and latest_job(resend, context.observed, SEND) is None and status.identity is not None:
+        parts = context.observed.ledger
         problem = next((part.problem for part in parts if part.problem), "")
         if problem:
-            return Step(said=condition_sets.waiting_for(Reason.LEDGER_UNREADABLE, problem), again_after=LOOK_AGAIN)
+            return Result(
+                conditions=condition_sets.waiting_for(Reason.LEDGER_UNREADABLE, problem), again_after=RECHECK_AFTER
+            )
         entry = same_work(entries_of(parts, diode), identity=status.identity, force=resend.spec.force)
         if entry is not None:
             message = (
@@ -221,51 +218,54 @@ def _carried_on(situation: Situation, *, is_known: bool) -> Step:
                 f"({entry.sent:,} events, {entry.unavailable:,} unavailable); to send it again, set spec.force to a "
                 f"new word."
             )
-            return Step(
-                said=condition_sets.over(Reason.ALREADY_SENT, message, whole=not entry.unavailable),
-                update={"finished_at": situation.now, "retry_at": None},
+            return Result(
+                conditions=condition_sets.over(Reason.ALREADY_SENT, message, whole=not entry.unavailable),
+                update={"finished_at": context.now, "retry_at": None},
             )
         message = too_old(resend, status, diode.spec.not_before)
         if message:
-            return Step(said=condition_sets.refused(Reason.TOO_OLD, message), again_after=LOOK_AGAIN)
-    return proceed(situation, SEND)
+            return Result(conditions=condition_sets.refused(Reason.TOO_OLD, message), again_after=RECHECK_AFTER)
+    return proceed(context, SEND)
 
 
-def _planned_already(situation: Situation) -> Step | None:
+def _keep_plan(context: ValidContext) -> Result | None:
     """The plan is in the status and its Job was cleaned away."""
-    status = situation.status
+    status = context.status
     ready = condition(status.conditions, ConditionType.READY)
     if (
         status.plan is None
         or ready is None
         or ready.reason != Reason.PLANNED
-        or latest_job(situation.resend, situation.observed, PLAN) is not None
+        or latest_job(context.resend, context.observed, PLAN) is not None
     ):
         return None
-    return Step(said=condition_sets.planned(ready.message))
+    return Result(conditions=condition_sets.planned(ready.message))
 
 
-def _looked_into(situation: Situation) -> Step:
-    step = proceed(situation, PLAN)
-    if "plan" not in step.update:
-        return step
-    if "bundle_sha256" not in step.update:
+def _inspect_bundle(context: ValidContext) -> Result:
+    result = proceed(context, PLAN)
+    if "plan" not in result.update:
+        return result
+    if "bundle_sha256" not in result.update:
         message = "The sender did not say which bundle it read; see that the sender image and the operator match."
-        return Step(said=condition_sets.failed(Reason.DEFECT, message), update=step.update)
+        return Result(conditions=condition_sets.failed(Reason.DEFECT, message), update=result.update)
     message = "The bundle was looked into; it will be sent."
-    return Step(
-        said=condition_sets.working(Reason.PLANNING, message), update=step.update, again_after=timedelta(seconds=1)
+    return Result(
+        conditions=condition_sets.working(Reason.PLANNING, message),
+        update=result.update,
+        again_after=timedelta(seconds=1),
     )
 
 
-def _over(resend: Resend, status: ResendStatus, observed: ResendObserved, now: datetime) -> Step:
+def _finish(context: Context) -> Result:
     """Everything is done: have it recorded, say it, and clean up in time."""
-    reason, finished = verdict(status), status.finished_at
-    said = condition(status.conditions, ConditionType.SUCCEEDED)
-    if reason is None or said is None or finished is None:
+    resend, status, observed, now = context.resend, context.status, context.observed, context.now
+    reason, finished = outcome_reason(status), status.finished_at
+    succeeded = condition(status.conditions, ConditionType.SUCCEEDED)
+    if reason is None or succeeded is None or finished is None:
         raise ValueError("this Resend is not over")
     # The ledger is written before the status, so that what is over can never be forgotten.
-    entry = entry_of(resend.model_copy(update={"status": status})) if said.status == "Unknown" else None
+    entry = entry_of(resend.model_copy(update={"status": status})) if succeeded.status == "Unknown" else None
     writes = LedgerWrites()
     if entry is not None:
         writes = writes_for(
@@ -275,7 +275,7 @@ def _over(resend: Resend, status: ResendStatus, observed: ResendObserved, now: d
             diode_name=resend.spec.diode_ref.name,
             diode=observed.diode,
         )
-    whole = said.status == "True" if said.status != "Unknown" else reason != Reason.INCOMPLETE
+    whole = succeeded.status == "True" if succeeded.status != "Unknown" else reason != Reason.INCOMPLETE
     refs, due = [], []
     if now - finished >= JOBS_KEPT:
         refs = [Ref("batch/v1", "Job", job.meta.name, job.meta.uid) for job in observed.jobs if not job.meta.deleting]
@@ -289,11 +289,11 @@ def _over(resend: Resend, status: ResendStatus, observed: ResendObserved, now: d
     ttl = resend.spec.ttl_seconds_after_finished
     if ttl is not None:
         left = finished + timedelta(seconds=ttl) - now
-        if left <= timedelta(0) and said.status != "Unknown":
+        if left <= timedelta(0) and succeeded.status != "Unknown":
             refs = [Ref(API_VERSION, "Resend", resend.metadata.name, resend.metadata.uid)]
         due.append(max(left, timedelta(seconds=1)))
-    return Step(
-        said=condition_sets.over(reason, said.message, whole=whole),
+    return Result(
+        conditions=condition_sets.over(reason, succeeded.message, whole=whole),
         create=writes.create,
         apply=writes.apply,
         delete=tuple(refs),

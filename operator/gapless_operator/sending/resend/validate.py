@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.references import NotFound, resend_sources
-from gapless_operator.sending.resend import conditions
+from gapless_operator.common.result import Result
+from gapless_operator.sending.resend import conditions as condition_sets
 from gapless_operator.sending.resend.bundle import called, check_digest, check_selection, look_into
 from gapless_operator.sending.resend.filter_rules import with_rules
 from gapless_operator.sending.resend.limits import check_limits
 from gapless_operator.sending.resend.properties import filter_rules, properties
-from gapless_operator.sending.resend.result import Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gapless_api.v1alpha1.diode import Diode
-    from gapless_api.v1alpha1.resend import Resend, ResendStatus
     from gapless_operator.common.references import ResendSources
-    from gapless_operator.sending.observed import ResendObserved
+    from gapless_operator.sending.resend.context import Context
 
-LOOK_AGAIN = timedelta(seconds=30)
+RECHECK_AFTER = timedelta(seconds=30)
 """How soon to look again for something that nobody tells of when it comes."""
 
 
@@ -35,37 +34,34 @@ LOOK_AGAIN = timedelta(seconds=30)
 class Validated:
     """What is known of a Resend that can be carried out."""
 
+    diode: Diode
     sources: ResendSources
     is_known: bool
-    """Whether it is known which work this is; otherwise a pod has to look into the bundle first."""
+    """Whether it is known which work this is; otherwise a pod has to inspect the bundle first."""
     update: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the status that follow from it, by their Python names."""
 
 
-def validate(resend: Resend, status: ResendStatus, diode: Diode, observed: ResendObserved) -> Validated | Step:
-    """See whether the Resend can be carried out; a step says what it waits for, or why nobody may send it.
+def validate(context: Context) -> Validated | Result:
+    """See whether the Resend can be carried out; a result says what it waits for, or why nobody may send it.
 
     Raises:
         ConfigurationError: it cannot, as it is.
     """
+    resend, observed, diode = context.resend, context.observed, context.observed.diode
+    if diode is None:
+        raise ValueError("a Resend without a Diode is halted")
     check_limits(resend, diode)
     sources = resend_sources(resend, observed.named)
     if isinstance(sources, NotFound):
-        return Step(said=conditions.waiting_for(sources.reason, sources.message), again_after=LOOK_AGAIN)
+        return Result(conditions=condition_sets.waiting_for(sources.reason, sources.message), again_after=RECHECK_AFTER)
     window = (resend.spec.partition_window or diode.spec.partition_window).window()
     check_selection(resend, window)
     chosen = resend.spec.offsets or resend.spec.time_range
     _check_topics(() if chosen is None else (chosen.topic,), diode, sources, what="spec")
-    given = resend.spec.input_filter
-    if given is not None and given.rules_from is not None:
-        with_rules(resend, observed.filter_entry)
-        if given.rules is None:
-            entry = given.rules_from.config_map
-            message = observed.filter_problem or (
-                f"There is no entry {entry.key} in a ConfigMap {entry.name} in the namespace "
-                f"{resend.metadata.namespace}; create it with one filter rule per line."
-            )
-            return Step(said=conditions.waiting_for(Reason.FILTER_RULES_NOT_FOUND, message), again_after=LOOK_AGAIN)
+    waiting = _wait_for_rules(context)
+    if waiting is not None:
+        return waiting
     properties(resend, diode.spec, sources, plan=False)
     filter_rules(resend.spec)
     encryption = diode.spec.encryption
@@ -74,17 +70,19 @@ def validate(resend: Resend, status: ResendStatus, diode: Diode, observed: Resen
             f"Diode {diode.metadata.name} encrypts for a receiver that the live stream uses, too; this resend would "
             f"make the live stream unreadable: give resends a receiver port of their own in another Diode."
         )
-        return Step(said=conditions.failed(Reason.SHARED_KEY_LANE, message))
+        return Result(conditions=condition_sets.failed(Reason.SHARED_KEY_LANE, message))
     source, update = resend.spec.bundle, dict[str, Any]()
-    sha256 = status.bundle_sha256
+    sha256 = context.status.bundle_sha256
     if source is not None and sha256 is None and source.storage_ref is None:
         content = observed.bundle_entry if source.inline is None else source.inline.encode()
         if content is None and observed.bundle_problem:
-            said = conditions.waiting_for(Reason.BUNDLE_NOT_FOUND, observed.bundle_problem)
-            return Step(said=said, again_after=LOOK_AGAIN)
+            conditions = condition_sets.waiting_for(Reason.BUNDLE_NOT_FOUND, observed.bundle_problem)
+            return Result(conditions=conditions, again_after=RECHECK_AFTER)
         if content is None:
             message = f"There is no {called(source)} in the namespace {resend.metadata.namespace}; create it."
-            return Step(said=conditions.waiting_for(Reason.BUNDLE_NOT_FOUND, message), again_after=LOOK_AGAIN)
+            return Result(
+                conditions=condition_sets.waiting_for(Reason.BUNDLE_NOT_FOUND, message), again_after=RECHECK_AFTER
+            )
         look = look_into(
             content,
             name=called(source),
@@ -99,7 +97,26 @@ def validate(resend: Resend, status: ResendStatus, diode: Diode, observed: Resen
         check_digest(sha256, source.sha256, name=called(source))
     if is_known:
         update["identity"] = resend_identity(resend.spec, window=diode.spec.partition_window, bundle_sha256=sha256)
-    return Validated(sources, is_known, update)
+    return Validated(diode, sources, is_known, update)
+
+
+def _wait_for_rules(context: Context) -> Result | None:
+    """Wait for the ConfigMap with the filter rules; raises ConfigurationError for rules that cannot be read."""
+    resend, observed = context.resend, context.observed
+    given = resend.spec.input_filter
+    if given is None or given.rules_from is None:
+        return None
+    with_rules(resend, observed.filter_entry)
+    if given.rules is not None:
+        return None
+    entry = given.rules_from.config_map
+    message = observed.filter_problem or (
+        f"There is no entry {entry.key} in a ConfigMap {entry.name} in the namespace "
+        f"{resend.metadata.namespace}; create it with one filter rule per line."
+    )
+    return Result(
+        conditions=condition_sets.waiting_for(Reason.FILTER_RULES_NOT_FOUND, message), again_after=RECHECK_AFTER
+    )
 
 
 def _check_topics(wired: Iterable[str], diode: Diode, sources: ResendSources, *, what: str) -> None:

@@ -339,10 +339,10 @@ class ClusterApi:
             self._clock.heard(response.headers.get("Date"))
             if response.status < 300:
                 return response  # type: ignore[no-any-return]
-            said = response.data
+            content = response.data
         except (ApiException, urllib3.exceptions.HTTPError) as error:
             raise UnavailableError(f"The API server cannot be reached ({_cause(error)}); it is tried again.") from None
-        raise _error(method, path, response.status, said)
+        raise _error(method, path, response.status, content)
 
 
 def _cause(error: Exception) -> str:
@@ -351,11 +351,11 @@ def _cause(error: Exception) -> str:
     return str(reason).rpartition(": ")[2][:200] or type(reason).__name__
 
 
-def _error(method: str, path: str, status: int, said: bytes) -> ApiError:
+def _error(method: str, path: str, status: int, content: bytes) -> ApiError:
     try:
-        message = json.loads(said).get("message", "")
+        message = json.loads(content).get("message", "")
     except (ValueError, AttributeError):
-        message = said[:200].decode("utf-8", "replace")
+        message = content[:200].decode("utf-8", "replace")
     sentence = f"The API server answers {method} {path} with {status}: {message.rstrip('.')}."
     if status == 404:
         return NotFoundError(sentence)

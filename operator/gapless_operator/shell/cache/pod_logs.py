@@ -67,7 +67,7 @@ class _Kubelet:
 class PodLogs:
     """The logs of pods by their uid, safe to use from several threads."""
 
-    def __init__(  # noqa: PLR0913 -- what it needs of the world around it
+    def __init__(  # noqa: PLR0913 -- what it needs of the observer around it
         self,
         source: LogSource,
         *,

@@ -29,7 +29,7 @@ THREADS = 2
 MOST_REQUESTS = 16
 """For metrics at the same time; more are refused at once."""
 _SHUTDOWN_SECONDS = 1.0
-Verdict = tuple[HTTPStatus, str]
+ProbeResult = tuple[HTTPStatus, str]
 """A status and a sentence."""
 
 
@@ -42,14 +42,16 @@ class Endpoints:
         self._requests = 0
         """For metrics, that are being answered."""
 
-    async def serve_probes(self, port: int, *, healthy: Callable[[], Verdict], ready: Callable[[], Verdict]) -> None:
+    async def serve_probes(
+        self, port: int, *, healthy: Callable[[], ProbeResult], ready: Callable[[], ProbeResult]
+    ) -> None:
         """Answer ``/healthz`` (is it worth going on?) and ``/readyz`` (does it serve what it should?)."""
 
         async def health(_: web.Request) -> web.Response:
-            return _answer(healthy())
+            return _response(healthy())
 
         async def readiness(_: web.Request) -> web.Response:
-            return _answer(ready())
+            return _response(ready())
 
         await self._serve(port, {"/healthz": health, "/readyz": readiness}, None)
 
@@ -111,8 +113,8 @@ class Endpoints:
         await web.TCPSite(runner, None, port, ssl_context=security).start()
 
 
-def _answer(verdict: Verdict) -> web.Response:
-    status, sentence = verdict
+def _response(result: ProbeResult) -> web.Response:
+    status, sentence = result
     return web.Response(status=status, text=f"{sentence}\n")
 
 

@@ -14,7 +14,7 @@ from gapless_operator.common.observed import Meta, ObservedPod
 from gapless_operator.common.pod_output import PodOutput
 from gapless_operator.common.pod_trouble import Trouble
 from gapless_operator.engines.engine import Attempt, Phase
-from gapless_operator.scanning.outcome import deadline_of, ending_of
+from gapless_operator.scanning.outcome import deadline_of, outcome_of
 from gapless_spark.output.result_log import short_report
 from kit.story.messages import scan_report
 
@@ -43,7 +43,7 @@ def a_pod(phase: str = "Failed", *, outcome: str | None = None, complaint: str =
 
 
 def reason_at(attempt: Attempt, seconds: float) -> Reason | None:
-    ending = ending_of(attempt, ENGINE, at(seconds))
+    ending = outcome_of(attempt, ENGINE, at(seconds))
     return None if ending is None else ending.reason
 
 
@@ -54,14 +54,14 @@ def test_an_attempt_has_its_time_to_start_and_then_is_given_up_with_what_kept_it
     trouble = Trouble(Reason.POD_UNSCHEDULABLE, "No node takes it.")
     waiting = an_attempt(Phase.PENDING, trouble=trouble)
     assert reason_at(waiting, 99) is None
-    ending = ending_of(waiting, ENGINE, at(100))
+    ending = outcome_of(waiting, ENGINE, at(100))
     assert ending is not None
     assert ending == (
         Reason.START_DEADLINE_EXCEEDED,
         f"The {NAME} did not start within 100 seconds. No node takes it.",
         None,
     )
-    silent = ending_of(an_attempt(Phase.PENDING), ENGINE, at(100))
+    silent = outcome_of(an_attempt(Phase.PENDING), ENGINE, at(100))
     assert silent is not None
     assert silent.message == f"The {NAME} did not start within 100 seconds."
     assert deadline_of(waiting, ENGINE) == at(100)
@@ -73,7 +73,7 @@ def test_what_kubernetes_says_will_not_start_has_half_a_minute(reason: Reason) -
     hopeless = an_attempt(Phase.PENDING, pod=pod, trouble=Trouble(reason, "It cannot."))
     assert deadline_of(hopeless, ENGINE) == at(30)
     assert reason_at(hopeless, 29) is None
-    assert ending_of(hopeless, ENGINE, at(30)) == (reason, "It cannot.", None)
+    assert outcome_of(hopeless, ENGINE, at(30)) == (reason, "It cannot.", None)
     short = Engine(start_deadline_seconds=30, run_deadline_seconds=30)
     assert deadline_of(hopeless, short) == at(30)
 
@@ -100,7 +100,7 @@ def test_an_attempt_that_runs_has_its_time_from_its_start(started: datetime | No
     running = an_attempt(Phase.RUNNING, started=started)
     assert deadline_of(running, ENGINE) == at(ends)
     assert reason_at(running, ends - 1) is None
-    ending = ending_of(running, ENGINE, at(ends))
+    ending = outcome_of(running, ENGINE, at(ends))
     assert ending is not None
     assert ending.reason is Reason.RUN_DEADLINE_EXCEEDED
     assert ending.message.startswith(f"The {NAME} ran for more than 1000 seconds; raise engine.runDeadlineSeconds")
@@ -123,7 +123,7 @@ def test_the_log_of_what_has_ended_is_waited_for_half_a_minute(
 
 def test_what_ended_without_a_pod_says_what_the_engine_says() -> None:
     def message(phase: Phase, complaint: str = "") -> str:
-        ending = ending_of(an_attempt(phase, complaint=complaint), ENGINE, at(60))
+        ending = outcome_of(an_attempt(phase, complaint=complaint), ENGINE, at(60))
         assert ending is not None
         return ending.message
 
@@ -160,11 +160,11 @@ def test_a_result_that_is_there_counts_although_its_pod_seems_to_run() -> None:
 def test_what_a_report_says_is_how_the_attempt_ended(outcome: str, reason: Reason, *, is_answer: bool) -> None:
     pod = a_pod("Succeeded", outcome=outcome)
     expected = pod.output.result if is_answer else None
-    assert ending_of(an_attempt(Phase.SUCCEEDED, pod=pod), ENGINE, at(0)) == (reason, "M.", expected)
-    failed = ending_of(an_attempt(Phase.FAILED, pod=a_pod(outcome=outcome, exit_code=1)), ENGINE, at(0))
+    assert outcome_of(an_attempt(Phase.SUCCEEDED, pod=pod), ENGINE, at(0)) == (reason, "M.", expected)
+    failed = outcome_of(an_attempt(Phase.FAILED, pod=a_pod(outcome=outcome, exit_code=1)), ENGINE, at(0))
     assert failed is not None
     assert failed.reason is (Reason.SCAN_FAILED if is_answer else reason), "an answer of what failed counts only"
-    incomplete = ending_of(an_attempt(Phase.FAILED, pod=a_pod(outcome=outcome, exit_code=4)), ENGINE, at(0))
+    incomplete = outcome_of(an_attempt(Phase.FAILED, pod=a_pod(outcome=outcome, exit_code=4)), ENGINE, at(0))
     assert incomplete is not None
     assert incomplete.reason is reason, "when it says that it is incomplete"
 
@@ -180,7 +180,7 @@ def test_what_a_report_says_is_how_the_attempt_ended(outcome: str, reason: Reaso
 def test_an_end_without_a_result_that_can_be_read_says_so(
     phase: Phase, pod: str, code: int, outcome: str | None, problem: str
 ) -> None:
-    ending = ending_of(an_attempt(phase, pod=a_pod(pod, outcome=outcome, exit_code=code)), ENGINE, at(0))
+    ending = outcome_of(an_attempt(phase, pod=a_pod(pod, outcome=outcome, exit_code=code)), ENGINE, at(0))
     assert ending == (
         Reason.RESULT_UNREADABLE,
         f"Pod p ended well, and its result cannot be read: {problem}.",
@@ -209,12 +209,12 @@ def test_a_failure_has_the_reason_of_its_exit_code_unless_the_node_ended_it(
     code: int | None, why: str, reason: Reason, message: str
 ) -> None:
     attempt = an_attempt(Phase.FAILED, pod=a_pod(exit_code=code, ended_reason=why))
-    assert ending_of(attempt, ENGINE, at(0)) == (reason, message, None)
+    assert outcome_of(attempt, ENGINE, at(0)) == (reason, message, None)
 
 
 def test_the_last_words_of_a_pod_are_the_message() -> None:
     pod = a_pod(exit_code=3, ended_reason="Error", complaint="Kafka is away; wait.")
-    assert ending_of(an_attempt(Phase.FAILED, pod=pod), ENGINE, at(0)) == (
+    assert outcome_of(an_attempt(Phase.FAILED, pod=pod), ENGINE, at(0)) == (
         Reason.SOURCE_UNREACHABLE,
         "Kafka is away; wait.",
         None,
@@ -231,7 +231,7 @@ def test_a_log_that_cannot_be_read_is_waited_for_longer() -> None:
     assert reason_at(ended("i/o timeout", since=at(5000)), 5599) is None
     assert reason_at(ended("i/o timeout", since=at(5000)), 5601) is Reason.RESULT_UNREADABLE
     assert reason_at(ended("i/o timeout"), 599) is None
-    late = ending_of(ended("i/o timeout"), ENGINE, at(601))
+    late = outcome_of(ended("i/o timeout"), ENGINE, at(601))
     assert late is not None
     assert late.reason is Reason.RESULT_UNREADABLE
     assert "i/o timeout" in late.message

@@ -37,7 +37,7 @@ from gapless_operator.shell.cache.pod_logs import PodLogs
 from gapless_operator.shell.cache.store import Cache, Key
 from gapless_operator.shell.cache.trimming import trimmed
 from gapless_operator.shell.controller import plan_for
-from gapless_operator.shell.observer import World as Gathering
+from gapless_operator.shell.observer import Observer
 from kit.story import messages
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class World:
             now=lambda: self.now,
         )
         # Keys that are another one for each call and the same in each world.
-        self._gathering = Gathering(
+        self._gathering = Observer(
             self._cache, self, logs, self.nodes.get, lambda size: (next(keys) % 2 ** (8 * size)).to_bytes(size)
         )
         self._uids = (f"uid-{number}" for number in itertools.count(1))
@@ -223,7 +223,7 @@ class World:
         body = trimmed(self._shown(kind, name))
         return plan_for(body, self._gathering, self.now, sender=PROGRAM, spark=PROGRAM)
 
-    def gathered(self) -> tuple[Cache, Gathering]:
+    def gathered(self) -> tuple[Cache, Observer]:
         """What the operator knows of all that is there, and the product's own gathering of it."""
         self._gather()
         return self._cache, self._gathering

@@ -50,7 +50,7 @@ def test_a_diode_that_a_conflict_shows_as_changed_or_gone_is_news_to_its_resends
         gathering,
         Metrics(cache, queue_length=lambda: 0),
         lambda: world.now,
-        told=told.append,
+        on_change=told.append,
     )
     controller.reconcile(key)
     assert cache.get(DIODE, key.namespace, key.name) == (None if is_gone else newer)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
-from gapless_operator.sending.diode.reconcile import LOOK_AGAIN, LOOK_EVERY
+from gapless_operator.sending.diode.reconcile import CHECK_EVERY, RECHECK_AFTER
 
 World = Any
 
@@ -83,7 +83,7 @@ def test_looks_again_after_a_while_and_sooner_when_the_link_is_bad(world: World)
     world.settle()
     world.look_at_node(exists=False)
     world.settle()
-    world.now += LOOK_AGAIN - timedelta(seconds=1)
+    world.now += RECHECK_AFTER - timedelta(seconds=1)
     world.settle()
     assert len(world.jobs_made) == 1
     world.later(seconds=1)
@@ -91,7 +91,7 @@ def test_looks_again_after_a_while_and_sooner_when_the_link_is_bad(world: World)
     assert len(world.jobs_made) == 2
     world.look_at_node()
     world.settle()
-    world.now += LOOK_EVERY - timedelta(seconds=1)
+    world.now += CHECK_EVERY - timedelta(seconds=1)
     world.settle()
     assert len(world.jobs_made) == 2
     world.later(seconds=1)
@@ -112,7 +112,7 @@ def test_looks_anew_when_the_spec_changes_and_lets_nobody_send_before(ready: Wor
 
 def test_keeps_on_saying_why_the_node_cannot_be_looked_at(ready: World) -> None:
     ready.looks_at_nodes = False
-    ready.now += LOOK_EVERY
+    ready.now += CHECK_EVERY
     ready.settle()
     ready.start_pods()
     ready.wait_for("hall-00000001-preflight-1-0-0", "ImagePullBackOff", "no such image")
@@ -279,7 +279,7 @@ def test_who_sends_goes_on_when_the_link_is_doubted_and_nobody_else_begins(ready
     ready.run("first-00000001-send-1-0-0", ready.progress(1))
     ready.settle()
     ready.looks_at_nodes = False
-    ready.now += LOOK_EVERY
+    ready.now += CHECK_EVERY
     ready.settle()
     ready.look_at_node(carrier=False)
     ready.resend("second", offsets={"topic": "t", "partition": 0, "from": 1, "to": 9})

@@ -10,7 +10,7 @@ import pytest
 from gapless_api.v1alpha1.resend import Resend
 from gapless_operator.sending.resend.filter_rules import copied_entry, rules_copy, with_rules
 from gapless_operator.shell.cache.store import Cache
-from gapless_operator.shell.observer import World
+from gapless_operator.shell.observer import Observer
 
 if TYPE_CHECKING:
     from gapless_operator.shell.api.client import ClusterApi
@@ -43,7 +43,7 @@ def resend(**status: Any) -> Resend:
 
 
 def entry(store: Store, cache: Cache, of: Resend) -> bytes | None:
-    world = World(cache, cast("ClusterApi", store), cast("PodLogs", None))
+    world = Observer(cache, cast("ClusterApi", store), cast("PodLogs", None))
     body = {"metadata": {"namespace": "senders"}, "spec": of.spec.to_dict()}
     return world.around_resend(of, body).filter_entry
 

@@ -12,7 +12,7 @@ from gapless_operator.common.settings import OperatorSettings
 from gapless_operator.shell.api.client import ConflictError
 from gapless_operator.shell.api.kinds import RESEND
 from gapless_operator.shell.cache.store import Cache, Key
-from gapless_operator.shell.observer import World
+from gapless_operator.shell.observer import Observer
 from gapless_operator.shell.service import Service
 
 TEXT = '{"type": "all", "results": []}'
@@ -36,12 +36,12 @@ class Server:
         return self.held
 
 
-def world_of(given: dict[str, Any]) -> tuple[World, Server, dict[str, Any]]:
+def world_of(given: dict[str, Any]) -> tuple[Observer, Server, dict[str, Any]]:
     server, cache = Server(given), Cache()
     cache.store(given)
     kept = cache.get(RESEND, "n", "a")
     assert kept is not None
-    return World(cache, server, None), server, kept  # type: ignore[arg-type]
+    return Observer(cache, server, None), server, kept  # type: ignore[arg-type]
 
 
 def test_a_bundle_is_read_while_it_is_not_known_which_one_it_is() -> None:
@@ -82,17 +82,17 @@ def test_what_is_kept_about_an_object_goes_with_it() -> None:
         service = Service(OperatorSettings(metrics_port=0), Server(body()))  # type: ignore[arg-type]
         service._ready = True
         service._cache.store(body())
-        service._world.resource(Resend, body())
+        service._observer.resource(Resend, body())
         service._changed("DELETED", body(version=2))
         for _ in range(100):
             await asyncio.sleep(0.01)
-            if not service._world._models:
+            if not service._observer._models:
                 break
         await service._queue.close()
         return service
 
     service = asyncio.run(run())
     key = Key("Resend", "n", "a")
-    assert key not in service._world._models
+    assert key not in service._observer._models
     assert key not in service._seen_specs
     assert key not in service._queue._turns

@@ -5,20 +5,29 @@ Must not know when the scan ran or what happens to its attempt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gapless_api.base.errors import BundleError
 from gapless_api.bundle.reader import read_bundle_text
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_api.v1alpha1.scan_status import LONGEST_MANIFEST, LONGEST_PARTITIONS, BundleReference, PartitionFindings
+from gapless_api.v1alpha1.scan_status import (
+    LONGEST_MANIFEST,
+    LONGEST_PARTITIONS,
+    BundleReference,
+    Change,
+    PartitionFindings,
+)
 from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpacked
 from gapless_operator.scanning.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BYTES, bundle_map
 from gapless_operator.scanning.resend_manifest import render
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from gapless_api.bundle.form import BundleMetadata
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_api.wire.scan_result import PartitionFinding, ScanFindings
+    from gapless_api.v1alpha1.scan_status import GapScanStatus
+    from gapless_api.wire.scan_result import PartitionFinding, ScanFindings, ScanReport
     from gapless_operator.common.plan import Manifest
     from gapless_operator.scanning.manifests import BundlePlace
 
@@ -73,7 +82,7 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
         raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has an outcome and no findings.")
     partitions = tuple(map(_findings, found.partitions))
     named = found.bundle
-    text, metadata = _carried(attempt, result, named.sha256)
+    text, metadata = _bundle_text(attempt, result, named.sha256)
     listed = named.missing if metadata is None else metadata.missing
     reference = BundleReference(
         id=named.id,
@@ -108,7 +117,34 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
     )
 
 
-def _carried(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes | None, BundleMetadata | None]:
+def gap_topic_of(report: ScanReport) -> str:
+    """The topic that a scan of gap records read, for sentences."""
+    return report.topics[0] if report.topics else "of the gaps"
+
+
+def status_fields(found: Findings, before: GapScanStatus, at: datetime) -> dict[str, Any]:
+    """The fields of the status that say what was found."""
+    change = None
+    if before.missing_events is not None:
+        change = Change(
+            events=found.missing_events - before.missing_events,
+            ranges=found.missing_ranges - (before.missing_ranges or 0),
+        )
+    return {
+        "last_scan_time": at,
+        "read_by": found.read_by,
+        "missing_events": found.missing_events,
+        "missing_ranges": found.missing_ranges,
+        "inferred_events": found.inferred_events,
+        "unknown_events": found.unknown_events,
+        "partitions": found.partitions,
+        "change": change,
+        "bundle": found.bundle,
+        "resend_manifest": found.resend,
+    }
+
+
+def _bundle_text(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes | None, BundleMetadata | None]:
     """Unpack and check the bundle, if the result carries it."""
     if result.bundle_gzip is None:
         return None, None

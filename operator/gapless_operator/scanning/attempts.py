@@ -1,0 +1,207 @@
+"""Owns the life of a GapScan's attempts: when one begins, what is shown while it runs, and which are deleted.
+
+Must not know whether one may begin at all (`validate`), nor how one ends (`outcome`). Every attempt that begins has the
+same name for the same reason, so a crash repeats nothing; one that began and was not recorded is found again.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.v1alpha1.conditions import ConditionType
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.scan_status import LastAttempt, ReadingProgress
+from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.plan import Event, EventType, Ref
+from gapless_operator.common.result import Result
+from gapless_operator.engines.choice import fell_back, ref_of
+from gapless_operator.engines.engine import Phase, Run
+from gapless_operator.scanning import conditions as condition_sets
+from gapless_operator.scanning.manifests import (
+    BUNDLE_ROLE,
+    SETTINGS_ROLE,
+    bundle_name,
+    bundle_place,
+    command,
+    older_bundle,
+    question,
+    settings_name,
+    work_digest,
+)
+from gapless_operator.scanning.outcome import SOON, deadline_of
+from gapless_operator.scanning.properties import settings_map
+from gapless_operator.scanning.scheduling import latest_schedule_time
+from gapless_operator.scanning.validate import RECHECK_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from gapless_operator.engines.engine import Attempt
+    from gapless_operator.scanning.context import Context
+    from gapless_operator.scanning.validate import Validated
+
+WRITE_EVERY = timedelta(seconds=5)
+"""How often progress is written into the status at most."""
+_FELL_BACK = "engine.type is Auto and this cluster has no Spark operator, so the scan runs as a Job, without executors."
+
+
+def watch(context: Context) -> Result | None:
+    """Show how far an attempt is that runs; ``None`` when none does.
+
+    A schedule that falls due meanwhile is left out (Forbid) or has replaced the attempt already.
+    """
+    last = context.running
+    attempt = context.attempt(last.name) if last is not None else None
+    if attempt is None:
+        return None
+    progress = progress_while_reading(context.scan.status.progress, attempt, context.now)
+    again_after = deadline_of(attempt, context.scan.spec.engine) - context.now
+    if attempt.phase is Phase.RUNNING:
+        again_after = min(again_after, WRITE_EVERY)
+    return Result(
+        conditions=condition_sets.working(context, _how_far(context, attempt), attempt),
+        update={"last_schedule_time": latest_schedule_time(context.scan, attempt), "progress": progress},
+        again_after=SOON if attempt.ended else again_after,
+    )
+
+
+def queue(context: Context) -> Result | None:
+    """Wait while what belongs to an attempt before still uses the state; ``None`` when nothing does."""
+    user = context.state_user()
+    if user is None:
+        return None
+    message = f"The next scan begins when {user} is gone, because two must not use source.events.state at once."
+    return Result(
+        conditions={
+            ConditionType.RECONCILING: ConditionUpdate(True, Reason.SCANNING, message),
+            ConditionType.STALLED: condition_sets.NOT_STALLED,
+        },
+        again_after=RECHECK_AFTER,
+    )
+
+
+def start(context: Context, validated: Validated) -> Result:
+    """Write the attempt that is due and what it needs."""
+    scan, now, name, (places, engine) = context.scan, context.now, context.due.attempt, validated
+    if name is None:
+        raise ValueError("a GapScan of which nothing is due rests")
+    older = older_bundle(scan, places)
+    run = Run(
+        name=name,
+        scheduled=context.due.scheduled,
+        work=work_digest(scan, places),
+        command=command(scan),
+        settings_map=settings_name(name),
+        question=question(scan, places),
+        output=bundle_place(scan, places, name).written(),
+        places=places,
+        older_entry=older.entry if older is not None else None,
+    )
+    message = f"The {engine.name} {name} is being started."
+    events = [Event(EventType.NORMAL, Reason.SCANNING, message)]
+    if fell_back(scan.spec.engine, engine.name):
+        message = f"{message} {_FELL_BACK}"
+        before = context.last
+        if before is None or (before.engine, before.generation) != (engine.name, scan.metadata.generation):
+            events.append(Event(EventType.NORMAL, Reason.NO_SPARK_OPERATOR, _FELL_BACK))
+    last = LastAttempt(name=name, engine=engine.name, generation=scan.metadata.generation, started=now)
+    update: dict[str, Any] = {"last_attempt": last, "progress": None}
+    if context.due.scheduled is not None:
+        update["last_schedule_time"] = context.due.scheduled
+    return Result(
+        conditions=condition_sets.working(context, message),
+        update=update,
+        apply=(settings_map(scan, places, name), engine.manifest(scan, run, context.program)),
+        events=tuple(events),
+        again_after=timedelta(seconds=scan.spec.engine.start_deadline_seconds),
+    )
+
+
+def rest(context: Context) -> Result | None:
+    """Show how the last attempt ended; ``None`` when the next one is due, or nobody can read when it is."""
+    due, now = context.due, context.now
+    if due.attempt is not None or context.schedule_error:
+        return None
+    update: dict[str, Any] = {}
+    events: tuple[Event, ...] = ()
+    if due.missed is not None:
+        update["last_schedule_time"] = due.missed
+        message = f"The scan of {due.missed:%Y-%m-%d %H:%M} UTC was left out: it is past startingDeadlineSeconds."
+        events = (Event(EventType.WARNING, "ScanMissed", message),)
+    conditions = condition_sets.after_attempt(context, context.last)
+    if context.scan.spec.suspend:
+        message = "spec.suspend is true: no scans begin until it is false."
+        conditions[ConditionType.RECONCILING] = ConditionUpdate(False, Reason.SUSPENDED, message)
+    again_after = None if due.retry_at is None else due.retry_at - now
+    return Result(conditions=conditions, update=update, events=events, again_after=again_after)
+
+
+def leftovers(context: Context) -> tuple[Ref, ...]:
+    """What to delete: attempts beyond the history limits, those that were ended early, and what belonged to them."""
+    scan, running = context.scan, context.running
+    limits = scan.spec.history_limits
+    attempts = [attempt for attempt in context.attempts if running is None or attempt.name != running.name]
+    succeeded = [attempt for attempt in attempts if attempt.phase is Phase.SUCCEEDED]
+    failed = [attempt for attempt in attempts if attempt.phase is Phase.FAILED]
+    kept = {*_newest(succeeded, limits.successful), *_newest(failed, limits.failed)}
+    gone = [attempt for attempt in attempts if attempt.name not in kept and not attempt.meta.deleting]
+    if running is not None:
+        kept.add(running.name)
+    # The bundle that the status names stays, however few attempts are kept.
+    needed = {scan.status.bundle.location if scan.status.bundle is not None else ""}
+    needed |= {name for attempt in kept for name in (settings_name(attempt), bundle_name(attempt))}
+    loose = [
+        child
+        for child in context.observed.config_maps
+        if child.meta.role in {SETTINGS_ROLE, BUNDLE_ROLE} and child.meta.name not in needed and not child.meta.deleting
+    ]
+    return (
+        *(ref_of(attempt) for attempt in gone),
+        *(Ref("v1", "ConfigMap", child.meta.name, child.meta.uid) for child in loose),
+    )
+
+
+def progress_while_reading(before: ReadingProgress | None, attempt: Attempt, now: datetime) -> ReadingProgress | None:
+    """What the status should say of the progress; `before` itself while it must not, or need not, change.
+
+    Args:
+        before: what the status says; of an earlier attempt, it is dropped.
+        attempt: which runs.
+        now: the time.
+    """
+    if before is not None and before.attempt != attempt.name:
+        before = None
+    line = attempt.driver.output.reading if attempt.driver is not None else None
+    if line is None:
+        return before
+    counts = min(line.offsets, MAX_OFFSET), min(line.read, MAX_OFFSET)
+    if before is not None:
+        is_old = before.updated_at is not None and now - before.updated_at < WRITE_EVERY
+        if is_old or (before.offsets, before.read) == counts:
+            return before
+    offsets, read = counts
+    return ReadingProgress(
+        attempt=attempt.name,
+        offsets=offsets,
+        read=read,
+        percent=min(100 * read // offsets, 100) if offsets else 100,
+        offsets_per_second=line.offsets_per_second,
+        eta_seconds=line.eta_seconds,
+        updated_at=now,
+    )
+
+
+def _how_far(context: Context, attempt: Attempt) -> str:
+    if attempt.ended:
+        return f"The {attempt.engine} {attempt.name} has ended; its log is being read."
+    state = "is running" if attempt.phase is not Phase.PENDING else "is being started"
+    trouble = f" {attempt.trouble.message}" if attempt.trouble is not None else ""
+    why = f" {_FELL_BACK}" if fell_back(context.scan.spec.engine, attempt.engine) else ""
+    return f"The {attempt.engine} {attempt.name} {state}.{why}{trouble}"
+
+
+def _newest(attempts: Sequence[Attempt], count: int) -> list[str]:
+    return [attempt.name for attempt in attempts[len(attempts) - min(count, len(attempts)) :]]
