@@ -31,7 +31,7 @@ def scan(file: Path | None, **options: str | None) -> int:
 
     The detector reports no loss at the end of a window and no lost window: gapless audit finds those. Where no audit is
     possible, --infer adds what may be lost of both, marked as inferred; --skip-stale leaves out what no detector will
-    ever update. --html writes a page to read in a browser, which loads nothing, and --history adds the last runs to it.
+    ever update. --html writes a page to read in a browser, which loads nothing.
 
     Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration or
     no such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 130/143
@@ -74,8 +74,7 @@ def audit(file: Path | None, **options: str | None) -> int:
       gapless audit … --expect-inventory=transfer.inventory.json --verify-key=public.pem
       gapless audit … --state=/var/lib/gapless/transfer
 
-    --html writes a page to read in a browser, which loads nothing: what is missing and where, and what to do next. With
-    --history it also shows how the last 100 runs ended.
+    --html writes a page to read in a browser, which loads nothing: what is missing and where, and what to do next.
 
     With --state what was received is remembered, and the next audit with the same state reads only new records. A state
     that is damaged, in use, or of other topics is refused. An upstream topic that was recreated, as inventories tell by

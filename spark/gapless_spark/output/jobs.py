@@ -29,7 +29,7 @@ from gapless_kafka.connection import KafkaConnection, connection_from
 from gapless_spark.model.outcome import Conclusion, exit_code_of, outcome_of
 from gapless_spark.output.bundle_place import BundlePlace
 from gapless_spark.output.comparison import compared, say_comparison
-from gapless_spark.output.report_page.output import check_history, told_by_page, write_page_and_history
+from gapless_spark.output.report_page.output import told_by_page, write_page
 from gapless_spark.output.result_log import write_result
 from gapless_spark.output.tables import show_results
 from gapless_spark.runtime.kafka_source import Cut, failure_of_kafka, look, records
@@ -290,7 +290,7 @@ def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
 
 
 def _write_files(report: dict[str, Any], conclusion: Conclusion, values: dict[str, Any]) -> GaplessError | None:
-    """Write the report, for which programs wait, and only then page and history; return why one of these is not there.
+    """Write the report, for which programs wait, and only then the page; return why that is not there.
 
     Raises:
         LocalStorageError: not even the report can be written.
@@ -299,7 +299,7 @@ def _write_files(report: dict[str, Any], conclusion: Conclusion, values: dict[st
     try:
         full = told_by_page(report, conclusion, values)
         write_report(values["report"], full)
-        write_page_and_history(full, values)
+        write_page(full, values)
     except GaplessError as error:
         write_report(values["report"], {**full, **spoiled(report, error)})
         return error
@@ -309,10 +309,9 @@ def _write_files(report: dict[str, Any], conclusion: Conclusion, values: dict[st
 def _check_outputs(values: dict[str, Any], place: BundlePlace) -> None:
     """Find out before the work what would spoil its result."""
     place.check()
-    files = {"bundle": place.file, "report": values["report"], "page": values["html"], "history": values["history"]}
+    files = {"bundle": place.file, "report": values["report"], "page": values["html"]}
     for what, path in files.items():
         check_output(what, path)
-    check_history(values)
     if values["signingKey"] is not None:
         load_signer(values["signingKey"])
 

@@ -1,4 +1,4 @@
-"""Owns the settings for what a job leaves behind: bundle, report, page, history; must not know how one is written."""
+"""Owns the settings for what a job leaves behind: bundle, report, page; must not know how one is written."""
 
 from __future__ import annotations
 
@@ -30,14 +30,6 @@ OWN_OUTPUT = (
     Setting(
         "html",
         "File for a page to read in a browser: what is missing and where, and what to do next. It loads nothing.",
-        parse=Path,
-        metavar="FILE",
-        own=True,
-        group="Output",
-    ),
-    Setting(
-        "history",
-        "File, in JSON, that remembers how the last 100 runs ended; page and report show it.",
         parse=Path,
         metavar="FILE",
         own=True,

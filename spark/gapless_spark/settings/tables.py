@@ -33,9 +33,12 @@ _scan = (TOPIC, *BEYOND_THE_RECORDS, *_common, SPARK_ABOVE)
 _create = (*(setting for setting in _scan if not setting.own), READER)
 _audit = (*RECEIVED, *_common)
 
-SCAN = SettingsTable("AIRGAP_CREATE_", _scan, foreign_settings(_scan))
+_GONE = {"history": "earlier versions kept the last runs in this file; metrics and reports tell how runs ended"}
+"""Settings that files of earlier versions may hold."""
+
+SCAN = SettingsTable("AIRGAP_CREATE_", _scan, {**foreign_settings(_scan), **_GONE})
 """``gapless scan``: the peer's settings and our own."""
 CREATE = SettingsTable("AIRGAP_CREATE_", _create, foreign_settings(_create))
 """``gapless create``: the peer's settings, and what reads; no more."""
-AUDIT = SettingsTable("GAPLESS_AUDIT_", _audit, foreign_settings(_audit))
+AUDIT = SettingsTable("GAPLESS_AUDIT_", _audit, {**foreign_settings(_audit), **_GONE})
 """``gapless audit``, which the peer does not have."""

@@ -125,14 +125,6 @@ def test_nothing_sticks_out_of_a_narrow_window(open_page: OpenPage, written: Wri
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_a_chart_of_the_last_runs_is_as_wide_as_the_page(open_page: OpenPage) -> None:
-    page = open_page()
-    chart, main = page.locator("svg.chart").bounding_box(), page.locator("main").bounding_box()
-    assert chart is not None
-    assert main is not None
-    assert chart["width"] == pytest.approx(main["width"], abs=1)
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_as_much_of_a_map_is_covered_as_is_missing(
     browser: Browser, open_page: OpenPage, written: Written, theme: str

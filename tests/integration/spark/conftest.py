@@ -35,7 +35,7 @@ class Ended:
         return {(r["topic"], r["partition"]): r["gaps"] or [] for r in self.bundle["results"]}
 
 
-_ONCE = ("--history", "--spark-above", "--engine")
+_ONCE = ("--spark-above", "--engine")
 
 
 def timeless(report: dict[str, Any] | None) -> dict[str, Any]:

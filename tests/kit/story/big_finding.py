@@ -16,8 +16,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.gap_windows import Choices, Stale, WindowFindings
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.comparison import finding_of
-from gapless_spark.output.report_page.history import entry_of, write_history
-from gapless_spark.output.report_page.output import told_by_page, write_page_and_history, write_page_of_verify
+from gapless_spark.output.report_page.output import told_by_page, write_page, write_page_of_verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +27,6 @@ TOPICS = {"transfer.orders": 64, "transfer.sensor-readings": 48, "billing_events
 """How many partitions each has."""
 HIGHEST = ("transfer.orders", 3)
 """The partition whose offsets end where 64 bits do; it has few ranges, so its map can be zoomed to single offsets."""
-RUNS = 40
 _CREATED = "2026-01-31T06:00:12Z"
 
 
@@ -109,7 +107,7 @@ def report_of(conclusion: Conclusion, **more: Any) -> dict[str, Any]:
 
 
 def write_big_page(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Write the page into `folder`, with a history and an older bundle to compare with; return it and its report."""
+    """Write the page into `folder`, with an older bundle to compare with; return it and its report."""
     conclusion = big_scan()
     older = Bundle(
         BundleKind.ALL,
@@ -120,21 +118,10 @@ def write_big_page(folder: Path) -> tuple[Path, dict[str, Any]]:
     )
     compared = reconcile(older, finding_of(conclusion)).as_json()
     report = report_of(conclusion, reconciliation=compared)
-    chance = random.Random(8)
-    earlier = [
-        {
-            **entry_of(report),
-            "created": f"2026-01-{day:02d}T{hour}:00:12Z",
-            "missing": chance.randrange(5_000_000, 60_000_000),
-        }
-        for day in range(11, 31)
-        for hour in ("06", "18")
-    ]
-    page, history = folder / "gaps.html", folder / "gaps.history.json"
-    write_history(history, earlier[1 - RUNS :])
-    values = {"html": page, "history": history, "bootstrapServers": "kafka-down:9092"}
+    page = folder / "gaps.html"
+    values = {"html": page, "bootstrapServers": "kafka-down:9092"}
     full = told_by_page(report, conclusion, values)
-    write_page_and_history(full, values)
+    write_page(full, values)
     return page, full
 
 

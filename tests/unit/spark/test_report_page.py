@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.base.errors import ConfigurationError, LocalStorageError
+from gapless_api.base.errors import LocalStorageError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.bundle.form import PartitionGaps
 from gapless_api.offsets.ids import MAX_OFFSET
@@ -19,8 +19,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.outcome import Conclusion, Outcome
 from gapless_spark.output.jobs import _write_files
 from gapless_spark.output.report_page.bins import counts, edge
-from gapless_spark.output.report_page.history import MOST_ENTRIES, read_history
-from gapless_spark.output.report_page.output import check_history, told_by_page, write_page_and_history
+from gapless_spark.output.report_page.output import told_by_page, write_page
 from gapless_spark.output.report_page.shading import shade
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def test_shades_end_where_the_legend_says(missing: int, size: int, expected: int
 
 
 def values(tmp_path: Path, **more: Any) -> dict[str, Any]:
-    chosen = {"html": tmp_path / "page.html", "history": None, "bootstrapServers": "kafka:9092"}
+    chosen = {"html": tmp_path / "page.html", "bootstrapServers": "kafka:9092"}
     return {**chosen, **more}
 
 
@@ -102,7 +101,7 @@ def report_of(conclusion: Conclusion, **more: Any) -> dict[str, Any]:
 
 def page_of(report: dict[str, Any], conclusion: Conclusion, chosen: dict[str, Any]) -> dict[str, Any]:
     full = told_by_page(report, conclusion, chosen)
-    write_page_and_history(full, chosen)
+    write_page(full, chosen)
     return full
 
 
@@ -171,15 +170,6 @@ def test_commands_are_quoted_for_the_shell(tmp_path: Path) -> None:
     assert "gapless bundle text 'out/it'\"'\"'s.json'" in shown
 
 
-def test_the_history_keeps_the_last_hundred_runs(tmp_path: Path) -> None:
-    conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
-    chosen = values(tmp_path, html=None, history=tmp_path / "history.json")
-    for number in range(MOST_ENTRIES + 3):
-        page_of(report_of(conclusion, missing=number), conclusion, chosen)
-    kept = read_history(chosen["history"])
-    assert [entry["missing"] for entry in kept] == list(range(3, MOST_ENTRIES + 3))
-
-
 def test_a_page_that_cannot_be_written_costs_no_report(tmp_path: Path) -> None:
     conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
     report = tmp_path / "report.json"
@@ -190,25 +180,6 @@ def test_a_page_that_cannot_be_written_costs_no_report(tmp_path: Path) -> None:
     assert told["exit_code"] == ExitCode.BAD_CONFIGURATION
     assert told["biggest_gaps"][0]["missing"] == 3
     assert f"The page {gone} cannot be written" in told["message"]
-
-
-def test_a_history_that_was_spoiled_meanwhile_costs_no_report(tmp_path: Path) -> None:
-    conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
-    report, history = tmp_path / "report.json", tmp_path / "history.json"
-    history.write_text("spoiled")
-    failed = _write_files(report_of(conclusion), conclusion, values(tmp_path, history=history, report=report))
-    assert isinstance(failed, ConfigurationError)
-    assert json.loads(report.read_text())["missing"] == 3
-    assert history.read_text() == "spoiled"
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"version": 1, "entries": [{"missing": "many"}]}', '{"version": 9}'])
-def test_a_file_that_is_no_history_is_refused_before_the_work_and_kept(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "history.json"
-    path.write_text(content)
-    with pytest.raises(ConfigurationError, match="is no history of Gapless"):
-        check_history(values(tmp_path, history=path))
-    assert path.read_text() == content
 
 
 def test_unknown_events_are_in_totals_and_table_and_their_partitions_are_not_complete(tmp_path: Path) -> None:

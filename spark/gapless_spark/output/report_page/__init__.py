@@ -1,1 +1,1 @@
-"""The report that a person reads in a browser, and the history of runs."""
+"""The report that a person reads in a browser."""

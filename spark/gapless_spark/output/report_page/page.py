@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 2_000
 MOST_MAPS_AT_ONCE = 12
 """The others are there to be unfolded, so that the tables are not far away."""
-_CHART_WIDTH, _CHART_HEIGHT = 600, 120
 _AT_ONCE = {
     "Missing": "missing",
     "Unknown": "unknown",
@@ -48,7 +47,7 @@ _COLUMNS = {
 
 
 def render_findings(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
-    """The page of a scan or an audit: its `report` with the members of `report_page.model` and ``history``."""
+    """The page of a scan or an audit: its `report` with the members of `report_page.model`."""
     partitions = sorted(report["partitions"], key=lambda found: (-found["missing"], -found.get("unknown", 0)))
     return _render(
         "findings.html",
@@ -66,7 +65,6 @@ def render_findings(report: Mapping[str, Any], steps: Sequence[Step]) -> str:
         source=[_for_script(found) for found in report["gap_map"]],
         columns={name: head for name, head in _COLUMNS.items() if partitions and name in partitions[0]},
         became=_became(report.get("reconciliation", {})),
-        chart=_chart(report["history"]),
         **_rows(partitions),
     )
 
@@ -161,15 +159,3 @@ def _for_script(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _texts(numbers: Sequence[int]) -> str:
     return " ".join(map(str, numbers))
-
-
-def _chart(history: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    if len(history) < 2:
-        return None
-    most = max(*(entry["missing"] for entry in history), 1)
-    step = _CHART_WIDTH / (len(history) - 1)
-    points = [
-        (round(index * step, 1), round(_CHART_HEIGHT - entry["missing"] / most * _CHART_HEIGHT, 1))
-        for index, entry in enumerate(history)
-    ]
-    return {"points": points, "most": most, "width": _CHART_WIDTH, "height": _CHART_HEIGHT}
