@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gapless_sender.link.transmitter import Transmitter
 from gapless_sender.link.udp_link import UdpLink
-from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import Pace
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.wire.compression import gzip_body
@@ -78,14 +78,14 @@ def main() -> None:
             packetizer.add_batch(out, offsets, event, bodies)
             batches = [out[first : first + BATCH] for first in range(0, len(out), BATCH)]
             with UdpLink.open("127.0.0.1", port) as link, UdpLink.open("127.0.0.1", port, order="strict") as strict:
-                measure(f"arrange {name}, per datagram", len(out), lambda b=batches, k=link: [k.runs(x) for x in b])
+                measure(f"arrange {name}, per datagram", len(out), lambda b=batches, k=link: [k.arrange(x) for x in b])
                 measure(f"send {name}, per datagram", len(out), lambda b=batches, k=link: [k.send(x) for x in b])
                 measure(
                     f"send {name} in strict order, per datagram",
                     len(out),
                     lambda b=batches, k=strict: [k.send(x) for x in b],
                 )
-                for kind, budget in (("own", None), ("shared", Budget.shared())):
+                for kind, budget in (("own", None), ("shared", PaceState.shared())):
                     transmitter = Transmitter(link, Pace(1e9, 1e12, budget=budget), 1, under_way=lambda: None)
                     measure(
                         f"send {name} with a pace ({kind} budget), per datagram",

@@ -19,14 +19,14 @@ EVERY_SECONDS = 20.0
 """A resend that is over sooner never spends time on it."""
 
 
-def give_back() -> None:
+def trim() -> None:
     """Give all whole pages that are free back to the system; does nothing where the C library cannot."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
     if trim is not None:
         trim(ctypes.c_size_t(0))
 
 
-class FreedMemory:
+class MallocTrim:
     """Gives memory back every `EVERY_SECONDS`, in a thread beside the work, which an even pace leaves no time for."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -37,4 +37,4 @@ class FreedMemory:
         """Begin to give back, if it is time."""
         if self._now() >= self._due:
             self._due = self._now() + EVERY_SECONDS
-            threading.Thread(target=give_back, name="freed memory", daemon=True).start()
+            threading.Thread(target=trim, name="freed memory", daemon=True).start()

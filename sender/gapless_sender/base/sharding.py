@@ -30,7 +30,7 @@ class Shard:
         return f"{self.index}-of-{self.count}"
 
 
-WHOLE = Shard()
+UNSHARDED = Shard()
 """The one shard of a resend that is not shared out."""
 
 

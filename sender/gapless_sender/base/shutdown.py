@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 2.5
 """A program must be gone five seconds after its signal, whatever it is doing, and still needs time for its report."""
 
 
-class Stopping:
+class Shutdown:
     """Remembers whether someone asked us to stop; it is the `Clock` of everything that waits."""
 
     def __init__(self, *, keeps_progress: bool = False, way_on: str = "") -> None:

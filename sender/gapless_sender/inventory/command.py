@@ -21,7 +21,7 @@ from gapless_api.inventory.writer import signed, write_inventory
 from gapless_api.offsets.windows import PartitionWindow
 from gapless_kafka.connection import connection_from
 from gapless_sender.base.lazy_log import begin_log
-from gapless_sender.base.shutdown import Stopping
+from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.inventory.link_output import InventoryLink
 from gapless_sender.inventory.partition_offsets import Absences, check_topic_ids, entries_of
 from gapless_sender.source.kafka_source import KafkaSource
@@ -47,10 +47,10 @@ def run(found: Resolved) -> int:
     """
     values = found.values
     begin_log(found)
-    stopping = Stopping(way_on="run it again to have an inventory")
-    stopping.listen()
+    shutdown = Shutdown(way_on="run it again to have an inventory")
+    shutdown.listen()
     with ExitStack() as stack:
-        link = InventoryLink.of(values, stopping)
+        link = InventoryLink.of(values, shutdown)
         if link is not None:
             stack.callback(link.close)
         _check_files(values)
@@ -60,7 +60,7 @@ def run(found: Resolved) -> int:
             isolation_level=values["isolationLevel"],
             connect_timeout_seconds=values["connectTimeout"],
             stall_timeout_seconds=values["stallTimeout"],
-            pulse=stopping.check,
+            pulse=shutdown.check,
         )
         stack.callback(source.close)
         source.connect()

@@ -20,29 +20,29 @@ MOST_SEGMENTS = 64
 MOST_SEGMENT_BYTES = 65507
 
 
-class Run(NamedTuple):
+class GsoBatch(NamedTuple):
     """Datagrams that one system call sends: all of one size, the last may be shorter."""
 
     size: int
     datagrams: list[bytes]
 
 
-def arranged(datagrams: Sequence[bytes], order: Order) -> list[Run]:
+def arrange(datagrams: Sequence[bytes], order: Order) -> list[GsoBatch]:
     """Arrange `datagrams` for as few system calls as `order` allows."""
-    return list(_strict_runs(datagrams)) if order == "strict" else _free_runs(datagrams)
+    return list(_strict_batches(datagrams)) if order == "strict" else _free_batches(datagrams)
 
 
-def _free_runs(datagrams: Sequence[bytes]) -> list[Run]:
-    """Group by size, largest first, and put the datagrams of rare sizes behind runs of larger ones, one behind each.
+def _free_batches(datagrams: Sequence[bytes]) -> list[GsoBatch]:
+    """Group by size, largest first, and put datagrams of rare sizes behind batches of larger ones, one each.
 
-    A size of which there are few is worth a run of its own only while no runs wait for a last datagram. Measured on
-    stretches of 2,000 sizes like those of logs, this makes 466 runs where the best arrangement makes 456, and a run for
-    each size, full but for the last, makes 605.
+    A size of which there are few is worth a batch of its own only while no batches wait for a last datagram. Measured
+    on stretches of 2,000 sizes like those of logs, this makes 466 batches where the best arrangement makes 456, and a
+    batch for each size, full but for the last, makes 605.
     """
     by_size: defaultdict[int, list[bytes]] = defaultdict(list)
     for datagram in datagrams:
         by_size[len(datagram)].append(datagram)
-    runs: list[Run] = []
+    batches: list[GsoBatch] = []
     waiting: list[list[bytes]] = []
     """Runs with room for a last datagram of a smaller size."""
     for size in sorted(by_size, reverse=True):
@@ -50,33 +50,33 @@ def _free_runs(datagrams: Sequence[bytes]) -> list[Run]:
         if len(group) >= MOST_SEGMENTS or (len(group) + 1) * size > MOST_SEGMENT_BYTES:
             most = min(MOST_SEGMENTS, max(MOST_SEGMENT_BYTES // max(size, 1), 1))
             whole = len(group) // most * most
-            runs += [Run(size, group[first : first + most]) for first in range(0, whole, most)]
+            batches += [GsoBatch(size, group[first : first + most]) for first in range(0, whole, most)]
             group = group[whole:]
         if len(group) <= min(1 + len(waiting) // 5, len(waiting)):
             for datagram in group:
                 waiting.pop().append(datagram)
         else:
-            runs.append(Run(size, group))
+            batches.append(GsoBatch(size, group))
             waiting.append(group)
-    return runs
+    return batches
 
 
-def _strict_runs(datagrams: Sequence[bytes]) -> Iterator[Run]:
-    run: list[bytes] = []
+def _strict_batches(datagrams: Sequence[bytes]) -> Iterator[GsoBatch]:
+    batch: list[bytes] = []
     size = 0
     for datagram in datagrams:
         length = len(datagram)
         fits = (
-            run
-            and length <= size == len(run[-1])
-            and len(run) < MOST_SEGMENTS
-            and size * len(run) + length <= MOST_SEGMENT_BYTES
+            batch
+            and length <= size == len(batch[-1])
+            and len(batch) < MOST_SEGMENTS
+            and size * len(batch) + length <= MOST_SEGMENT_BYTES
         )
         if fits:
-            run.append(datagram)
+            batch.append(datagram)
             continue
-        if run:
-            yield Run(size, run)
-        run, size = [datagram], length
-    if run:
-        yield Run(size, run)
+        if batch:
+            yield GsoBatch(size, batch)
+        batch, size = [datagram], length
+    if batch:
+        yield GsoBatch(size, batch)

@@ -1,7 +1,7 @@
-"""Owns the handing over of many runs of datagrams to the kernel in one system call (sendmmsg), as Linux lays it out.
+"""Owns the handing over of many batches of datagrams to the kernel in one system call (sendmmsg).
 
-Must not know targets, nor what to do when the kernel refuses: it says how many runs went out. Python has no sendmmsg of
-its own, and its sendmsg costs as much again as the kernel does for a run of a few datagrams.
+Must not know targets, nor what to do when the kernel refuses: it says how many batches went out. Python has no sendmmsg
+of its own, and its sendmsg costs as much again as the kernel does for a batch of a few datagrams.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gapless_sender.link.gso_batches import Run
+    from gapless_sender.link.gso_batches import GsoBatch
 
-LEAST_RUNS = 8
+LEAST_BATCHES = 8
 """With fewer, a call for each costs no more than preparing the structures."""
-MOST_RUNS = 256
+MOST_BATCHES = 256
 """Runs in one call: so long a signal has to wait, about a millisecond."""
 _UDP_SEGMENT = 103
 _MESSAGE_WORDS = 8
@@ -35,42 +35,42 @@ _sendmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int
 _sendmmsg.restype = ctypes.c_int
 
 
-class BulkSender:
+class SendmmsgSender:
     """The structures of one socket's calls, made once."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._parts = array("L", bytes(MOST_RUNS * 2 * array("L").itemsize))
+        self._parts = array("L", bytes(MOST_BATCHES * 2 * array("L").itemsize))
         head = struct.pack("@Nii", socket.CMSG_LEN(2), socket.IPPROTO_UDP, _UDP_SEGMENT)
-        self._control = array("H", head.ljust(_CONTROL_ROOM, b"\0") * MOST_RUNS)
-        self._messages = array("L", bytes(MOST_RUNS * _MESSAGE_WORDS * array("L").itemsize))
+        self._control = array("H", head.ljust(_CONTROL_ROOM, b"\0") * MOST_BATCHES)
+        self._messages = array("L", bytes(MOST_BATCHES * _MESSAGE_WORDS * array("L").itemsize))
         part_bytes, first_part = 2 * self._parts.itemsize, self._parts.buffer_info()[0]
         first_control = self._control.buffer_info()[0]
-        every = range(MOST_RUNS)
+        every = range(MOST_BATCHES)
         self._set(_PARTS, [first_part + number * part_bytes for number in every])
-        self._set(_PART_COUNT, [1] * MOST_RUNS)
+        self._set(_PART_COUNT, [1] * MOST_BATCHES)
         self._set(_CONTROL, [first_control + number * _CONTROL_ROOM for number in every])
 
     def _set(self, word: int, values: list[int]) -> None:
         self._messages[word : len(values) * _MESSAGE_WORDS : _MESSAGE_WORDS] = array("L", values)
 
-    def send(self, runs: Sequence[Run]) -> tuple[int, int]:
-        """Send up to `MOST_RUNS` runs, in order.
+    def send(self, batches: Sequence[GsoBatch]) -> tuple[int, int]:
+        """Send up to `MOST_BATCHES` batches, in order.
 
         Returns:
             How many of them the kernel accepted, and how many bytes they hold. Fewer than there are means that the next
             one met an error, which is not told; sending it alone tells.
         """
-        payload = b"".join(chain.from_iterable([datagrams for _, datagrams in runs]))
-        lengths = [size * (len(datagrams) - 1) + len(datagrams[-1]) for size, datagrams in runs]
+        payload = b"".join(chain.from_iterable([datagrams for _, datagrams in batches]))
+        lengths = [size * (len(datagrams) - 1) + len(datagrams[-1]) for size, datagrams in batches]
         count = len(lengths)
         # The bytes object outlives the call, and the kernel only reads it.
         address = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value or 0
         self._parts[0 : 2 * count : 2] = array("L", accumulate(lengths[:-1], initial=address))
         self._parts[1 : 2 * count : 2] = array("L", lengths)
         step = _CONTROL_ROOM // 2
-        self._control[_SIZE_AT : _SIZE_AT + count * step : step] = array("H", [min(size, 65535) for size, _ in runs])
+        self._control[_SIZE_AT : _SIZE_AT + count * step : step] = array("H", [min(size, 65535) for size, _ in batches])
         # A lone datagram goes without a control message: there is nothing to cut, and the kernel judges its size.
-        self._set(_CONTROL_BYTES, [_CONTROL_ROOM if len(datagrams) > 1 else 0 for _, datagrams in runs])
+        self._set(_CONTROL_BYTES, [_CONTROL_ROOM if len(datagrams) > 1 else 0 for _, datagrams in batches])
         sent = max(_sendmmsg(self._descriptor, self._messages.buffer_info()[0], count, 0), 0)
         return sent, sum(lengths[:sent])

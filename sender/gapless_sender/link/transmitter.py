@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_sender.base.lazy_log import log
-from gapless_sender.link.gso_batches import Run, arranged
+from gapless_sender.link.gso_batches import GsoBatch, arrange
 from gapless_sender.pace.pacing import wire_bits
 from gapless_sender.wire.packets import HEADER_BYTES, RECEIVER_KEEPS_SECONDS, event_fragments
 
@@ -38,7 +38,7 @@ SPREAD_SECONDS = 1.0
 class _Burst(NamedTuple):
     """What leaves at once."""
 
-    runs: list[Run]
+    batches: list[GsoBatch]
     payload_bytes: int
     events: float
 
@@ -97,24 +97,24 @@ class Transmitter:
             return
         self._follow_rates()
         if self._pace.unlimited:
-            runs = self._link.runs(datagrams)
+            batches = self._link.arrange(datagrams)
             self._under_way()
             for _ in range(self._copies):
-                self._link.send_runs(runs)
+                self._link.send_batches(batches)
             return
         lone, fragmented = self._apart(datagrams, events)
-        lone_runs = self._link.runs(lone)
+        lone_batches = self._link.arrange(lone)
         for _ in range(self._copies):
-            for burst in self._bursts(lone_runs, 1 / self._copies):
+            for burst in self._bursts(lone_batches, 1 / self._copies):
                 self._release(burst)
             for burst in self._bursts_of_events(fragmented):
                 self._release(burst)
 
     def _release(self, burst: _Burst) -> None:
-        datagrams = sum([len(run.datagrams) for run in burst.runs])
+        datagrams = sum([len(batch.datagrams) for batch in burst.batches])
         self._pace.admit(burst.events, wire_bits(burst.payload_bytes, datagrams, self._link.header_bytes))
         self._under_way()
-        self._link.send_runs(burst.runs)
+        self._link.send_batches(burst.batches)
 
     def _apart(self, datagrams: list[bytes], events: int) -> tuple[list[bytes], list[list[bytes]]]:
         """The datagrams that are events by themselves, which may change places freely, and the others by event.
@@ -128,23 +128,23 @@ class Transmitter:
             return [], found
         return [event[0] for event in found if len(event) == 1], [event for event in found if len(event) > 1]
 
-    def _bursts(self, runs: Sequence[Run], events_each: float) -> Iterator[_Burst]:
-        """Cut `runs` into what may leave at once."""
+    def _bursts(self, batches: Sequence[GsoBatch], events_each: float) -> Iterator[_Burst]:
+        """Cut `batches` into what may leave at once."""
         header_bytes = self._link.header_bytes
-        burst: list[Run] = []
+        burst: list[GsoBatch] = []
         payload_bytes, part, count = 0, 0.0, 0
-        for run in runs:
-            bits_each = wire_bits(run.size, 1, header_bytes)
+        for batch in batches:
+            bits_each = wire_bits(batch.size, 1, header_bytes)
             start = 0
-            while start < len(run.datagrams):
+            while start < len(batch.datagrams):
                 most = self._pace.largest_burst(events_each, bits_each)  # The pace may have changed since the last one.
-                piece = run.datagrams[start : start + most]
+                piece = batch.datagrams[start : start + most]
                 start += most
                 if burst and part + len(piece) / most > 1.0:
                     yield _Burst(burst, payload_bytes, events_each * count)
                     burst, payload_bytes, part, count = [], 0, 0.0, 0
-                burst.append(Run(run.size, piece))
-                payload_bytes += run.size * (len(piece) - 1) + len(piece[-1])
+                burst.append(GsoBatch(batch.size, piece))
+                payload_bytes += batch.size * (len(piece) - 1) + len(piece[-1])
                 part += len(piece) / most
                 count += len(piece)
         if burst:
@@ -160,7 +160,7 @@ class Transmitter:
             cost = wire_bits(size, len(fragments), header_bytes)
             most_events, most_bits = self._pace.burst
             if together and ((count + 1) * events_each > most_events or bits + cost > most_bits):
-                yield _Burst(self._link.runs(together), payload_bytes, events_each * count)
+                yield _Burst(self._link.arrange(together), payload_bytes, events_each * count)
                 together, payload_bytes, bits, count = [], 0, 0, 0
             if len(fragments) > 1 and (events_each > most_events or cost > most_bits):
                 yield from self._bursts_of_one(fragments, cost)
@@ -168,7 +168,7 @@ class Transmitter:
             together += fragments
             payload_bytes, bits, count = payload_bytes + size, bits + cost, count + 1
         if together:
-            yield _Burst(self._link.runs(together), payload_bytes, events_each * count)
+            yield _Burst(self._link.arrange(together), payload_bytes, events_each * count)
 
     def _bursts_of_one(self, fragments: list[bytes], bits: int) -> Iterator[_Burst]:
         """Cut one event into bursts, in order; the last one bears what of the event the others do not.
@@ -181,7 +181,7 @@ class Transmitter:
             self._warn(len(fragments), bits / bits_per_second)
         spread = whole if events_per_second is None else min(whole, events_per_second * SPREAD_SECONDS)
         held: _Burst | None = None
-        for burst in self._bursts(arranged(fragments, "strict"), spread / len(fragments)):
+        for burst in self._bursts(arrange(fragments, "strict"), spread / len(fragments)):
             if held is not None:
                 yield held
                 left -= held.events

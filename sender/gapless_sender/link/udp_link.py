@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError, LinkError
 from gapless_sender.base.network import Nic, Target, nic_named, payload_size_for, resolve_target, source_socket_address
-from gapless_sender.link.gso_batches import Order, Run, arranged
-from gapless_sender.link.sendmmsg import LEAST_RUNS, MOST_RUNS, BulkSender
+from gapless_sender.link.gso_batches import GsoBatch, Order, arrange
+from gapless_sender.link.sendmmsg import LEAST_BATCHES, MOST_BATCHES, SendmmsgSender
 from gapless_sender.pace.pacing import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class UdpLink:
         self._order = order
         self._clock = clock
         self._gso = gso and _knows_gso(opened)
-        self._bulk: BulkSender | None = None
+        self._sendmmsg: SendmmsgSender | None = None
         self.deadline_seconds = DEADLINE_SECONDS
         self.stats = LinkStats()
 
@@ -175,9 +175,9 @@ class UdpLink:
             mtu = self._socket.getsockopt(socket.IPPROTO_IP, _IP_MTU)
         return min(mtu, nic_named(self._nic.name).mtu) if self._nic else mtu
 
-    def runs(self, datagrams: Sequence[bytes]) -> list[Run]:
+    def arrange(self, datagrams: Sequence[bytes]) -> list[GsoBatch]:
         """Arrange `datagrams` for as few system calls as the order allows."""
-        return arranged(datagrams, self._order)
+        return arrange(datagrams, self._order)
 
     @property
     def uses_gso(self) -> bool:
@@ -190,48 +190,48 @@ class UdpLink:
         Raises:
             UnsentError: (a LinkError) the link was full or away for `deadline_seconds`, or a datagram is too large.
         """
-        self.send_runs(self.runs(datagrams))
+        self.send_batches(self.arrange(datagrams))
 
-    def send_runs(self, runs: Sequence[Run]) -> None:
-        """Send `runs` in order, many in one system call. Raises UnsentError like `send`."""
+    def send_batches(self, batches: Sequence[GsoBatch]) -> None:
+        """Send `batches` in order, many in one system call. Raises UnsentError like `send`."""
         done = 0
-        while done < len(runs):
-            if self._gso and len(runs) - done >= LEAST_RUNS:
-                together = runs[done : done + MOST_RUNS]
+        while done < len(batches):
+            if self._gso and len(batches) - done >= LEAST_BATCHES:
+                together = batches[done : done + MOST_BATCHES]
                 sent = self._send_together(together)
                 done += sent
                 if sent == len(together):
                     continue
             try:
-                self.send_run(runs[done])
+                self.send_batch(batches[done])
             except UnsentError as error:
-                error.unsent += tuple(datagram for later in runs[done + 1 :] for datagram in later.datagrams)
+                error.unsent += tuple(datagram for later in batches[done + 1 :] for datagram in later.datagrams)
                 raise
             done += 1
 
-    def _send_together(self, runs: Sequence[Run]) -> int:
-        """Send `runs` in one system call, and return how many the kernel took; why not more, the next one will tell."""
-        if self._bulk is None:
-            self._bulk = BulkSender(self._socket.fileno())
-        sent, payload_bytes = self._bulk.send(runs)
+    def _send_together(self, batches: Sequence[GsoBatch]) -> int:
+        """Send `batches` in one system call; return how many the kernel took. Why not more, the next one will tell."""
+        if self._sendmmsg is None:
+            self._sendmmsg = SendmmsgSender(self._socket.fileno())
+        sent, payload_bytes = self._sendmmsg.send(batches)
         if sent:
-            self._count(sum([len(run.datagrams) for run in runs[:sent]]), payload_bytes)
-        if sent < len(runs) and self._is_about_earlier(OSError()):
+            self._count(sum([len(batch.datagrams) for batch in batches[:sent]]), payload_bytes)
+        if sent < len(batches) and self._is_about_earlier(OSError()):
             self.stats.refused += 1
         return sent
 
-    def send_run(self, run: Run) -> None:
-        """Send one run of `runs`, or a part of it. Raises UnsentError like `send`."""
-        datagrams = run.datagrams
-        if len(datagrams) > 1 and self._gso and self._send_segmented(run):
+    def send_batch(self, batch: GsoBatch) -> None:
+        """Send one batch of `batches`, or a part of it. Raises UnsentError like `send`."""
+        datagrams = batch.datagrams
+        if len(datagrams) > 1 and self._gso and self._send_segmented(batch):
             return
         for index in range(len(datagrams)):
             self._send_one(datagrams, index)
 
-    def _send_segmented(self, run: Run) -> bool:
-        """Send `run` in one call; ``False`` when the kernel or the NIC cannot."""
-        payload = b"".join(run.datagrams)
-        control = [(socket.IPPROTO_UDP, _UDP_SEGMENT, struct.pack("=H", run.size))]
+    def _send_segmented(self, batch: GsoBatch) -> bool:
+        """Send `batch` in one call; ``False`` when the kernel or the NIC cannot."""
+        payload = b"".join(batch.datagrams)
+        control = [(socket.IPPROTO_UDP, _UDP_SEGMENT, struct.pack("=H", batch.size))]
         trouble = None
         while True:
             try:
@@ -241,9 +241,9 @@ class UdpLink:
                 if error.errno in _NO_GSO and not about_earlier:
                     self._gso = error.errno == errno.EMSGSIZE  # the size is at fault then, as sending one by one shows
                     return False
-                trouble = self._wait_or_raise(error, trouble, run.datagrams, about_earlier=about_earlier)
+                trouble = self._wait_or_raise(error, trouble, batch.datagrams, about_earlier=about_earlier)
             else:
-                self._count(len(run.datagrams), len(payload))
+                self._count(len(batch.datagrams), len(payload))
                 return True
 
     def _send_one(self, datagrams: Sequence[bytes], index: int) -> None:

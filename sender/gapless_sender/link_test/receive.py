@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.errors import LinkError
 from gapless_api.base.files import write_whole
-from gapless_sender.base.shutdown import Stopping
+from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.link_test.listening import BUFFER_BYTES, Listener, wrong_checksums
 from gapless_sender.link_test.output import received_header, received_json, received_row, run_json, run_name, run_text
 from gapless_sender.link_test.reception import FinishedRun, FinishedStep, Reception
@@ -44,17 +44,17 @@ def receive(options: ReceiveOptions) -> None:
         StoppedError: someone asked; everything was shown and written before.
         LocalStorageError: the report cannot be written.
     """
-    stopping = Stopping(way_on="what had arrived until then is above")
-    stopping.listen()
-    with Listener.open(options.address, options.port, nic=options.nic, clock=stopping) as listener:
-        _Receiving(options, listener, stopping).go()
+    shutdown = Shutdown(way_on="what had arrived until then is above")
+    shutdown.listen()
+    with Listener.open(options.address, options.port, nic=options.nic, clock=shutdown) as listener:
+        _Receiving(options, listener, shutdown).go()
 
 
 class _Receiving:
-    def __init__(self, options: ReceiveOptions, listener: Listener, stopping: Stopping) -> None:
+    def __init__(self, options: ReceiveOptions, listener: Listener, shutdown: Shutdown) -> None:
         self._options = options
         self._listener = listener
-        self._stopping = stopping
+        self._shutdown = shutdown
         self._reception = Reception(
             margin=options.margin, accepted_loss=options.accepted_loss, idle_seconds=options.idle_seconds
         )
@@ -65,13 +65,13 @@ class _Receiving:
 
     def go(self) -> None:
         self._say_listening()
-        began = self._stopping.now()
+        began = self._shutdown.now()
         try:
             while True:
-                self._stopping.check()
+                self._shutdown.check()
                 for datagram, arrival in self._listener.arrived(_LOOK_SECONDS):
                     self._reception.take(datagram, arrival)
-                now = self._stopping.now()
+                now = self._shutdown.now()
                 self._tell(at_once=False)
                 if self._options.runs and self._runs >= self._options.runs:
                     break
@@ -102,7 +102,7 @@ class _Receiving:
             )
 
     def _tell(self, *, at_once: bool) -> None:
-        for told in self._reception.over(self._stopping.now(), at_once=at_once):
+        for told in self._reception.over(self._shutdown.now(), at_once=at_once):
             if isinstance(told, FinishedStep):
                 self._tell_step(told)
             else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_sender.base.shutdown import Stopping
+from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.link.udp_link import UdpLink
 from gapless_sender.link_test.form import LEAST_PAYLOAD_BYTES
 from gapless_sender.link_test.output import comparison_text, plan_json, plan_text, sent_header, sent_json, sent_row
@@ -48,7 +48,7 @@ def send(options: SendOptions) -> None:
         LinkError: the link takes no datagrams.
         StoppedError: someone asked; what was sent was said before.
     """
-    stopping = Stopping(way_on="what was sent until then is above, and the other side was told")
+    shutdown = Shutdown(way_on="what was sent until then is above, and the other side was told")
     with UdpLink.open(
         options.target,
         options.port,
@@ -57,7 +57,7 @@ def send(options: SendOptions) -> None:
         order="strict",
         ttl=options.ttl,
         dscp=options.dscp,
-        clock=stopping,
+        clock=shutdown,
     ) as link:
         payload_bytes = _payload_bytes(options, link)
         plan = planned(
@@ -66,10 +66,10 @@ def send(options: SendOptions) -> None:
             step_seconds=options.step_seconds,
             pause_seconds=options.pause_seconds,
         )
-        run = Run(link, plan, number=secrets.randbits(64), payload_bytes=payload_bytes, clock=stopping)
+        run = Run(link, plan, number=secrets.randbits(64), payload_bytes=payload_bytes, clock=shutdown)
         people = sys.stdout.isatty()
         _agree(options, plan, people=people)
-        stopping.listen()  # not before: a question must be answered, and Ctrl-C is an answer
+        shutdown.listen()  # not before: a question must be answered, and Ctrl-C is an answer
         _begin(options, plan, run.number, people=people)
         sent: list[SentStep] = []
         try:

@@ -1,7 +1,7 @@
 """Owns when datagrams may go out: so many events and bits a second, in bursts that are bounded.
 
-Must not know what is sent nor how. One `Budget` can be shared by several processes of one machine, which then keep to
-one rate together.
+Must not know what is sent nor how. One `PaceState` can be shared by several processes of one machine, which then keep
+to one rate together.
 
 The model is the generic cell rate algorithm. A limit remembers one moment, the *due time*: when all that was admitted
 so far is due at exactly the rate. A burst may run `burst_seconds` ahead of it; then the sender sleeps until it is
@@ -16,7 +16,7 @@ import math
 import time
 from typing import Protocol
 
-from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pace_state import PaceState
 
 BURST_SECONDS = 0.005
 """How much of a second's traffic may leave at once: 250 events of 50,000/s, 5 ms of a line that is the limit."""
@@ -69,58 +69,58 @@ class Pace:
         *,
         burst_seconds: float = BURST_SECONDS,
         clock: Clock | None = None,
-        budget: Budget | None = None,
+        state: PaceState | None = None,
     ) -> None:
-        """``None``, 0 and less is no limit (two ``None`` leave the limits of a given `budget` as they are).
+        """``None``, 0 and less is no limit (two ``None`` leave the limits of a given `state` as they are).
 
         Args:
             events_per_second: the limit in events.
             bits_per_second: the limit in bits.
             burst_seconds: how much of a second's traffic may leave at once.
             clock: for tests and for a sleep that can be ended.
-            budget: shared by all processes that send within these limits; ``None`` for a pace of this process
+            state: shared by all processes that send within these limits; ``None`` for a pace of this process
                 alone.
         """
         self._burst_seconds = burst_seconds
         self._clock = clock or SystemClock()
-        self._budget = budget or Budget()
-        if budget is None or events_per_second is not None or bits_per_second is not None:
+        self._state = state or PaceState()
+        if state is None or events_per_second is not None or bits_per_second is not None:
             self.set_rates(events_per_second, bits_per_second)
 
     def set_rates(self, events_per_second: float | None = None, bits_per_second: float | None = None) -> None:
         """Change the limits while running; what is owed follows the new rate.
 
-        They change for all who share the budget, unless it is in a file, to which everyone brings rates of their own.
+        They change for all who share the state, unless it is in a file, to which everyone brings rates of their own.
         There a slower rate begins with the next admission, so that several programs which all change to it do not
         make each other wait the longer; a faster one lets go of the wait for what was admitted before.
         """
         now = self._clock.now()
-        dues, rates = self._budget.dues, self._budget.rates
-        self._budget.lock()
+        dues, rates = self._state.dues, self._state.rates
+        self._state.lock()
         try:
             for limit, rate in ((_EVENTS, events_per_second), (_BITS, bits_per_second)):
                 old, new = rates[limit], max(rate or 0.0, 0.0)
                 rates[limit] = new
                 longer = (old / new if new else 0.0) if old else 1.0
-                if not self._budget.rates_are_common:
+                if not self._state.rates_are_common:
                     longer = min(longer, 1.0)
                 for due in (limit, limit + _CATCH_UP):
                     if dues[due] > now:
                         dues[due] = now + (dues[due] - now) * longer
-                    elif not old and self._budget.rates_are_common:
+                    elif not old and self._state.rates_are_common:
                         dues[due] = now
         finally:
-            self._budget.unlock()
+            self._state.unlock()
 
     @property
     def rates(self) -> tuple[float | None, float | None]:
         """Events and bits a second; ``None`` for no limit."""
-        return self._budget.rates[_EVENTS] or None, self._budget.rates[_BITS] or None
+        return self._state.rates[_EVENTS] or None, self._state.rates[_BITS] or None
 
     @property
     def unlimited(self) -> bool:
         """Whether nothing has to wait."""
-        return not (self._budget.rates[_EVENTS] or self._budget.rates[_BITS])
+        return not (self._state.rates[_EVENTS] or self._state.rates[_BITS])
 
     def admit(self, events: float, bits: float) -> None:
         """Wait until `events` events and `bits` bits may go out, and count them."""
@@ -131,11 +131,11 @@ class Pace:
         """Count the traffic and return 0, or return how long to wait before it is worth asking again."""
         if self.unlimited:
             return 0.0
-        dues, rates = self._budget.dues, self._budget.rates
+        dues, rates = self._state.dues, self._state.rates
         burst = self._burst_seconds
         wait_seconds = 0.0
         moved = []
-        self._budget.lock()
+        self._state.lock()
         try:
             now = self._clock.now()
             for limit, amount in ((_EVENTS, events), (_BITS, bits)):
@@ -155,7 +155,7 @@ class Pace:
                     dues[limit] = due
                     dues[limit + _CATCH_UP] = catch_up
         finally:
-            self._budget.unlock()
+            self._state.unlock()
         return wait_seconds
 
     @property

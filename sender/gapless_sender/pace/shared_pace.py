@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gapless_api.base.errors import ConfigurationError
 from gapless_sender.base.lazy_log import log
 from gapless_sender.base.sharding import has_link_budget, pace_file
-from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import Clock, Pace, Paces
 from gapless_sender.pace.rate_file import RATES, RateFollower
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 class SharedPace:
     """The limits that everything a resend sends must keep to."""
 
-    def __init__(self, values: Mapping[str, Any], clock: Clock, *, own: Budget, link: Budget | None, part: int) -> None:
-        """Make it; see `made`, which finds the budgets.
+    def __init__(
+        self, values: Mapping[str, Any], clock: Clock, *, own: PaceState, link: PaceState | None, part: int
+    ) -> None:
+        """Make it; see `of`, which finds the budgets.
 
         Args:
             values: the settings, with those of the rate file.
@@ -41,18 +43,18 @@ class SharedPace:
         if values["rateFile"] is not None:
             clock = self._follower = RateFollower(values["rateFile"], clock, self._change)
             self._follower.listen()
-        self._own = Pace(0, 0, clock=clock, budget=own)
-        self._link = None if link is None else Pace(0, 0, clock=clock, budget=link)
+        self._own = Pace(0, 0, clock=clock, state=own)
+        self._link = None if link is None else Pace(0, 0, clock=clock, state=link)
         self.pace: Pace | Paces = self._own if self._link is None else Paces(self._own, self._link)
         self._set()
 
     @classmethod
-    def made(cls, values: Mapping[str, Any], clock: Clock, shard: Shard) -> Self:
+    def of(cls, values: Mapping[str, Any], clock: Clock, shard: Shard) -> Self:
         """Make the pace that the settings want. Raises ConfigurationError or LocalStorageError."""
         file = pace_file(values)
-        alone = Budget.shared if values["parallelism"] > 1 else Budget
-        own = Budget.in_file(file) if file is not None else alone()
-        link = Budget.in_file(values["budgetFile"]) if has_link_budget(values) else None
+        alone = PaceState.shared if values["parallelism"] > 1 else PaceState
+        own = PaceState.in_file(file) if file is not None else alone()
+        link = PaceState.in_file(values["budgetFile"]) if has_link_budget(values) else None
         return cls(values, clock, own=own, link=link, part=shard.count if file is None else 1)
 
     def follow(self) -> None:

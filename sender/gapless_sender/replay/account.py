@@ -36,7 +36,7 @@ def whole(found: Any, most: int = MAX_OFFSET + 1) -> int:
 
 
 @dataclass(slots=True)
-class Step:
+class BatchResult:
     """What one batch did in one partition."""
 
     cursor: int
@@ -64,20 +64,20 @@ class Step:
         insort(pairs, (offset, offset))
 
     def as_json(self) -> dict[str, Any]:
-        """The step as the checkpoint keeps it."""
+        """The result as the checkpoint keeps it."""
         return {"cursor": self.cursor, "sent": self.sent, **self.exceptions}
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Step:
+    def from_json(cls, found: dict[str, Any]) -> BatchResult:
         """Read what `as_json` gave. Raises ValueError or KeyError for anything else."""
-        step = cls(whole(found["cursor"]), whole(found["sent"]))
+        result = cls(whole(found["cursor"]), whole(found["sent"]))
         for kind in _KINDS:
             for first, last in found.get(kind, ()):
-                step.add(str(kind), whole(first), whole(last))
-        return step
+                result.add(str(kind), whole(first), whole(last))
+        return result
 
 
-class PartitionLedger:
+class PartitionAccount:
     """The account of one partition."""
 
     def __init__(self) -> None:
@@ -86,11 +86,11 @@ class PartitionLedger:
         self.counts = dict.fromkeys(map(str, _KINDS), 0)
         self._ranges = {str(kind): RangesBuilder() for kind in _KINDS}
 
-    def apply(self, step: Step) -> None:
+    def apply(self, result: BatchResult) -> None:
         """Take in what a batch did."""
-        self.cursor = max(self.cursor, step.cursor)
-        self.sent += step.sent
-        for kind, pairs in step.exceptions.items():
+        self.cursor = max(self.cursor, result.cursor)
+        self.sent += result.sent
+        for kind, pairs in result.exceptions.items():
             builder = self._ranges[kind]
             for first, last in pairs:
                 builder.add(first, last)
@@ -100,18 +100,18 @@ class PartitionLedger:
         """All offsets of `kind` so far."""
         return self._ranges[kind].so_far
 
-    def as_steps(self, most_ranges: int) -> Iterator[Step]:
-        """The whole account as steps of up to so many ranges each, to begin a new checkpoint with."""
-        step = Step(self.cursor, self.sent)
+    def as_results(self, most_ranges: int) -> Iterator[BatchResult]:
+        """The account as batch results of up to so many ranges each, to begin a new checkpoint with."""
+        result = BatchResult(self.cursor, self.sent)
         for kind in self._ranges:
             ranges = self.ranges(kind)
             for low in range(0, len(ranges), most_ranges):
                 pairs = list(ranges.pairs(low, low + most_ranges))
-                if step.size + len(pairs) > most_ranges:
-                    yield step
-                    step = Step(self.cursor)
-                step.exceptions[kind] = pairs
-        yield step
+                if result.size + len(pairs) > most_ranges:
+                    yield result
+                    result = BatchResult(self.cursor)
+                result.exceptions[kind] = pairs
+        yield result
 
     def reopen(self) -> bool:
         """Want again what was not yet written, always the last of what was wanted; say whether there was any."""
@@ -135,24 +135,24 @@ class PartitionLedger:
         return self.sent + sum(self.counts.values())
 
 
-def totals(wanted: OffsetRanges, wanted_count: int, ledger: PartitionLedger) -> Totals:
+def totals(wanted: OffsetRanges, wanted_count: int, account: PartitionAccount) -> Totals:
     """The account of one partition.
 
     Args:
         wanted: the offsets that are walked through.
         wanted_count: how many they are, counted once because counting ten million ranges takes its time.
-        ledger: what was done.
+        account: what was done.
     """
-    not_in_plan = ledger.counts[OUTSIDE] + ledger.counts[NOT_ASKED_FOR]
-    index = wanted.index_reaching(ledger.cursor)
+    not_in_plan = account.counts[OUTSIDE] + account.counts[NOT_ASKED_FOR]
+    index = wanted.index_reaching(account.cursor)
     done = index == len(wanted)
     return Totals(
         planned=wanted_count - not_in_plan,
-        sent=ledger.sent,
-        filtered=ledger.counts[FILTERED],
-        filled=ledger.counts[FILLED],
-        unavailable=ledger.unavailable,
+        sent=account.sent,
+        filtered=account.counts[FILTERED],
+        filled=account.counts[FILLED],
+        unavailable=account.unavailable,
         # When the cursor says "done", nothing may be left over: a difference is then a defect, and `holds` says so.
-        remaining=0 if done else wanted_count - ledger.accounted,
-        outside_time_range=ledger.counts[OUTSIDE],
+        remaining=0 if done else wanted_count - account.accounted,
+        outside_time_range=account.counts[OUTSIDE],
     )

@@ -1,6 +1,6 @@
 """Owns how far a resend has come, on disk; must not know what is resent or how.
 
-The file is JSON Lines. What it begins with is a whole state, written in one step (temporary file, sync, rename); each
+The file is JSON Lines. What it begins with is a whole state, written in one result (temporary file, sync, rename); each
 further line is what some batches added, appended and synced beside the work, so that saving costs one small write
 however much has happened before. A last line that a crash has cut is ignored: its batches are sent again, the one
 repetition that is promised.
@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_api.base.files import written_whole
 from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition, is_topic
-from gapless_sender.replay.account import PartitionLedger, Step, whole
+from gapless_sender.replay.account import BatchResult, PartitionAccount, whole
 from gapless_sender.replay.background_append import BackgroundAppend
 
 if TYPE_CHECKING:
@@ -51,16 +51,16 @@ class Progress:
     """The accounts of all partitions, and the end that each open range was given at the first start."""
 
     def __init__(self) -> None:
-        self.ledgers: dict[TopicPartition, PartitionLedger] = {}
+        self.accounts: dict[TopicPartition, PartitionAccount] = {}
         self.bounds: dict[TopicPartition, tuple[int, int]] = {}
         """First offset and end (exclusive) of what was wanted without numbers, fixed at the first start."""
         self.topic_ids: dict[str, str] = {}
         """By Kafka's name of the topic: what tells it from a later one of the same name."""
         self.complete = False
 
-    def ledger(self, key: TopicPartition) -> PartitionLedger:
+    def account(self, key: TopicPartition) -> PartitionAccount:
         """The account of one partition."""
-        return self.ledgers.setdefault(key, PartitionLedger())
+        return self.accounts.setdefault(key, PartitionAccount())
 
     def take(self, entry: Mapping[str, Any]) -> None:
         """Take in one object of the file. Raises ValueError, KeyError or TypeError when it is none."""
@@ -74,14 +74,14 @@ class Progress:
                 first, end = part["bounds"]
                 self.bounds[key] = (whole(first), whole(end))
             if "cursor" in part:
-                self.ledger(key).apply(Step.from_json(part))
+                self.account(key).apply(BatchResult.from_json(part))
 
     def merge(self, other: Progress) -> None:
         """Take over every partition in which `other` has come further."""
-        for key, ledger in other.ledgers.items():
-            mine = self.ledgers.get(key)
-            if mine is None or ledger.accounted > mine.accounted:
-                self.ledgers[key] = ledger
+        for key, account in other.accounts.items():
+            mine = self.accounts.get(key)
+            if mine is None or account.accounted > mine.accounted:
+                self.accounts[key] = account
         for key, bounds in other.bounds.items():
             self.bounds.setdefault(key, bounds)
         for topic, found in other.topic_ids.items():
@@ -89,8 +89,8 @@ class Progress:
 
     def reopen(self) -> None:
         """Want again, in a new run, what was not yet written at the end of the last one."""
-        for ledger in self.ledgers.values():
-            if ledger.reopen():
+        for account in self.accounts.values():
+            if account.reopen():
                 self.complete = False
 
     def as_entries(self, identity: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -105,9 +105,9 @@ class Progress:
                 for (topic, partition), bounds in sorted(self.bounds.items())
             ],
         }
-        for key, ledger in sorted(self.ledgers.items()):
-            for step in ledger.as_steps(_MOST_RANGES):
-                yield {"partitions": [_step_entry(key, step)]}
+        for key, account in sorted(self.accounts.items()):
+            for result in account.as_results(_MOST_RANGES):
+                yield {"partitions": [_result_entry(key, result)]}
 
 
 class Checkpoint:
@@ -141,14 +141,14 @@ class Checkpoint:
         self._limit = size * 2 + _REWRITE_BYTES
         self._all_saved()
 
-    def note(self, key: TopicPartition, step: Step) -> None:
+    def note(self, key: TopicPartition, result: BatchResult) -> None:
         """Add what a batch did, which `progress` has already. Raises LocalStorageError.
 
         It is saved once `SAVE_SECONDS` or `SAVE_EVENTS` are over, beside the work that goes on: a disk may take its
         time, and a pace that is to be even has none to spare. What an earlier save met is raised by the next batch.
         """
-        self._noted.append(_step_entry(key, step))
-        self._noted_events += step.sent
+        self._noted.append(_result_entry(key, result))
+        self._noted_events += result.sent
         now = self._noted_events >= SAVE_EVENTS or self._saving.failed
         if now or (time.monotonic() - self._saved_at >= SAVE_SECONDS and not self._saving.under_way):
             self._append({"partitions": []}, wait=False)
@@ -341,8 +341,8 @@ def _printable(text: str) -> str:
     return text[:60].encode("unicode_escape").decode("ascii") if not text.isprintable() else text[:60]
 
 
-def _step_entry(key: TopicPartition, step: Step) -> dict[str, Any]:
-    return {"topic": key[0], "partition": key[1], **step.as_json()}
+def _result_entry(key: TopicPartition, result: BatchResult) -> dict[str, Any]:
+    return {"topic": key[0], "partition": key[1], **result.as_json()}
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gapless_api.cli.terminal_bar import BAR_SECONDS, TerminalBar
 from gapless_api.wire.progress import PROGRESS_LINE, ProgressLine
 from gapless_sender.base.lazy_log import log
-from gapless_sender.base.sharding import WHOLE
+from gapless_sender.base.sharding import UNSHARDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ class ProgressView:
         interval_seconds: float,
         statistics_seconds: int,
         sender_id: str,
-        shard: Shard = WHOLE,
+        shard: Shard = UNSHARDED,
         on_terminal: bool | None = None,
     ) -> None:
         """`interval_seconds` 0 is for no lines, `statistics_seconds` 0 for no statistics in the peer's form."""

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Step
+from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, BatchResult
 from gapless_sender.source.plan import Reason
 from gapless_sender.source.range_cursor import parts
 from gapless_sender.wire.compression import gzip_bodies
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gapless_sender.link.transmitter import Transmitter
-    from gapless_sender.replay.account import PartitionLedger
+    from gapless_sender.replay.account import PartitionAccount
     from gapless_sender.replay.input_filter import InputFilter
     from gapless_sender.source.plan import PartitionPlan
     from gapless_sender.source.range_cursor import Chunk
@@ -92,26 +92,26 @@ class PartitionReplay:
     def __init__(  # noqa: PLR0913 -- the parts of the pipeline
         self,
         plan: PartitionPlan,
-        ledger: PartitionLedger,
+        account: PartitionAccount,
         treatment: Treatment,
         transmitter: Transmitter,
         *,
         keys: Keys | None,
-        settled: Callable[[Step], None],
+        on_batch: Callable[[BatchResult], None],
     ) -> None:
-        """`settled` is called after each batch is on the link, to save its step."""
+        """`on_batch` is called after each batch is on the link, to save its result."""
         self._plan = plan
-        self._ledger = ledger
+        self._account = account
         self._treatment = treatment
         self._transmitter = transmitter
         self._keys = keys
-        self._settled = settled
+        self._on_batch = on_batch
         self._packetizer = EventPacketizer(plan.place.topic, plan.place.partition, treatment.payload_size)
         # A body below this always fits, whatever its offset's digits; only what is larger is looked at one by one.
         self._surely_fits = self._packetizer.largest_body(treatment.most_fragments) - treatment.sealing_bytes
         self._offsets: list[int] = []
         self._values: list[bytes] = []
-        self._step = Step(ledger.cursor)
+        self._result = BatchResult(account.cursor)
         self._bytes = 0
         self._begun = False
         self._gathering_since = 0.0
@@ -123,7 +123,7 @@ class PartitionReplay:
                 self._gathering_since = time.monotonic()
             self._take_in(part)
             full = len(self._offsets) >= self._transmitter.batch_events or self._bytes >= self._transmitter.batch_bytes
-            full |= self._step.size >= MOST_BATCH_EXCEPTIONS
+            full |= self._result.size >= MOST_BATCH_EXCEPTIONS
             if full or time.monotonic() - self._gathering_since > GATHERING_SECONDS:
                 self._flush()
         self._flush()
@@ -137,28 +137,28 @@ class PartitionReplay:
             )
 
     def _take_in(self, chunk: Chunk) -> None:
-        step = self._step
+        result = self._result
         for first, last in chunk.outside:
-            step.add(OUTSIDE, first, last)
+            result.add(OUTSIDE, first, last)
         filled: list[int] = []
         for first, last, reason in chunk.holes:
             if reason in self._treatment.fill:
                 filled.extend(range(first, last + 1))
-                step.add(FILLED, first, last)
+                result.add(FILLED, first, last)
                 continue
             if reason is Reason.NON_EXISTENT and self._plan.open_from is not None:
                 asked, others = self._plan.missed(first, last)
                 for begin, end in asked:
-                    step.add(reason, begin, end)
+                    result.add(reason, begin, end)
                 for begin, end in others:
-                    step.add(NOT_ASKED_FOR, begin, end)
+                    result.add(NOT_ASKED_FOR, begin, end)
             else:
-                step.add(reason, first, last)
+                result.add(reason, first, last)
         self._values += chunk.values
         self._bytes += sum(map(len, chunk.values))
         self._offsets += chunk.offsets
-        step.cursor = chunk.upto
-        step.sent += len(chunk.offsets)
+        result.cursor = chunk.upto
+        result.sent += len(chunk.offsets)
         if filled:
             self._fill(filled)
 
@@ -170,41 +170,41 @@ class PartitionReplay:
         self._values = [value for _, value in merged]
 
     def _flush(self) -> None:
-        offsets, values, step = self._offsets, self._values, self._step
+        offsets, values, result = self._offsets, self._values, self._result
         self._offsets, self._values, self._bytes = [], [], 0
-        self._step = Step(step.cursor)
-        filled = {o for first, last in step.exceptions.get(FILLED, ()) for o in range(first, last + 1)}
+        self._result = BatchResult(result.cursor)
+        filled = {o for first, last in result.exceptions.get(FILLED, ()) for o in range(first, last + 1)}
         # One key for the whole batch: while it is replaced no batch is under way, so that a stop leaves nothing half.
         key = self._keys.current() if self._keys is not None and offsets else None
         for start, end in stretches(offsets, self._treatment.disorder_offsets, opening=not self._begun):
             datagrams: list[bytes] = []
-            self._make(datagrams, offsets[start:end], values[start:end], step, filled, key)
+            self._make(datagrams, offsets[start:end], values[start:end], result, filled, key)
             self._transmitter.send(datagrams, end - start)
         if self._keys is not None and offsets:
             self._keys.release()
         self._begun = self._begun or bool(offsets)
-        if offsets or step.exceptions or step.cursor > self._ledger.cursor:
-            self._ledger.apply(step)
-            self._settled(step)
+        if offsets or result.exceptions or result.cursor > self._account.cursor:
+            self._account.apply(result)
+            self._on_batch(result)
 
     def _make(  # noqa: PLR0913, PLR0917 -- a stretch, and what it becomes
         self,
         datagrams: list[bytes],
         offsets: list[int],
         values: list[bytes],
-        step: Step,
+        result: BatchResult,
         filled: set[int],
         key: SessionKey | None,
     ) -> None:
-        """Turn events into datagrams, and note in `step` what is not sent as it is; those of `filled` are empty."""
+        """Turn events into datagrams, and note in `result` what is not sent as it is; those of `filled` are empty."""
         treatment = self._treatment
         if not treatment.input_filter.passes_everything:
             denied = treatment.input_filter.denied(values)
             for index, no in enumerate(denied):
                 if no and offsets[index] not in filled:
                     values[index] = b""
-                    step.add(FILTERED, offsets[index], offsets[index])
-                    step.sent -= 1
+                    result.add(FILTERED, offsets[index], offsets[index])
+                    result.sent -= 1
         packed: list[bool] | None = None
         above = treatment.compress_above_bytes
         if above and max(map(len, values)) > above:
@@ -212,7 +212,7 @@ class PartitionReplay:
             compressed = iter(gzip_bodies([value for value, big in zip(values, packed, strict=True) if big]))
             values = [next(compressed) if big else value for value, big in zip(values, packed, strict=True)]
         if max(map(len, values)) > self._surely_fits:
-            self._leave_out_too_large(offsets, values, packed, step)
+            self._leave_out_too_large(offsets, values, packed, result)
         kind = PacketType.CLEAR
         if key is not None:
             kind = PacketType.ENCRYPTED
@@ -230,7 +230,7 @@ class PartitionReplay:
                 )
 
     def _leave_out_too_large(
-        self, offsets: list[int], values: list[bytes], packed: list[bool] | None, step: Step
+        self, offsets: list[int], values: list[bytes], packed: list[bool] | None, result: BatchResult
     ) -> None:
         """Take the events out that need too many fragments, or empty them if they are to be filled."""
         for index in range(len(offsets) - 1, -1, -1):
@@ -239,8 +239,8 @@ class PartitionReplay:
                 continue
             fills = Reason.TOO_LARGE in self._treatment.fill
             kind = FILLED if fills else str(Reason.TOO_LARGE)
-            step.insert(kind, offsets[index])
-            step.sent -= 1
+            result.insert(kind, offsets[index])
+            result.sent -= 1
             if fills:
                 values[index] = b""
                 if packed is not None:

@@ -19,8 +19,8 @@ from gapless_api.wire.resend_report import (
     UnavailableRange,
 )
 from gapless_api.wire.totals import Totals
-from gapless_sender.base.sharding import WHOLE
-from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, totals
+from gapless_sender.base.sharding import UNSHARDED
+from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionAccount, totals
 from gapless_sender.source.plan import Reason
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class SentRanges:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionAccount:
+class PartitionResult:
     """The account of one partition, ready for the report and for the way from one process to another."""
 
     topic: str
@@ -104,7 +104,7 @@ class Traffic:
 class Account:
     """Everything that a resend did."""
 
-    partitions: list[PartitionAccount] = field(default_factory=list)
+    partitions: list[PartitionResult] = field(default_factory=list)
     traffic: Traffic = field(default_factory=Traffic)
     keys_announced: int = 0
     handled_before: int = 0
@@ -133,20 +133,20 @@ class Account:
         return {reason: count for reason, count in counts.items() if count}
 
 
-def account_of(plan: PartitionPlan, wanted_count: int, ledger: PartitionLedger) -> PartitionAccount:
+def partition_result(plan: PartitionPlan, wanted_count: int, account: PartitionAccount) -> PartitionResult:
     """Sum up one partition."""
     place = plan.place
-    kinds = {str(kind): ledger.ranges(kind) for kind in (FILTERED, FILLED, OUTSIDE, *Reason) if ledger.counts[kind]}
-    otherwise = tuple(filter(len, (*kinds.values(), ledger.ranges(NOT_ASKED_FOR))))
+    kinds = {str(kind): account.ranges(kind) for kind in (FILTERED, FILLED, OUTSIDE, *Reason) if account.counts[kind]}
+    otherwise = tuple(filter(len, (*kinds.values(), account.ranges(NOT_ASKED_FOR))))
     shown: dict[str, Ranges] = {}
-    if ledger.sent:
-        shown["sent"] = SentRanges(plan.wanted.clip(0, ledger.cursor - 1), otherwise)
-    return PartitionAccount(
+    if account.sent:
+        shown["sent"] = SentRanges(plan.wanted.clip(0, account.cursor - 1), otherwise)
+    return PartitionResult(
         place.topic,
         place.partition,
         place.upstream_topic,
         place.upstream_partition,
-        totals(plan.wanted, wanted_count, ledger),
+        totals(plan.wanted, wanted_count, account),
         shown | kinds,
     )
 
@@ -165,7 +165,7 @@ def report(  # noqa: PLR0913 -- the parts of a report
 ) -> ResendReport:
     """Put the report together; there is no `selection` when the work ended before one was made."""
     sums = account.totals
-    shard = selection.shard if selection is not None else WHOLE
+    shard = selection.shard if selection is not None else UNSHARDED
     head = ReportHead(
         outcome=outcome,
         exit_code=int(exit_code),

@@ -14,7 +14,7 @@ from gapless_api.base.settings import Setting, SettingsTable, boolean, integer
 from gapless_kafka.settings import KAFKA_SETTINGS
 from gapless_sender.settings.kafka import KAFKA
 from gapless_sender.settings.link import LINK
-from gapless_sender.settings.output import TELLING
+from gapless_sender.settings.output import OUTPUT
 from gapless_sender.settings.selection import SELECTION
 from gapless_sender.settings.values import rate, topics
 
@@ -22,7 +22,7 @@ _WHAT = "What to look at"
 _OUTPUT = "Output"
 _SENDING = "Over the link"
 
-_named = {setting.name: setting for setting in (*SELECTION, *LINK, *TELLING, *KAFKA)}
+_named = {setting.name: setting for setting in (*SELECTION, *LINK, *OUTPUT, *KAFKA)}
 
 
 def _as_resend(name: str, **changes: object) -> Setting:

@@ -8,7 +8,7 @@ from gapless_sender.settings.values import file_or_folder, seconds
 
 _GROUP = "What is said"
 
-TELLING: tuple[Setting, ...] = (
+OUTPUT: tuple[Setting, ...] = (
     Setting(
         "report",
         "File for the final report (or the plan) as JSON. In a folder (DIR/) it is report.json; each shard has its "

@@ -11,12 +11,12 @@ from gapless_kafka.settings import KAFKA_SETTINGS
 from gapless_sender.settings.bodies import BODIES
 from gapless_sender.settings.kafka import KAFKA
 from gapless_sender.settings.link import LINK
-from gapless_sender.settings.output import TELLING
+from gapless_sender.settings.output import OUTPUT
 from gapless_sender.settings.pace import PACE
 from gapless_sender.settings.safety import SAFETY
 from gapless_sender.settings.selection import SELECTION
 
-_SETTINGS = (*SELECTION, *KAFKA_SETTINGS, *KAFKA, *LINK, *PACE, *BODIES, *SAFETY, *TELLING)
+_SETTINGS = (*SELECTION, *KAFKA_SETTINGS, *KAFKA, *LINK, *PACE, *BODIES, *SAFETY, *OUTPUT)
 
 RESEND = SettingsTable(
     prefix="AIRGAP_RESEND_",

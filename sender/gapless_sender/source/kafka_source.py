@@ -25,7 +25,7 @@ from gapless_kafka.errors import BAD_SETTINGS, LOGIN, OTHER, UNREACHABLE, fault_
 from gapless_kafka.stall_clock import StallClock
 from gapless_kafka.topic_ids import ANSWER_SECONDS, TopicWatch, asking, id_in
 from gapless_sender.source.plan import Reason
-from gapless_sender.source.range_cursor import Chunk, Walk
+from gapless_sender.source.range_cursor import Chunk, RangeCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -259,7 +259,7 @@ class KafkaSource:
     def read(
         self, plan: PartitionPlan, cursor: int, *, first_ms: int | None = None, last_ms: int | None = None
     ) -> Iterator[Chunk]:
-        """Walk through the wanted offsets from `cursor` on; each chunk goes on where the one before ended.
+        """RangeCursor through the wanted offsets from `cursor` on; each chunk goes on where the one before ended.
 
         Raises:
             SourceStalledError: no record came within the deadline.
@@ -267,7 +267,7 @@ class KafkaSource:
             ConfigurationError: the topic was deleted, or made anew.
         """
         topic = plan.place.upstream_topic
-        walk = Walk(plan.wanted, cursor, first_ms, last_ms, self.most_hole_offsets)
+        walk = RangeCursor(plan.wanted, cursor, first_ms, last_ms, self.most_hole_offsets)
         # Where the partition begins and ends is asked only when we meet it: for most partitions nobody needs to know.
         high: int | None = None
         position: int | None = None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.offsets.windows import PartitionWindow
-from gapless_sender.base.sharding import WHOLE, Shard
+from gapless_sender.base.sharding import UNSHARDED, Shard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,7 +108,7 @@ class Selection:
     all_partitions_of: Place | None = None
     """Set when Kafka must say which partitions there are: partition 0 of the topic, upstream and downstream."""
     window: PartitionWindow = field(default_factory=PartitionWindow)
-    shard: Shard = WHOLE
+    shard: Shard = UNSHARDED
     identity: Mapping[str, Any] = field(default_factory=dict)
     """What makes this selection this one, in words and numbers, for the checkpoint."""
 
@@ -139,7 +139,7 @@ class PartitionPlan:
 
 
 def select(
-    values: Mapping[str, Any], bundle: Bundle | None, *, bundle_digest: str = "", shard: Shard = WHOLE
+    values: Mapping[str, Any], bundle: Bundle | None, *, bundle_digest: str = "", shard: Shard = UNSHARDED
 ) -> Selection:
     """Turn resolved settings into a selection; the first that is given decides: bundle, offsets, time.
 
@@ -172,7 +172,7 @@ def select(
         identity |= {"bundle": bundle_digest}
         return Selection(
             Mode.BUNDLE,
-            share_of(wishes, shard),
+            wishes_of_shard(wishes, shard),
             first_ms,
             last_ms,
             skipped,
@@ -185,7 +185,7 @@ def select(
     if topic is not None and partition is not None and values["offsetFrom"] is not None:
         wish = _of_offsets(names, topic, partition, values["offsetFrom"], values["offsetTo"])
         identity |= {"offsetFrom": values["offsetFrom"], "offsetTo": values["offsetTo"]}
-        mine = share_of(wish, shard)
+        mine = wishes_of_shard(wish, shard)
         return Selection(Mode.OFFSETS, mine, first_ms, last_ms, window=window, shard=shard, identity=identity)
     if values["offsetFrom"] is not None or values["offsetTo"] is not None:
         missing = [name for name in ("topic", "partition", "offsetFrom") if values[name] is None]
@@ -201,7 +201,7 @@ def select(
                 Mode.TIME, (), first_ms, last_ms, all_partitions_of=every, window=window, shard=shard, identity=identity
             )
         one = (Wish(names.place(topic, partition), by_time=True),) if window.handles(partition) else ()
-        mine = share_of(one, shard)
+        mine = wishes_of_shard(one, shard)
         return Selection(Mode.TIME, mine, first_ms, last_ms, window=window, shard=shard, identity=identity)
     raise ConfigurationError(
         "Nothing is chosen to be resent; give a bundle with --resend-file-name, or --topic with --partition and "
@@ -290,7 +290,7 @@ def wishes_of_all(selection: Selection, partition_count: int) -> tuple[Wish, ...
     every_wish = (Wish(place, by_time=True) for place in places if selection.window.handles(place.partition))
     # All weigh the same, so shares go round in the order of partitions: a topic that grows while shards start changes
     # nothing for the partitions that it had.
-    return share_of(tuple(every_wish), selection.shard)
+    return wishes_of_shard(tuple(every_wish), selection.shard)
 
 
 def plan_partition(wish: Wish, *, end: int, first_in_time: int | None = None) -> PartitionPlan:
@@ -311,15 +311,15 @@ def plan_partition(wish: Wish, *, end: int, first_in_time: int | None = None) ->
     return PartitionPlan(wish.place, wish.ranges | rest, open_from, wish.ranges)
 
 
-def share_of(wishes: Sequence[Wish], shard: Shard) -> tuple[Wish, ...]:
+def wishes_of_shard(wishes: Sequence[Wish], shard: Shard) -> tuple[Wish, ...]:
     """The part of `wishes` that is `shard`'s; nothing when there are more shards than partitions."""
     if shard.count == 1:
         return tuple(wishes)
-    shares = share_out(wishes, shard.count)
+    shares = distribute(wishes, shard.count)
     return tuple(shares[shard.index]) if shard.index < len(shares) else ()
 
 
-def share_out(wishes: Sequence[Wish], shards: int) -> list[list[Wish]]:
+def distribute(wishes: Sequence[Wish], shards: int) -> list[list[Wish]]:
     """Spread partitions over `shards` so that each has about the same number of events; the same for the same input."""
     loads = [0] * shards
     shares: list[list[Wish]] = [[] for _ in range(shards)]

@@ -84,7 +84,7 @@ def _cut_at(chunk: Chunk, offset: int) -> tuple[Chunk, Chunk]:
     return before, after
 
 
-class Walk:
+class RangeCursor:
     """The cursor through the wanted ranges: takes what was read and tells what was stepped over; knows no Kafka."""
 
     def __init__(

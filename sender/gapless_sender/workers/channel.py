@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_sender.replay.account import Step
+    from gapless_sender.replay.account import BatchResult
 
 
 _LENGTH_BYTES = 4
@@ -40,11 +40,11 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class BatchDone:
     """A batch is on the link."""
 
     key: TopicPartition
-    step: Step
+    result: BatchResult
     traffic: Traffic
     """Of the worker, since it began."""
 
@@ -60,7 +60,7 @@ class Exhausted:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldProblem:
+class WorkerError:
     """A `GaplessError` as it goes through a pipe; not every one can be pickled."""
 
     name: str
@@ -86,7 +86,7 @@ class ToldProblem:
 class Finished:
     """A worker's last word."""
 
-    problem: ToldProblem | None = None
+    problem: WorkerError | None = None
     traffic: Traffic = field(default_factory=Traffic)
 
 

@@ -20,13 +20,13 @@ from gapless_sender.replay.report_line import write_plan_line
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import Reason
 from gapless_sender.wire.packets import HEADER_BYTES
-from gapless_sender.workers.partition_worker import Job, all_wishes, planned_jobs
+from gapless_sender.workers.partition_worker import PartitionWork, all_wishes, plan_partitions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_api.wire.resend_report import ReadBundle
-    from gapless_sender.base.shutdown import Stopping
+    from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.source.plan import Selection
 
 _SAMPLED_PARTITIONS = 20
@@ -38,7 +38,7 @@ _IP_AND_UDP_BYTES = 28
 class Outlook:
     """What would be sent of one partition."""
 
-    job: Job
+    partition: PartitionWork
     expired: int
     not_yet_written: int
     earlier: int
@@ -52,10 +52,10 @@ class Outlook:
     @property
     def events(self) -> int:
         """Events that are still to be sent, if Kafka has them all."""
-        return self.job.totals.remaining - self.expired - self.not_yet_written - self.earlier - self.later
+        return self.partition.totals.remaining - self.expired - self.not_yet_written - self.earlier - self.later
 
 
-def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle | None, stopping: Stopping) -> int:
+def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle | None, shutdown: Shutdown) -> int:
     """Print the plan as a table on a terminal and as JSON elsewhere, and write it to the report file if there is one.
 
     Raises:
@@ -63,10 +63,10 @@ def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle |
     """
     payload_size = values["payloadSize"]
     if not payload_size:
-        link = open_link(values, stopping)
+        link = open_link(values, shutdown)
         payload_size = link.mtu_payload_size()
         link.close()
-    outlooks = _look(values, selection, stopping) if selection.wishes or selection.all_partitions_of else []
+    outlooks = _look(values, selection, shutdown) if selection.wishes or selection.all_partitions_of else []
     made = _plan(values, selection, bundle, outlooks, payload_size)
     path: Path | None = values["report"]
     text = json.dumps(RESEND_PLAN.to_json(made), indent=1) + "\n"
@@ -81,45 +81,48 @@ def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle |
     return 0
 
 
-def _look(values: dict[str, Any], selection: Selection, stopping: Stopping) -> list[Outlook]:
+def _look(values: dict[str, Any], selection: Selection, shutdown: Shutdown) -> list[Outlook]:
     progress = load(values["checkpoint"], selection.identity) if values["checkpoint"] is not None else Progress()
     source = KafkaSource(
         connection_from(values, client_id=values["clientID"]),
         isolation_level=values["isolationLevel"],
         connect_timeout_seconds=values["connectTimeout"],
         stall_timeout_seconds=values["stallTimeout"],
-        pulse=stopping.check,
+        pulse=shutdown.check,
     )
     try:
         source.connect()
         wishes = all_wishes(selection, source)
-        jobs = planned_jobs(selection, wishes, source, progress, progress.bounds.__setitem__)
-        step = max(len(jobs) // _SAMPLED_PARTITIONS, 1)
-        return [_outlook(job, source, selection, sampled=index % step == 0) for index, job in enumerate(jobs)]
+        partitions = plan_partitions(selection, wishes, source, progress, progress.bounds.__setitem__)
+        every = max(len(partitions) // _SAMPLED_PARTITIONS, 1)
+        return [
+            _outlook(partition, source, selection, sampled=index % every == 0)
+            for index, partition in enumerate(partitions)
+        ]
     finally:
         source.close()
 
 
-def _outlook(job: Job, source: KafkaSource, selection: Selection, *, sampled: bool) -> Outlook:
-    wanted, cursor = job.plan.wanted, job.ledger.cursor
-    low, high = source.watermarks(job.plan.place)
+def _outlook(partition: PartitionWork, source: KafkaSource, selection: Selection, *, sampled: bool) -> Outlook:
+    wanted, cursor = partition.plan.wanted, partition.account.cursor
+    low, high = source.watermarks(partition.plan.place)
     rest = wanted if not cursor else wanted.clip(cursor, 2**63 - 1)
     expired = rest.clip(0, low - 1).count if low else 0
     not_yet_written = rest.clip(high, 2**63 - 1).count
     first_ms, last_ms = selection.first_timestamp_ms, selection.last_timestamp_ms
     earlier = later = 0
     if first_ms is not None:
-        begin = source.first_offset_since(job.plan.place, first_ms, high)
+        begin = source.first_offset_since(partition.plan.place, first_ms, high)
         earlier = rest.clip(low, begin - 1).count
     if last_ms is not None:
-        end = source.first_offset_since(job.plan.place, last_ms + 1, high)
+        end = source.first_offset_since(partition.plan.place, last_ms + 1, high)
         later = rest.clip(max(end, low), high - 1).count
     there = rest.index_reaching(low)
     mean = None
     if sampled and there < len(rest) and max(rest[there].first, low) < high:
-        lengths = source.sample(job.plan.place, max(rest[there].first, low), _SAMPLED_RECORDS)
+        lengths = source.sample(partition.plan.place, max(rest[there].first, low), _SAMPLED_RECORDS)
         mean = sum(lengths) / len(lengths) if lengths else None
-    return Outlook(job, expired, not_yet_written, earlier, later, len(rest), mean)
+    return Outlook(partition, expired, not_yet_written, earlier, later, len(rest), mean)
 
 
 def _plan(
@@ -144,7 +147,7 @@ def _plan(
         bundle=bundle,
         events=events,
         ranges=sum(outlook.ranges for outlook in outlooks),
-        sent_before=sum(outlook.job.totals.sent for outlook in outlooks),
+        sent_before=sum(outlook.partition.totals.sent for outlook in outlooks),
         unavailable={reason: count for reason, count in unavailable.items() if count},
         estimate=estimate,
         note="Bytes and time are estimated from a few records, before filter and compression; records of "
@@ -159,7 +162,7 @@ def _estimate(values: dict[str, Any], outlooks: list[Outlook], mean: float, payl
     datagrams = payload_bytes = 0.0
     for outlook in outlooks:
         body = (mean if outlook.mean_bytes is None else outlook.mean_bytes) + overhead
-        id_bytes = len(outlook.job.plan.place.topic) + 12
+        id_bytes = len(outlook.partition.plan.place.topic) + 12
         each = max(-(-body // max(payload_size - HEADER_BYTES - id_bytes, 1)), 1)
         datagrams += outlook.events * each
         payload_bytes += outlook.events * (body + each * (HEADER_BYTES + id_bytes))
@@ -177,7 +180,7 @@ def _estimate(values: dict[str, Any], outlooks: list[Outlook], mean: float, payl
 
 
 def _partition(outlook: Outlook) -> PlannedPartition:
-    place, wanted = outlook.job.plan.place, outlook.job.plan.wanted
+    place, wanted = outlook.partition.plan.place, outlook.partition.plan.wanted
     return PlannedPartition(
         topic=place.topic,
         partition=place.partition,
@@ -189,7 +192,7 @@ def _partition(outlook: Outlook) -> PlannedPartition:
         last_offset=wanted.last_offset if len(wanted) else None,
         expired=outlook.expired,
         not_yet_written=outlook.not_yet_written,
-        sent_before=outlook.job.totals.sent,
+        sent_before=outlook.partition.totals.sent,
     )
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_sender.base.lazy_log import log
-from gapless_sender.base.malloc_trim import FreedMemory
-from gapless_sender.replay.account import PartitionLedger, Step, totals
+from gapless_sender.base.malloc_trim import MallocTrim
+from gapless_sender.replay.account import BatchResult, PartitionAccount, totals
 from gapless_sender.replay.replay import PartitionReplay
-from gapless_sender.replay.report import PartitionAccount, account_of
+from gapless_sender.replay.report import PartitionResult, partition_result
 from gapless_sender.source.plan import plan_partition, wishes_of_all
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.totals import Totals
-    from gapless_sender.base.shutdown import Stopping
+    from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.link.transmitter import Transmitter
     from gapless_sender.replay.checkpoint import Checkpoint, Progress
     from gapless_sender.replay.replay import Keys, Treatment
@@ -31,53 +31,53 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Job:
+class PartitionWork:
     """One partition to be done."""
 
     plan: PartitionPlan
     wanted_count: int
-    ledger: PartitionLedger
+    account: PartitionAccount
 
     @property
     def totals(self) -> Totals:
         """Its account so far."""
-        return totals(self.plan.wanted, self.wanted_count, self.ledger)
+        return totals(self.plan.wanted, self.wanted_count, self.account)
 
     @property
     def done(self) -> bool:
         """Whether nothing is left of it."""
-        return self.plan.wanted.index_reaching(self.ledger.cursor) == len(self.plan.wanted)
+        return self.plan.wanted.index_reaching(self.account.cursor) == len(self.plan.wanted)
 
     @property
-    def account(self) -> PartitionAccount:
+    def result(self) -> PartitionResult:
         """Its account, with all ranges."""
-        return account_of(self.plan, self.wanted_count, self.ledger)
+        return partition_result(self.plan, self.wanted_count, self.account)
 
 
-def prepared_jobs(
+def prepare_partitions(
     selection: Selection,
     wishes: Sequence[Wish],
     source: KafkaSource,
     progress: Progress,
     checkpoint: Checkpoint | None,
-) -> list[Job]:
+) -> list[PartitionWork]:
     """Plan `wishes`, and make sure that their topics are those of before: all that must be known before any packet.
 
-    What Kafka says goes into `progress`, and into `checkpoint` if there is one. Raises like `planned_jobs`.
+    What Kafka says goes into `progress`, and into `checkpoint` if there is one. Raises like `plan_partitions`.
     """
     fix_bounds = checkpoint.append_bounds if checkpoint is not None else progress.bounds.__setitem__
     learned = checkpoint.append_topic_id if checkpoint is not None else progress.topic_ids.__setitem__
     source.watch(sorted({wish.place.upstream_topic for wish in wishes}), progress.topic_ids, learned)
-    return planned_jobs(selection, wishes, source, progress, fix_bounds)
+    return plan_partitions(selection, wishes, source, progress, fix_bounds)
 
 
-def planned_jobs(
+def plan_partitions(
     selection: Selection,
     wishes: Sequence[Wish],
     source: KafkaSource,
     progress: Progress,
     fix_bounds: Callable[[TopicPartition, tuple[int, int]], None],
-) -> list[Job]:
+) -> list[PartitionWork]:
     """Ask Kafka what must be known before anything is sent, for every partition.
 
     Args:
@@ -92,7 +92,7 @@ def planned_jobs(
             not fit.
         SourceUnreachableError: Kafka does not answer or denies access.
     """
-    jobs = []
+    partitions = []
     counts: dict[str, int] = {}
     for wish in wishes:
         place = wish.place
@@ -100,12 +100,12 @@ def planned_jobs(
             counts[place.upstream_topic] = source.check(place)
         if not _is_known(wish, progress):
             fix_bounds((place.topic, place.partition), _bounds(selection, wish, source))
-        jobs.append(job_of(wish, progress))
+        partitions.append(partition_work(wish, progress))
     source.settle_watch()
-    return jobs
+    return partitions
 
 
-def remembered_jobs(selection: Selection, progress: Progress) -> list[Job]:
+def known_partitions(selection: Selection, progress: Progress) -> list[PartitionWork]:
     """The partitions of which all is known without Kafka: those that are wanted by numbers, or have their bounds.
 
     Raises:
@@ -115,7 +115,7 @@ def remembered_jobs(selection: Selection, progress: Progress) -> list[Job]:
     if selection.all_partitions_of is not None:
         last = max((selection.window.to_upstream(partition) for _, partition in progress.bounds), default=-1)
         wishes = wishes_of_all(selection, last + 1)
-    return [job_of(wish, progress) for wish in wishes if _is_known(wish, progress)]
+    return [partition_work(wish, progress) for wish in wishes if _is_known(wish, progress)]
 
 
 def _is_known(wish: Wish, progress: Progress) -> bool:
@@ -123,18 +123,18 @@ def _is_known(wish: Wish, progress: Progress) -> bool:
     return not is_open or wish.key in progress.bounds
 
 
-def job_of(wish: Wish, progress: Progress) -> Job:
-    """The job of one partition whose bounds are known, if it needs any. Raises ConfigurationError."""
+def partition_work(wish: Wish, progress: Progress) -> PartitionWork:
+    """The partition of one partition whose bounds are known, if it needs any. Raises ConfigurationError."""
     first, end = progress.bounds.get(wish.key, (0, 0))
     plan = plan_partition(wish, end=end, first_in_time=first if wish.by_time else None)
-    ledger = progress.ledger(wish.key)
-    behind = plan.wanted.clip(0, ledger.cursor - 1).count if ledger.cursor > 0 else 0
-    if ledger.accounted != behind:
+    account = progress.account(wish.key)
+    behind = plan.wanted.clip(0, account.cursor - 1).count if account.cursor > 0 else 0
+    if account.accounted != behind:
         raise ConfigurationError(
-            f"The checkpoint was altered or is of other work: it accounts for {ledger.accounted} offsets of "
+            f"The checkpoint was altered or is of other work: it accounts for {account.accounted} offsets of "
             f"{wish.place} where {behind} were wanted; give another path, or delete the file to begin anew."
         )
-    return Job(plan, plan.wanted.count, ledger)
+    return PartitionWork(plan, plan.wanted.count, account)
 
 
 def _bounds(selection: Selection, wish: Wish, source: KafkaSource) -> tuple[int, int]:
@@ -154,7 +154,7 @@ def all_wishes(selection: Selection, source: KafkaSource) -> tuple[Wish, ...]:
 
 
 def work_through(  # noqa: PLR0913 -- the parts of the pipeline
-    jobs: Sequence[Job],
+    partitions: Sequence[PartitionWork],
     selection: Selection,
     source: KafkaSource,
     treatment: Treatment,
@@ -162,42 +162,44 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
     *,
     keys: Keys | None,
     checkpoint: Checkpoint | None,
-    stopping: Stopping,
-    settled: Callable[[TopicPartition, Step], None],
+    shutdown: Shutdown,
+    on_batch: Callable[[TopicPartition, BatchResult], None],
 ) -> None:
-    """Do `jobs` in order; `settled` is called after each batch with what it did, before the next one begins.
+    """Do `partitions` in order; `on_batch` is called after each batch with what it did, before the next one begins.
 
     Raises:
         SourceUnreachableError, LinkError, LocalStorageError, StoppedError: the accounts hold what was done.
     """
-    freed_memory = FreedMemory()
+    malloc_trim = MallocTrim()
     with ExitStack() as stack:
         if checkpoint is not None:
             stack.callback(checkpoint.save)
-        left = [job for job in jobs if not job.done]
-        for job, following in zip(left, [*left, None][1:], strict=True):
-            place = job.plan.place
+        left = [partition for partition in partitions if not partition.done]
+        for partition, following in zip(left, [*left, None][1:], strict=True):
+            place = partition.plan.place
 
             def fit_to_pace() -> None:
                 source.most_events = min(transmitter.batch_events, 1000)
                 source.most_bytes = min(transmitter.batch_bytes, 4 * 1024 * 1024)
                 source.most_hole_offsets = dict.fromkeys(treatment.fill, transmitter.batch_events)
 
-            def after_batch(step: Step, key: TopicPartition = (place.topic, place.partition)) -> None:
-                settled(key, step)  # First, so that whoever listens never knows less than the checkpoint.
+            def after_batch(result: BatchResult, key: TopicPartition = (place.topic, place.partition)) -> None:
+                on_batch(key, result)  # First, so that whoever listens never knows less than the checkpoint.
                 if checkpoint is not None:
-                    checkpoint.note(key, step)
-                stopping.in_batch = False
-                freed_memory.glance()
-                stopping.check()
+                    checkpoint.note(key, result)
+                shutdown.in_batch = False
+                malloc_trim.glance()
+                shutdown.check()
                 fit_to_pace()  # It may have changed.
 
             fit_to_pace()
-            replay = PartitionReplay(job.plan, job.ledger, treatment, transmitter, keys=keys, settled=after_batch)
+            replay = PartitionReplay(
+                partition.plan, partition.account, treatment, transmitter, keys=keys, on_batch=after_batch
+            )
             replay.run(
                 source.read(
-                    job.plan,
-                    job.ledger.cursor,
+                    partition.plan,
+                    partition.account.cursor,
                     first_ms=selection.first_timestamp_ms,
                     last_ms=selection.last_timestamp_ms,
                 )

@@ -28,7 +28,7 @@ from gapless_sender.base.core_dumps import forbid_core_dumps
 from gapless_sender.base.lazy_log import begin_log, log
 from gapless_sender.base.own_paths import check_paths
 from gapless_sender.base.sharding import shard_of, with_own_files
-from gapless_sender.base.shutdown import Stopping
+from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.pace.rate_file import with_rates
 from gapless_sender.replay.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files
 from gapless_sender.replay.progress import ProgressView
@@ -36,7 +36,7 @@ from gapless_sender.replay.report import Account, report, verdict_of
 from gapless_sender.replay.report_file import write_report
 from gapless_sender.replay.report_line import write_report_line
 from gapless_sender.source.plan import select, upstream_topics
-from gapless_sender.workers.partition_worker import remembered_jobs
+from gapless_sender.workers.partition_worker import known_partitions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,8 +55,8 @@ def run(found: Resolved) -> int:
         GaplessError: with the sentence for the user; the report, if one is asked for, has been written.
     """
     started, began = time.monotonic(), datetime.now(UTC)
-    stopping = Stopping()
-    stopping.listen()
+    shutdown = Shutdown()
+    shutdown.listen()
     account = Account()
     selection: Selection | None = None
     bundle: ReadBundle | None = None
@@ -71,13 +71,13 @@ def run(found: Resolved) -> int:
         report_path = _checked_report(values["report"])
         _log_oddities(found)
         values = with_rates(values)
-        with stopping.at_once():  # A large bundle takes its time, and nothing has begun.
+        with shutdown.at_once():  # A large bundle takes its time, and nothing has begun.
             selection, bundle = _selection(values, shard)
             if values["plan"]:
                 from gapless_sender.workers.estimate import show_plan  # noqa: PLC0415 -- only --plan needs it
 
-                return show_plan(values, selection, bundle, stopping)
-        began_complete = _work(values, selection, account, stopping)
+                return show_plan(values, selection, bundle, shutdown)
+        began_complete = _work(values, selection, account, shutdown)
         ending = verdict_of(
             account, began_complete=began_complete, listed=report_path is not None or values["reportLine"]
         )
@@ -109,14 +109,14 @@ def run(found: Resolved) -> int:
     return exit_code
 
 
-def _work(values: dict[str, Any], selection: Selection, account: Account, stopping: Stopping) -> bool:
+def _work(values: dict[str, Any], selection: Selection, account: Account, shutdown: Shutdown) -> bool:
     """Do everything; afterwards `account` holds what was done, also when an error ends the work.
 
     Returns:
         Whether a checkpoint said beforehand that nothing is left.
     """
     from gapless_kafka.connection import connection_from  # noqa: PLC0415 -- slow to load
-    from gapless_sender.workers.runtime import Equipment, Whole, work_alone  # noqa: PLC0415 -- slow to load
+    from gapless_sender.workers.runtime import SenderRuntime, Whole, work_alone  # noqa: PLC0415 -- slow to load
 
     forbid_core_dumps()
     # Hundreds of thousands of lists come and go with the batches, none of them in a cycle: looking for cycles among
@@ -126,10 +126,10 @@ def _work(values: dict[str, Any], selection: Selection, account: Account, stoppi
     connection = connection_from(values, client_id=values["clientID"])
     path: Path | None = values["checkpoint"]
     if path is not None:
-        stopping.keeps_progress()
+        shutdown.keeps_progress()
     with ExitStack() as stack:
-        equipment = Equipment.ready(values, stopping, selection.shard)
-        stack.callback(equipment.link.close)
+        runtime = SenderRuntime.create(values, shutdown, selection.shard)
+        stack.callback(runtime.link.close)
         if not selection.wishes and selection.all_partitions_of is None:
             return False
         progress, checkpoint = Progress(), None
@@ -155,9 +155,9 @@ def _work(values: dict[str, Any], selection: Selection, account: Account, stoppi
             if shards > 1:
                 from gapless_sender.workers.worker_pool import WorkerPool  # noqa: PLC0415 -- only several processes need it
 
-                WorkerPool(equipment, whole, shards).run()
+                WorkerPool(runtime, whole, shards).run()
             else:
-                work_alone(equipment, whole)
+                work_alone(runtime, whole)
         except GaplessError:
             if not account.partitions:  # It ended before Kafka had said enough to plan.
                 with suppress(GaplessError):
@@ -172,7 +172,7 @@ def _work(values: dict[str, Any], selection: Selection, account: Account, stoppi
 
 def _account_for_remembered(account: Account, selection: Selection, progress: Progress) -> None:
     """Put into `account` what is known without Kafka. Raises ConfigurationError when the checkpoint does not fit."""
-    account.partitions = [job.account for job in remembered_jobs(selection, progress)]
+    account.partitions = [partition.result for partition in known_partitions(selection, progress)]
     account.begin(account.totals)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError, StoppedError
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.lazy_log import log
-from gapless_sender.base.sharding import WHOLE, Shard, check_sharing
+from gapless_sender.base.sharding import UNSHARDED, Shard, check_sharing
 from gapless_sender.link.opening import open_link
 from gapless_sender.link.transmitter import MOST_BATCH_EVENTS, Transmitter
 from gapless_sender.pace.shared_pace import SharedPace
@@ -23,13 +23,13 @@ from gapless_sender.replay.report import Traffic
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import Reason
 from gapless_sender.wire.packets import finished_text, starting_text, status_packet, stopping_text
-from gapless_sender.workers.partition_worker import Job, all_wishes, prepared_jobs, work_through
+from gapless_sender.workers.partition_worker import PartitionWork, all_wishes, prepare_partitions, work_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gapless_kafka.connection import KafkaConnection
-    from gapless_sender.base.shutdown import Stopping
+    from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.link.session_keys import AnnouncedKeys
     from gapless_sender.link.udp_link import UdpLink
     from gapless_sender.replay.checkpoint import Checkpoint, Progress
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Equipment:
+class SenderRuntime:
     """The link and everything between a batch and it."""
 
     values: dict[str, Any]
-    stopping: Stopping
+    shutdown: Shutdown
     link: UdpLink
     payload_size: int
     treatment: Treatment
@@ -58,7 +58,7 @@ class Equipment:
     shard: Shard
 
     @classmethod
-    def ready(cls, values: dict[str, Any], stopping: Stopping, shard: Shard = WHOLE) -> Equipment:
+    def create(cls, values: dict[str, Any], shutdown: Shutdown, shard: Shard = UNSHARDED) -> SenderRuntime:
         """Make everything that needs no Kafka, so that whatever is wrong shows before anything is sent.
 
         Raises:
@@ -82,8 +82,8 @@ class Equipment:
             if values["sessionKeyFile"] is not None:
                 loaded = SessionKey.load(values["sessionKeyFile"], series=shard.index)
                 given_key, secret = (loaded, None) if values["keyRotationFile"] is None else (None, loaded)
-        pace = SharedPace.made(values, stopping, shard)
-        link = open_link(values, stopping)
+        pace = SharedPace.of(values, shutdown, shard)
+        link = open_link(values, shutdown)
         try:
             payload_size = values["payloadSize"] or link.mtu_payload_size()
             if (shared := given_key or secret) is not None and exchange is not None and shard.count > 1:
@@ -103,7 +103,7 @@ class Equipment:
         )
         return cls(
             values,
-            stopping,
+            shutdown,
             link,
             payload_size,
             treatment,
@@ -119,7 +119,7 @@ class Equipment:
         sharers *= self.shard.count
 
         def under_way() -> None:
-            self.stopping.in_batch = True
+            self.shutdown.in_batch = True
 
         return Transmitter(
             link,
@@ -142,7 +142,7 @@ class Equipment:
             "payload_size": self.payload_size,
             "timings": KeyTimings(announcements=values["keyRepeats"], settle_seconds=values["keySettle"]),
             "every_seconds": values["generateNewSymmetricKeyEvery"],
-            "clock": self.stopping,
+            "clock": self.shutdown,
         }
         if self.secret is None:
             return AnnouncedKeys(self.exchange, self.link, given=self.given_key, **common)
@@ -158,7 +158,7 @@ class Equipment:
             isolation_level=self.values["isolationLevel"],
             connect_timeout_seconds=self.values["connectTimeout"],
             stall_timeout_seconds=self.values["stallTimeout"],
-            pulse=pulse or self.stopping.check,
+            pulse=pulse or self.shutdown.check,
         )
 
     def say_starting(self) -> None:
@@ -209,55 +209,55 @@ class Whole:
     """Filled in at the end, also when an error ends the work."""
 
 
-def work_alone(equipment: Equipment, whole: Whole) -> None:
+def work_alone(runtime: SenderRuntime, whole: Whole) -> None:
     """Do a whole resend in this process.
 
     Raises:
         GaplessError: whatever ends the work early; the receiver is told when it is a signal.
     """
-    link, account, selection = equipment.link, whole.account, whole.selection
+    link, account, selection = runtime.link, whole.account, whole.selection
     keys: AnnouncedKeys | None = None
     with ExitStack() as stack:
-        source = equipment.source(whole.connection)
+        source = runtime.source(whole.connection)
         stack.callback(source.close)
         source.connect()
         wishes = all_wishes(selection, source)
-        jobs = prepared_jobs(selection, wishes, source, whole.progress, whole.checkpoint)
-        account.begin(sum_of(jobs))
-        whole.view.begin(sum_of(jobs))
+        partitions = prepare_partitions(selection, wishes, source, whole.progress, whole.checkpoint)
+        account.begin(total_of(partitions))
+        whole.view.begin(total_of(partitions))
         try:
-            if all(job.done for job in jobs):
+            if all(partition.done for partition in partitions):
                 return
-            equipment.say_starting()
-            keys = equipment.announced_keys()
+            runtime.say_starting()
+            keys = runtime.announced_keys()
             if keys is not None:
                 keys.current()
                 keys.release()
             work_through(
-                jobs,
+                partitions,
                 selection,
                 source,
-                equipment.treatment,
-                equipment.transmitter(link),
+                runtime.treatment,
+                runtime.transmitter(link),
                 keys=keys,
                 checkpoint=whole.checkpoint,
-                stopping=equipment.stopping,
-                settled=lambda *_: whole.view.advanced(lambda: (sum_of(jobs), link.stats.datagrams)),
+                shutdown=runtime.shutdown,
+                on_batch=lambda *_: whole.view.advanced(lambda: (total_of(partitions), link.stats.datagrams)),
             )
-            equipment.say_ended(None)
+            runtime.say_ended(None)
         except BaseException as error:
-            equipment.say_ended(error)
+            runtime.say_ended(error)
             raise
         finally:
-            account.partitions = [job.account for job in jobs]
-            account.traffic = equipment.traffic(link)
+            account.partitions = [partition.result for partition in partitions]
+            account.traffic = runtime.traffic(link)
             account.keys_announced = keys.announced if keys is not None else 0
-            whole.view.end(sum_of(jobs), link.stats.datagrams)
+            whole.view.end(total_of(partitions), link.stats.datagrams)
 
 
-def sum_of(jobs: Sequence[Job]) -> Totals:
-    """The account of `jobs` together."""
-    return sum((job.totals for job in jobs), Totals())
+def total_of(partitions: Sequence[PartitionWork]) -> Totals:
+    """The account of `partitions` together."""
+    return sum((partition.totals for partition in partitions), Totals())
 
 
 def _now() -> datetime:

@@ -12,20 +12,20 @@ from gapless_api.base.errors import GaplessError
 from gapless_sender.link.opening import open_link
 from gapless_sender.replay.checkpoint import Checkpoint, Progress, shard_path
 from gapless_sender.replay.report import Traffic
-from gapless_sender.source.plan import share_out
-from gapless_sender.workers.channel import Exhausted, Finished, Go, Pause, Paused, Ready, Settled, ToldProblem
-from gapless_sender.workers.partition_worker import all_wishes, prepared_jobs, work_through
+from gapless_sender.source.plan import distribute
+from gapless_sender.workers.channel import BatchDone, Exhausted, Finished, Go, Pause, Paused, Ready, WorkerError
+from gapless_sender.workers.partition_worker import all_wishes, prepare_partitions, work_through
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_sender.base.shutdown import Stopping
-    from gapless_sender.replay.account import Step
+    from gapless_sender.base.shutdown import Shutdown
+    from gapless_sender.replay.account import BatchResult
     from gapless_sender.source.plan import Wish
     from gapless_sender.wire.encryption import SessionKey
     from gapless_sender.workers.channel import Inlet, Outlet
-    from gapless_sender.workers.runtime import Equipment, Whole
+    from gapless_sender.workers.runtime import SenderRuntime, Whole
 
 _LOOK_SECONDS = 0.1
 
@@ -34,12 +34,12 @@ class Instructions:
     """What the supervisor tells this worker; the `Keys` of a replay."""
 
     def __init__(
-        self, inlet: Inlet, outlet: Outlet, stopping: Stopping, *, given_key: SessionKey | None, sharers: int
+        self, inlet: Inlet, outlet: Outlet, shutdown: Shutdown, *, given_key: SessionKey | None, sharers: int
     ) -> None:
         """A `given_key` is used instead of those that the supervisor makes; `sharers` workers encrypt with one key."""
         self._inlet = inlet
         self._outlet = outlet
-        self._stopping = stopping
+        self._shutdown = shutdown
         self._given_key = given_key
         self._key: SessionKey | None = given_key
         self._sharers = sharers
@@ -61,7 +61,7 @@ class Instructions:
         """Return when this worker may send. Raises StoppedError."""
         self.attend()
         while self._waits:
-            self._stopping.check()
+            self._shutdown.check()
             self._inlet.wait(_LOOK_SECONDS)
             self.attend()
 
@@ -78,7 +78,7 @@ class Instructions:
         """Nothing to do: the supervisor hears of a batch's end when this worker pauses."""
 
     def tell(self, message: Any) -> None:
-        """Tell the supervisor; if it is gone, `Stopping` finds out, and the checkpoint has everything."""
+        """Tell the supervisor; if it is gone, `Shutdown` finds out, and the checkpoint has everything."""
         with suppress(OSError):
             self._outlet.send(message)
 
@@ -94,69 +94,69 @@ class Instructions:
 
 
 def run_worker(  # noqa: PLR0913, PLR0917 -- the arguments of a process
-    number: int, workers: int, equipment: Equipment, whole: Whole, inlet: Inlet, outlet: Outlet, *, parent: int
+    number: int, workers: int, runtime: SenderRuntime, whole: Whole, inlet: Inlet, outlet: Outlet, *, parent: int
 ) -> None:
     """Do the share with this number; the supervisor decides about the exit code of the whole."""
-    equipment.stopping.follow_parent(parent)
-    equipment.pace.leave_to_parent()
-    sharers = workers * equipment.shard.count
-    instructions = Instructions(inlet, outlet, equipment.stopping, given_key=equipment.given_key, sharers=sharers)
-    problem: ToldProblem | None = None
+    runtime.shutdown.follow_parent(parent)
+    runtime.pace.leave_to_parent()
+    sharers = workers * runtime.shard.count
+    instructions = Instructions(inlet, outlet, runtime.shutdown, given_key=runtime.given_key, sharers=sharers)
+    problem: WorkerError | None = None
     traffic = Traffic()
     try:
         with ExitStack() as stack:
-            link = open_link(equipment.values, equipment.stopping)
+            link = open_link(runtime.values, runtime.shutdown)
             stack.callback(link.close)
             try:
-                _work(number, workers, equipment, whole, instructions, link, stack)
+                _work(number, workers, runtime, whole, instructions, link, stack)
             finally:
-                traffic = equipment.traffic(link)
+                traffic = runtime.traffic(link)
     except GaplessError as error:
-        problem = ToldProblem.of(error)
+        problem = WorkerError.of(error)
     instructions.tell(Finished(problem, traffic))
 
 
 def _work(  # noqa: PLR0913, PLR0917 -- the parts of a worker
     number: int,
     workers: int,
-    equipment: Equipment,
+    runtime: SenderRuntime,
     whole: Whole,
     instructions: Instructions,
     link: Any,
     stack: ExitStack,
 ) -> None:
     def pulse() -> None:
-        equipment.stopping.check()
+        runtime.shutdown.check()
         instructions.attend()  # Kafka may be silent for a minute, and nobody shall wait so long for our batch.
 
-    source = equipment.source(whole.connection, pulse)
+    source = runtime.source(whole.connection, pulse)
     stack.callback(source.close)
     source.connect()
-    shares = share_out(all_wishes(whole.selection, source), workers)
+    shares = distribute(all_wishes(whole.selection, source), workers)
     wishes: Sequence[Wish] = shares[number] if number < len(shares) else ()
     progress = _part(whole.progress, wishes)
     checkpoint = None
     if whole.checkpoint is not None and wishes:
         checkpoint = Checkpoint(shard_path(whole.checkpoint.path, number), whole.selection.identity, progress)
         stack.callback(checkpoint.close)
-    jobs = prepared_jobs(whole.selection, wishes, source, progress, checkpoint)
+    partitions = prepare_partitions(whole.selection, wishes, source, progress, checkpoint)
     keys = tuple(wish.key for wish in wishes)
     instructions.tell(Ready(keys, progress.bounds, progress.topic_ids))
     instructions.wait_for_go()
 
-    def settled(key: TopicPartition, step: Step) -> None:
-        instructions.tell(Settled(key, step, equipment.traffic(link)))
+    def on_batch(key: TopicPartition, result: BatchResult) -> None:
+        instructions.tell(BatchDone(key, result, runtime.traffic(link)))
 
     work_through(
-        jobs,
+        partitions,
         whole.selection,
         source,
-        equipment.treatment,
-        equipment.transmitter(link, sharers=workers),
-        keys=instructions if equipment.exchange is not None else None,
+        runtime.treatment,
+        runtime.transmitter(link, sharers=workers),
+        keys=instructions if runtime.exchange is not None else None,
         checkpoint=checkpoint,
-        stopping=equipment.stopping,
-        settled=settled,
+        shutdown=runtime.shutdown,
+        on_batch=on_batch,
     )
 
 
@@ -166,8 +166,8 @@ def _part(progress: Progress, wishes: Sequence[Wish]) -> Progress:
     part.topic_ids |= progress.topic_ids
     for wish in wishes:
         key = wish.key
-        if key in progress.ledgers:
-            part.ledgers[key] = progress.ledgers[key]
+        if key in progress.accounts:
+            part.accounts[key] = progress.accounts[key]
         if key in progress.bounds:
             part.bounds[key] = progress.bounds[key]
     return part

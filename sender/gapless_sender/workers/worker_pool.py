@@ -23,9 +23,9 @@ from gapless_sender.base.shutdown import PATIENCE_SECONDS
 from gapless_sender.replay.checkpoint import remove_shard_files
 from gapless_sender.replay.report import Traffic
 from gapless_sender.source.plan import wishes_of_all
-from gapless_sender.workers.channel import Exhausted, Finished, Go, Inlet, Outlet, Pause, Paused, Ready, Settled, pipe
-from gapless_sender.workers.partition_worker import Job, job_of, remembered_jobs
-from gapless_sender.workers.runtime import sum_of
+from gapless_sender.workers.channel import BatchDone, Exhausted, Finished, Go, Inlet, Outlet, Pause, Paused, Ready, pipe
+from gapless_sender.workers.partition_worker import PartitionWork, known_partitions, partition_work
+from gapless_sender.workers.runtime import total_of
 from gapless_sender.workers.supervisor import (
     Action,
     Event,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.totals import Totals
-    from gapless_sender.workers.runtime import Equipment, Whole
+    from gapless_sender.workers.runtime import SenderRuntime, Whole
     from gapless_sender.workers.supervisor import AnyEvent, Command
 
 _POLL_SECONDS = 0.25
@@ -60,7 +60,7 @@ class PoolAccount:
     """What all workers together have planned and done."""
 
     def __init__(self, whole: Whole, workers: int) -> None:
-        self.jobs: dict[TopicPartition, Job] = {}
+        self.partitions: dict[TopicPartition, PartitionWork] = {}
         self.traffic = [Traffic() for _ in range(workers)]
         self._whole = whole
 
@@ -74,20 +74,20 @@ class PoolAccount:
             last = max((selection.window.to_upstream(partition) for _, partition in ready.keys), default=-1)
             known = wishes_of_all(selection, last + 1)
         mine = frozenset(ready.keys)
-        jobs = {key: job_of(wish, progress) for wish in known if (key := wish.key) in mine}
-        self.jobs |= jobs
+        partitions = {key: partition_work(wish, progress) for wish in known if (key := wish.key) in mine}
+        self.partitions |= partitions
         self._whole.account.begin(self.totals)
-        return any(not job.done for job in jobs.values())
+        return any(not partition.done for partition in partitions.values())
 
-    def settle(self, worker: int, batch: Settled) -> None:
+    def settle(self, worker: int, batch: BatchDone) -> None:
         """Take in what a batch did."""
-        self.jobs[batch.key].ledger.apply(batch.step)
+        self.partitions[batch.key].account.apply(batch.result)
         self.traffic[worker] = batch.traffic
 
     @property
     def totals(self) -> Totals:
         """All partitions that are planned."""
-        return sum_of(list(self.jobs.values()))
+        return total_of(list(self.partitions.values()))
 
     @property
     def datagrams(self) -> int:
@@ -98,9 +98,9 @@ class PoolAccount:
         """Put the account of the whole together; partitions that no worker came to plan are in it as far as known."""
         account = self._whole.account
         with suppress(GaplessError):  # A checkpoint that does not fit, which ended the work.
-            for job in remembered_jobs(self._whole.selection, self._whole.progress):
-                self.jobs.setdefault((job.plan.place.topic, job.plan.place.partition), job)
-        account.partitions = [job.account for _, job in sorted(self.jobs.items())]
+            for partition in known_partitions(self._whole.selection, self._whole.progress):
+                self.partitions.setdefault((partition.plan.place.topic, partition.plan.place.partition), partition)
+        account.partitions = [partition.result for _, partition in sorted(self.partitions.items())]
         account.traffic = own
         for traffic in self.traffic:
             account.traffic.add(traffic)
@@ -122,10 +122,10 @@ class _Worker:
 class WorkerPool:
     """The processes of one resend."""
 
-    def __init__(self, equipment: Equipment, whole: Whole, workers: int) -> None:
-        self._equipment = equipment
+    def __init__(self, runtime: SenderRuntime, whole: Whole, workers: int) -> None:
+        self._runtime = runtime
         self._whole = whole
-        self._keys = equipment.announced_keys()
+        self._keys = runtime.announced_keys()
         self._supervisor = Supervisor(workers, encrypts=self._keys is not None)
         self._account = PoolAccount(whole, workers)
         self._workers: list[_Worker] = []
@@ -146,29 +146,29 @@ class WorkerPool:
             for number in range(len(self._supervisor.lives)):
                 self._start(number, len(self._supervisor.lives))
             while self._supervisor.phase is not Phase.ENDED:
-                self._equipment.pace.follow()
+                self._runtime.pace.follow()
                 self._handle(self._heard())
                 self._handle(self._happened())
                 self._whole.view.advanced(lambda: (self._account.totals, self._account.datagrams))
         finally:
             self._reap()
             self._account.conclude(
-                self._equipment.traffic(self._equipment.link), self._keys.announced if self._keys is not None else 0
+                self._runtime.traffic(self._runtime.link), self._keys.announced if self._keys is not None else 0
             )
         self._end()
 
     def _end(self) -> None:
-        supervisor, stopping = self._supervisor, self._equipment.stopping
+        supervisor, shutdown = self._supervisor, self._runtime.shutdown
         if not supervisor.is_complete and self._whole.checkpoint is not None:
             try:
                 self._whole.checkpoint.rewrite()
                 remove_shard_files(self._whole.checkpoint.path)
             except LocalStorageError as error:  # The files of the workers have it.
                 supervisor.problems.append(error)
-        worst = supervisor.outcome(stopping.request)
+        worst = supervisor.outcome(shutdown.request)
         if supervisor.greeted and (worst is None or isinstance(worst, StoppedError)):
-            stopping.in_batch = True  # The farewell is sent although we are asked to stop.
-            self._equipment.say_ended(worst)
+            shutdown.in_batch = True  # The farewell is sent although we are asked to stop.
+            self._runtime.say_ended(worst)
         if worst is not None:
             raise worst
 
@@ -181,7 +181,7 @@ class WorkerPool:
         def in_worker() -> None:
             for end in ours:  # Else nobody would notice the end of whoever is behind them.
                 end.close()
-            run_worker(number, workers, self._equipment, self._whole, from_us, to_us, parent=parent)
+            run_worker(number, workers, self._runtime, self._whole, from_us, to_us, parent=parent)
 
         process = multiprocessing.get_context("fork").Process(target=in_worker, daemon=True)
         process.start()
@@ -220,7 +220,7 @@ class WorkerPool:
     def _event(self, number: int, message: Any) -> AnyEvent | None:
         """Take a message into the account, and say what it means to the supervisor."""
         match message:
-            case Settled():
+            case BatchDone():
                 self._account.settle(number, message)
             case Ready():
                 return WorkerReady(number, self._account.plan(message))
@@ -235,8 +235,8 @@ class WorkerPool:
 
     def _happened(self) -> Iterator[AnyEvent]:
         """What is due, and what signals came."""
-        stopping, supervisor = self._equipment.stopping, self._supervisor
-        while self._stops_seen < stopping.times:
+        shutdown, supervisor = self._runtime.shutdown, self._supervisor
+        while self._stops_seen < shutdown.times:
             self._stops_seen += 1
             yield Event.STOP_ASKED
         if self._hung_up:
@@ -294,7 +294,7 @@ class WorkerPool:
         match command.action, worker:
             case Action.GREET, None:
                 self._whole.view.begin(self._account.totals)
-                self._equipment.say_starting()
+                self._runtime.say_starting()
             case Action.ANNOUNCE, None if self._keys is not None:
                 self._announcement, self._announce_at = self._keys.replacement(), 0.0
             case Action.GO, _Worker():

@@ -33,7 +33,7 @@ from gapless_api.wire.resend_report import UNAVAILABLE, Outcome, RangeKind, repo
 from gapless_api.wire.resend_report_files import ResendFindings, read_resend_reports
 from gapless_api.wire.totals import Totals
 from gapless_sender.replay.account import FILLED, FILTERED, OUTSIDE
-from gapless_sender.replay.report import Account, PartitionAccount
+from gapless_sender.replay.report import Account, PartitionResult
 from gapless_sender.replay.report import report as report_of_sender
 from gapless_sender.source.plan import Reason
 
@@ -339,7 +339,7 @@ def test_every_reason_of_the_sender_is_known_here() -> None:
 
 def test_what_the_sender_writes_is_what_is_read(tmp_path: Path) -> None:
     kinds = {"sent": [[1, 4]], "filled": [[5, 5]], "NonExistent": [[6, 7]], "NotYetWritten": [[8, 9]]}
-    account = Account([PartitionAccount("t", 0, "up", 3, Totals(planned=9, sent=4, filled=1, unavailable=4), kinds)])
+    account = Account([PartitionResult("t", 0, "up", 3, Totals(planned=9, sent=4, filled=1, unavailable=4), kinds)])
     made = report_of_sender(
         outcome=Outcome.INCOMPLETE,
         exit_code=4,

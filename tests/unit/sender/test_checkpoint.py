@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_sender.replay.account import FILTERED, PartitionLedger, Step, totals
+from gapless_sender.replay.account import FILTERED, BatchResult, PartitionAccount, totals
 from gapless_sender.replay.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files, shard_path
 from gapless_sender.source.plan import Reason
 
@@ -24,19 +24,19 @@ IDENTITY: dict[str, Any] = {"bundle": "abc", "from": None}
 KEY = ("some_topic.x", 3)
 
 
-def step(cursor: int, sent: int, **exceptions: list[tuple[int, int]]) -> Step:
-    made = Step(cursor, sent)
+def step(cursor: int, sent: int, **exceptions: list[tuple[int, int]]) -> BatchResult:
+    made = BatchResult(cursor, sent)
     for kind, pairs in exceptions.items():
         for first, last in pairs:
             made.add(kind, first, last)
     return made
 
 
-def written(path: Path, *steps: Step) -> Checkpoint:
+def written(path: Path, *steps: BatchResult) -> Checkpoint:
     progress = Progress()
     checkpoint = Checkpoint(path, IDENTITY, progress)
     for one in steps:
-        progress.ledger(KEY).apply(one)
+        progress.account(KEY).apply(one)
         checkpoint.note(KEY, one)
         checkpoint.save()
     return checkpoint
@@ -52,10 +52,10 @@ STEPS = (
 def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     written(path, *STEPS).close()
-    ledger = load(path, IDENTITY).ledgers[KEY]
-    assert (ledger.cursor, ledger.sent, ledger.counts[FILTERED], ledger.unavailable) == (2**63 - 1, 22, 3, 2)
-    assert ledger.ranges(FILTERED) == OffsetRanges([(3, 3), (30, 31)])
-    assert ledger.ranges(Reason.NON_EXISTENT) == OffsetRanges([(15, 15)])
+    account = load(path, IDENTITY).accounts[KEY]
+    assert (account.cursor, account.sent, account.counts[FILTERED], account.unavailable) == (2**63 - 1, 22, 3, 2)
+    assert account.ranges(FILTERED) == OffsetRanges([(3, 3), (30, 31)])
+    assert account.ranges(Reason.NON_EXISTENT) == OffsetRanges([(15, 15)])
 
 
 def test_a_last_line_that_was_cut_anywhere_loses_only_its_batch(tmp_path: Path) -> None:
@@ -65,9 +65,9 @@ def test_a_last_line_that_was_cut_anywhere_loses_only_its_batch(tmp_path: Path) 
     last = whole.rstrip(b"\n").rindex(b"\n") + 1
     for length in range(last, len(whole)):
         path.write_bytes(whole[:length])
-        assert load(path, IDENTITY).ledgers[KEY].cursor == 10
+        assert load(path, IDENTITY).accounts[KEY].cursor == 10
     path.write_bytes(whole)
-    assert load(path, IDENTITY).ledgers[KEY].cursor == 20
+    assert load(path, IDENTITY).accounts[KEY].cursor == 20
 
 
 def test_a_rewritten_checkpoint_says_the_same_in_a_line_for_each_partition(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_rewritten_checkpoint_says_the_same_in_a_line_for_each_partition(tmp_p
     checkpoint.note(KEY, step(2**63 - 1, 1))
     checkpoint.save()
     checkpoint.close()
-    assert load(path, IDENTITY).ledgers[KEY].sent == 23
+    assert load(path, IDENTITY).accounts[KEY].sent == 23
 
 
 def test_no_line_is_long_however_many_ranges_there_are(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_no_line_is_long_however_many_ranges_there_are(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines()
     assert len(lines) > 4
     assert max(map(len, lines)) < 1_000_000
-    found = load(path, IDENTITY).ledgers[KEY]
+    found = load(path, IDENTITY).accounts[KEY]
     assert (found.sent, found.cursor, found.unavailable) == (7, 400_000, 200_000)
     assert list(found.ranges(str(Reason.EXPIRED))) == many.exceptions[str(Reason.EXPIRED)]
 
@@ -113,7 +113,7 @@ def test_bounds_and_completion_are_kept(tmp_path: Path) -> None:
 
 
 def test_nothing_there_is_the_beginning(tmp_path: Path) -> None:
-    assert load(tmp_path / "none", IDENTITY).ledgers == {}
+    assert load(tmp_path / "none", IDENTITY).accounts == {}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_checkpoint_of_before_topic_ids_is_gone_on_from(tmp_path: Path) -> Non
         '{"partitions":[{"topic":"some_topic.x","partition":3,"cursor":10,"sent":4}]}\n'
     )
     progress = load(path, IDENTITY)
-    assert (progress.ledgers[KEY].sent, progress.topic_ids) == (4, {})
+    assert (progress.accounts[KEY].sent, progress.topic_ids) == (4, {})
 
 
 def test_topic_ids_are_kept_through_lines_rewrites_and_the_files_of_processes(tmp_path: Path) -> None:
@@ -166,17 +166,17 @@ def test_what_was_not_yet_written_is_wanted_again_and_nothing_else(tmp_path: Pat
     checkpoint.rewrite()
     checkpoint.close()
     progress = load(path, IDENTITY)
-    ledger = progress.ledgers[KEY]
+    account = progress.accounts[KEY]
     assert not progress.complete
-    assert (ledger.cursor, ledger.sent, ledger.unavailable, ledger.accounted) == (26, 25, 1, 26)
-    assert not ledger.ranges(Reason.NOT_YET_WRITTEN)
+    assert (account.cursor, account.sent, account.unavailable, account.accounted) == (26, 25, 1, 26)
+    assert not account.ranges(Reason.NOT_YET_WRITTEN)
     again = Checkpoint(path, IDENTITY, progress)
     more = step(40, 10)
-    ledger.apply(more)
+    account.apply(more)
     again.note(KEY, more)
     again.save()
     again.close()
-    found = load(path, IDENTITY).ledgers[KEY]
+    found = load(path, IDENTITY).accounts[KEY]
     assert (found.cursor, found.sent, found.unavailable) == (40, 35, 1)
 
 
@@ -191,9 +191,9 @@ def test_the_files_of_processes_are_taken_in(tmp_path: Path) -> None:
     path = tmp_path / "check[po]int"
     written(path, STEPS[0]).close()
     written(shard_path(path, 1), *STEPS[:2]).close()
-    assert load(path, IDENTITY).ledgers[KEY].cursor == 20
+    assert load(path, IDENTITY).accounts[KEY].cursor == 20
     remove_shard_files(path)
-    assert load(path, IDENTITY).ledgers[KEY].cursor == 10
+    assert load(path, IDENTITY).accounts[KEY].cursor == 10
 
 
 def test_a_slow_disk_delays_nobody_and_what_was_saved_meanwhile_is_whole(
@@ -214,10 +214,10 @@ def test_a_slow_disk_delays_nobody_and_what_was_saved_meanwhile_is_whole(
     for number in range(1, 6):
         checkpoint.note(KEY, step(10 * number, 10))
     assert begun.wait(20)
-    assert load(path, IDENTITY).ledgers[KEY].cursor == 10
+    assert load(path, IDENTITY).accounts[KEY].cursor == 10
     ready.set()
     checkpoint.save()
-    assert load(path, IDENTITY).ledgers[KEY].sent == 50
+    assert load(path, IDENTITY).accounts[KEY].sent == 50
     checkpoint.close()
 
 
@@ -235,10 +235,10 @@ def test_what_a_full_disk_refused_is_saved_as_soon_as_there_is_room(
         checkpoint.note(KEY, step(10, 10))
         with pytest.raises(LocalStorageError, match="No space left on device"):
             checkpoint.save()
-        assert KEY not in load(path, IDENTITY).ledgers
+        assert KEY not in load(path, IDENTITY).accounts
     checkpoint.save()
     checkpoint.close()
-    assert load(path, IDENTITY).ledgers[KEY].sent == 10
+    assert load(path, IDENTITY).accounts[KEY].sent == 10
 
 
 def test_a_full_disk_is_said_at_the_next_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,21 +280,21 @@ def test_a_folder_that_is_missing_is_said(tmp_path: Path) -> None:
 )
 def test_the_account_adds_up_after_every_batch(fates: list[str], sizes: list[int]) -> None:
     wanted = OffsetRanges([(0, len(fates) - 1)]) if fates else OffsetRanges()
-    ledger = PartitionLedger()
+    account = PartitionAccount()
     position = 0
     while position < len(fates):
         size = sizes[position % len(sizes)]
-        made = Step(min(position + size, len(fates)))
+        made = BatchResult(min(position + size, len(fates)))
         for offset in range(position, made.cursor):
             if fates[offset] == "sent":
                 made.sent += 1
             else:
                 made.add(str(fates[offset]), offset, offset)
-        ledger.apply(Step.from_json(made.as_json()))
+        account.apply(BatchResult.from_json(made.as_json()))
         position = made.cursor
-        now = totals(wanted, len(fates), ledger)
+        now = totals(wanted, len(fates), account)
         assert now.holds
         assert now.remaining == len(fates) - position
-    final = totals(wanted, len(fates), ledger)
+    final = totals(wanted, len(fates), account)
     assert final.planned == sum(fate not in {"outsideTimeRange", "notAskedFor"} for fate in fates)
     assert final.unavailable == sum(fate in set(Reason) for fate in fates)

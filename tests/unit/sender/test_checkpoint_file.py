@@ -14,7 +14,7 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_sender.replay import checkpoint as module
-from gapless_sender.replay.account import FILTERED, PartitionLedger, Step
+from gapless_sender.replay.account import FILTERED, BatchResult, PartitionAccount
 from gapless_sender.replay.checkpoint import Checkpoint, Progress, load, locked, shard_path
 
 IDENTITY: dict[str, Any] = {"bundle": "abc"}
@@ -37,16 +37,16 @@ class Noting:
         self.checkpoint = Checkpoint(path, IDENTITY, self.progress)
 
     def note(self, sent: int, **exceptions: list[tuple[int, int]]) -> None:
-        step = Step(self.progress.ledger(KEY).cursor + sent, sent, dict(exceptions))
-        self.progress.ledger(KEY).apply(step)
+        step = BatchResult(self.progress.account(KEY).cursor + sent, sent, dict(exceptions))
+        self.progress.account(KEY).apply(step)
         self.checkpoint.note(KEY, step)
 
     @property
     def saved(self) -> int:
         """How many events the file says were sent, once all that was begun is written."""
         self.checkpoint._settle()
-        ledger = load(self.path, IDENTITY).ledgers.get(KEY)
-        return 0 if ledger is None else ledger.sent
+        account = load(self.path, IDENTITY).accounts.get(KEY)
+        return 0 if account is None else account.sent
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_nothing_that_was_saved_is_written_again(noting: Noting) -> None:
     assert noting.path.stat().st_size == size
     noting.checkpoint.append_bounds(KEY, (3, 9))
     noting.checkpoint.close()
-    assert load(noting.path, IDENTITY).ledgers[KEY].sent == 7
+    assert load(noting.path, IDENTITY).accounts[KEY].sent == 7
 
 
 def test_what_the_file_says_to_the_letter(path: Path) -> None:
@@ -106,8 +106,8 @@ def test_what_the_file_says_to_the_letter(path: Path) -> None:
     checkpoint.append_topic_id("upstream", "id")
     checkpoint.append_bounds(("b", 1), (5, 9))
     checkpoint.append_bounds(("a", 2), (6, 2**63))
-    checkpoint.note(("b", 1), Step(4, 3, {FILTERED: [(0, 0)]}))
-    checkpoint.note(("a", 2), Step(2**63, 1))
+    checkpoint.note(("b", 1), BatchResult(4, 3, {FILTERED: [(0, 0)]}))
+    checkpoint.note(("a", 2), BatchResult(2**63, 1))
     checkpoint.save()
     assert path.read_text().splitlines() == [
         '{"gaplessCheckpoint":2,"resend":{"bundle":"abc","from":null},"complete":false,"topicIds":{},"partitions":[]}',
@@ -119,8 +119,8 @@ def test_what_the_file_says_to_the_letter(path: Path) -> None:
             '{"topic":"a","partition":2,"cursor":9223372036854775808,"sent":1}]}'
         ),
     ]
-    progress.ledger(("b", 1)).apply(Step(4, 3, {FILTERED: [(0, 0)]}))
-    progress.ledger(("a", 2)).apply(Step(2**63, 1))
+    progress.account(("b", 1)).apply(BatchResult(4, 3, {FILTERED: [(0, 0)]}))
+    progress.account(("a", 2)).apply(BatchResult(2**63, 1))
     progress.complete = True
     checkpoint.rewrite()
     checkpoint.close()
@@ -180,7 +180,7 @@ def test_a_file_is_closed_once_however_often_that_is_asked(noting: Noting) -> No
     noting.note(1)
     noting.checkpoint.save()
     noting.checkpoint.close()
-    assert load(noting.path, IDENTITY).ledgers[KEY].sent == 1
+    assert load(noting.path, IDENTITY).accounts[KEY].sent == 1
 
 
 def open_files() -> int:
@@ -209,29 +209,37 @@ def test_whoever_closes_waits_for_what_is_being_written(noting: Noting, monkeypa
         noting.note(16_000)
         threading.Timer(0.2, ready.set).start()
         noting.checkpoint.close()
-    assert load(noting.path, IDENTITY).ledgers[KEY].sent == 16_000
+    assert load(noting.path, IDENTITY).accounts[KEY].sent == 16_000
 
 
-def applied(*steps: Step) -> PartitionLedger:
-    ledger = PartitionLedger()
+def applied(*steps: BatchResult) -> PartitionAccount:
+    account = PartitionAccount()
     for step in steps:
-        ledger.apply(step)
-    return ledger
+        account.apply(step)
+    return account
 
 
 def test_of_two_accounts_that_which_has_come_further_is_taken() -> None:
     mine, theirs = Progress(), Progress()
-    mine.ledgers = {("t", 0): applied(Step(5, 5)), ("t", 1): applied(Step(5, 5)), ("t", 2): applied(Step(5, 5))}
-    theirs.ledgers = {("t", 0): applied(Step(6, 6)), ("t", 1): applied(Step(5, 5)), ("t", 2): applied(Step(4, 4))}
-    theirs.ledgers["t", 3] = applied(Step(1, 1))
-    kept = mine.ledgers["t", 1]
+    mine.accounts = {
+        ("t", 0): applied(BatchResult(5, 5)),
+        ("t", 1): applied(BatchResult(5, 5)),
+        ("t", 2): applied(BatchResult(5, 5)),
+    }
+    theirs.accounts = {
+        ("t", 0): applied(BatchResult(6, 6)),
+        ("t", 1): applied(BatchResult(5, 5)),
+        ("t", 2): applied(BatchResult(4, 4)),
+    }
+    theirs.accounts["t", 3] = applied(BatchResult(1, 1))
+    kept = mine.accounts["t", 1]
     mine.bounds, theirs.bounds = {("t", 0): (1, 2)}, {("t", 0): (3, 4), ("t", 1): (5, 6)}
     mine.topic_ids, theirs.topic_ids = {"t": "mine"}, {"t": "theirs", "u": "theirs"}
     mine.merge(theirs)
-    assert {key: ledger.sent for key, ledger in mine.ledgers.items()} == {
+    assert {key: account.sent for key, account in mine.accounts.items()} == {
         ("t", 0): 6, ("t", 1): 5, ("t", 2): 5, ("t", 3): 1,
     }  # fmt: skip
-    assert mine.ledgers["t", 1] is kept
+    assert mine.accounts["t", 1] is kept
     assert mine.bounds == {("t", 0): (1, 2), ("t", 1): (5, 6)}
     assert mine.topic_ids == {"t": "mine", "u": "theirs"}
 

@@ -17,10 +17,10 @@ from gapless_api.base.errors import ConfigurationError, LinkError, verdict
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.settings import resolve
 from gapless_sender.base.network import MOST_PAYLOAD_SIZE, resolve_target
-from gapless_sender.base.shutdown import Stopping
-from gapless_sender.link.gso_batches import MOST_SEGMENT_BYTES, MOST_SEGMENTS, Order, Run, arranged
+from gapless_sender.base.shutdown import Shutdown
+from gapless_sender.link.gso_batches import MOST_SEGMENT_BYTES, MOST_SEGMENTS, GsoBatch, Order, arrange
 from gapless_sender.link.opening import open_link
-from gapless_sender.link.sendmmsg import MOST_RUNS
+from gapless_sender.link.sendmmsg import MOST_BATCHES
 from gapless_sender.link.udp_link import UdpLink, UnsentError
 from gapless_sender.settings.resend import RESEND
 from kit.machine.examples import examples
@@ -104,7 +104,7 @@ batches = st.lists(st.integers(1, 1500) | st.sampled_from([200, 1400, 40_000, 65
 @given(batches, st.sampled_from(["free", "strict"]))
 def test_runs_hold_every_datagram_once_and_keep_the_rules_of_segmentation(sizes: list[int], order: Order) -> None:
     datagrams = [index.to_bytes(4, "big") + bytes(size) for index, size in enumerate(sizes)]
-    runs = arranged(datagrams, order)
+    runs = arrange(datagrams, order)
     placed = [datagram for run in runs for datagram in run.datagrams]
     assert Counter(placed) == Counter(datagrams)
     if order == "strict":
@@ -163,7 +163,7 @@ def many_sizes(seed: int) -> list[bytes]:
 def test_hundreds_of_runs_arrive_byte_for_byte_in_a_few_system_calls(order: Order) -> None:
     datagrams = many_sizes(3)
     with Listener() as listener, UdpLink.open("127.0.0.1", listener.port, order=order) as link:
-        assert len(link.runs(datagrams)) > MOST_RUNS
+        assert len(link.arrange(datagrams)) > MOST_BATCHES
         link.send(datagrams)
         assert link.stats.datagrams == len(datagrams)
         assert link.stats.payload_bytes == sum(map(len, datagrams))
@@ -296,9 +296,9 @@ def test_an_unknown_refusal_ends_the_work_at_once(receiver: Receiver) -> None:
 
 def test_a_run_can_be_sent_in_parts(receiver: Receiver) -> None:
     with UdpLink.open("127.0.0.1", receiver.port) as link:
-        (run,) = link.runs(noise([100] * 10))
-        link.send_run(Run(run.size, run.datagrams[:3]))
-        link.send_run(Run(run.size, run.datagrams[3:]))
+        (run,) = link.arrange(noise([100] * 10))
+        link.send_batch(GsoBatch(run.size, run.datagrams[:3]))
+        link.send_batch(GsoBatch(run.size, run.datagrams[3:]))
     assert receiver.all() == run.datagrams
 
 
@@ -360,7 +360,7 @@ def test_the_marks_of_the_settings_are_those_of_the_link_that_a_resend_opens(rec
     receiver.socket.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
     receiver.socket.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
     values = resolve(RESEND, file=None, environment={}, options=options).values
-    with open_link(values, Stopping()) as link:
+    with open_link(values, Shutdown()) as link:
         link.send([b"marked"])
     _, control, _, sender = receiver.socket.recvmsg(100, 200)
     assert sorted(content[0] for _, _, content in control) == [9, 18 << 2]

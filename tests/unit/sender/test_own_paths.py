@@ -12,7 +12,7 @@ import pytest
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
 from gapless_sender.base.own_paths import _READ, _WRITTEN, check_paths
-from gapless_sender.base.sharding import WHOLE, FileOrFolder, with_own_files
+from gapless_sender.base.sharding import UNSHARDED, FileOrFolder, with_own_files
 from gapless_sender.settings.resend import RESEND
 from gapless_sender.workers.resend import run
 
@@ -63,7 +63,7 @@ def test_devices_rules_and_folders_are_no_files_of_anybody(tmp_path: Path) -> No
     check_paths(settings(report=tmp_path / "r", inputFilterRules="deny:" + "x" * 10_000), None)
     check_paths(settings(report=tmp_path / "r", inputFilterRules="deny:\0"), None)
     folder = FileOrFolder(tmp_path, is_folder=True)
-    check_paths(with_own_files(settings(report=folder, checkpoint=folder), WHOLE), None)
+    check_paths(with_own_files(settings(report=folder, checkpoint=folder), UNSHARDED), None)
 
 
 @pytest.mark.parametrize("plan", ["false", "true"])

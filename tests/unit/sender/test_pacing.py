@@ -18,8 +18,8 @@ from gapless_sender.pace.pacing import (
     CATCH_UP_FACTOR,
     CATCH_UP_SECONDS,
     NAP_SECONDS,
-    Budget,
     Pace,
+    PaceState,
     SystemClock,
     wire_bits,
 )
@@ -214,9 +214,9 @@ def test_a_faster_rate_shortens_a_wait_that_has_begun() -> None:
 
 def test_several_paces_of_one_budget_keep_one_rate_together() -> None:
     clock = SteppedClock(lambda: 0.0001)
-    budget = Budget.shared()
-    first = Pace(1000, clock=clock, budget=budget)
-    paces = [first, *(Pace(clock=clock, budget=Budget.attach(os.dup(budget.fileno()))) for _ in range(3))]
+    budget = PaceState.shared()
+    first = Pace(1000, clock=clock, state=budget)
+    paces = [first, *(Pace(clock=clock, state=PaceState.attach(os.dup(budget.fileno()))) for _ in range(3))]
     assert all(pace.rates == (1000, None) for pace in paces), "joining a budget does not change it"
     start, events = clock.now(), 0
     while clock.now() - start < 10:
@@ -230,8 +230,8 @@ def test_several_paces_of_one_budget_keep_one_rate_together() -> None:
 
 _SHARD = """
 import os, sys, time
-from gapless_sender.pace.pacing import Budget, Pace
-pace = Pace(budget=Budget.attach(int(sys.argv[1])))
+from gapless_sender.pace.pacing import PaceState, Pace
+pace = Pace(state=PaceState.attach(int(sys.argv[1])))
 deadline = time.monotonic() + 60
 admitted = 0
 print("ready", flush=True)
@@ -251,8 +251,8 @@ def _read_from(shards: list[subprocess.Popen[bytes]], events: int) -> None:
 
 
 def test_processes_share_a_budget_and_a_killed_one_leaves_the_lock_behind() -> None:
-    budget = Budget.shared()
-    pace = Pace(2000, budget=budget)
+    budget = PaceState.shared()
+    pace = Pace(2000, state=budget)
     shards = [
         subprocess.Popen(
             [sys.executable, "-c", _SHARD, str(budget.fileno())],
@@ -288,10 +288,10 @@ def test_processes_share_a_budget_and_a_killed_one_leaves_the_lock_behind() -> N
 
 def test_a_budget_of_one_process_cannot_be_handed_on() -> None:
     with pytest.raises(ValueError, match="not shared"):
-        Budget().fileno()
-    budget = Budget.shared()
+        PaceState().fileno()
+    budget = PaceState.shared()
     budget.close()
-    Budget().close()
+    PaceState().close()
 
 
 def test_on_the_real_clock_it_is_never_too_fast() -> None:

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Paces
 from kit.machine.examples import examples
 
@@ -126,10 +126,10 @@ def sharing(how: str, rates: tuple[float | None, float | None], clock: Simulated
     if how == "programs":
         with tempfile.TemporaryDirectory() as folder:  # What is mapped stays.
             path = Path(folder) / "budget"
-            return [Pace(*rates, clock=clock, budget=Budget.in_file(path)) for _ in range(SHARERS)]
-    budget = Budget.shared()
-    first = Pace(*rates, clock=clock, budget=budget)
-    return [first, *(Pace(clock=clock, budget=Budget.attach(os.dup(budget.fileno()))) for _ in range(SHARERS - 1))]
+            return [Pace(*rates, clock=clock, state=PaceState.in_file(path)) for _ in range(SHARERS)]
+    budget = PaceState.shared()
+    first = Pace(*rates, clock=clock, state=budget)
+    return [first, *(Pace(clock=clock, state=PaceState.attach(os.dup(budget.fileno()))) for _ in range(SHARERS - 1))]
 
 
 def burst_of(rate: float, largest: float) -> float:
@@ -230,7 +230,7 @@ def test_programs_with_rates_of_their_own_share_the_time_of_one_budget(rates: li
     generator = random.Random(seed)
     clock = SimulatedClock()
     with tempfile.TemporaryDirectory() as folder:
-        paces = [Pace(rate, clock=clock, budget=Budget.in_file(Path(folder) / "budget")) for rate in rates]
+        paces = [Pace(rate, clock=clock, state=PaceState.in_file(Path(folder) / "budget")) for rate in rates]
     play = Play(clock, paces, lambda: (1.0, 0.0), lambda: generator.random() * 0.001)
     play.go_on()
     by_sharer = play.sharer_of
@@ -281,7 +281,7 @@ def test_a_pace_of_several_takes_notice_of_a_limit_that_comes_later() -> None:
 def test_a_faster_rate_lets_go_of_a_long_wait_in_a_file_too() -> None:
     clock = SimulatedClock()
     with tempfile.TemporaryDirectory() as folder:
-        paces = [Pace(0.001, clock=clock, budget=Budget.in_file(Path(folder) / "budget")) for _ in range(2)]
+        paces = [Pace(0.001, clock=clock, state=PaceState.in_file(Path(folder) / "budget")) for _ in range(2)]
     paces[0].admit(1, 0)
     with pytest.raises(WaitingError):
         paces[1].admit(1, 0)
@@ -293,9 +293,9 @@ def test_a_faster_rate_lets_go_of_a_long_wait_in_a_file_too() -> None:
 
 def test_children_made_by_fork_keep_to_a_rate_that_the_parent_changes() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        budgets = [Budget.shared(), Budget.in_file(Path(folder) / "budget")]
+        budgets = [PaceState.shared(), PaceState.in_file(Path(folder) / "budget")]
     for budget in budgets:
-        pace = Pace(5, budget=budget)
+        pace = Pace(5, state=budget)
         ours, theirs = multiprocessing.Pipe()
         child = multiprocessing.get_context("fork").Process(target=_say_rates, args=(pace, theirs))
         child.start()

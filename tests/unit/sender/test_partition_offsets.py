@@ -11,7 +11,7 @@ from gapless_api.inventory.form import PartitionOffsets
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_sender.inventory.partition_offsets import Absences
 from gapless_sender.source.plan import PartitionPlan, Place, Reason
-from gapless_sender.source.range_cursor import Chunk, Walk
+from gapless_sender.source.range_cursor import Chunk, RangeCursor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Scripted:
 
     def read(self, plan: PartitionPlan, cursor: int) -> Iterator[Chunk]:
         self.begun_at.append(cursor)
-        walk = Walk(plan.wanted, cursor, None, None)
+        walk = RangeCursor(plan.wanted, cursor, None, None)
         for last, reason in self._steps:
             yield from walk.pass_over(last, reason)
 

@@ -15,7 +15,7 @@ from gapless_sender.link.session_keys import AnnouncedKeys
 from gapless_sender.link.transmitter import Transmitter
 from gapless_sender.link.udp_link import UdpLink
 from gapless_sender.pace.pacing import Pace
-from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, totals
+from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionAccount, totals
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import PartitionReplay, Treatment
 from gapless_sender.source.plan import PartitionPlan, Place, Reason
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gapless_sender.link.gso_batches import Order
-    from gapless_sender.replay.account import Step
+    from gapless_sender.replay.account import BatchResult
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 PLACE = Place("topic", 3, "topic", 3)
@@ -63,8 +63,8 @@ class Replayed:
     open_from: int | None = None
     keys: AnnouncedKeys | None = None
     clock: Steps = field(default_factory=Steps)
-    ledger: PartitionLedger = field(default_factory=PartitionLedger)
-    steps: list[Step] = field(default_factory=list)
+    account: PartitionAccount = field(default_factory=PartitionAccount)
+    steps: list[BatchResult] = field(default_factory=list)
     sent_at_settling: list[int] = field(default_factory=list)
     """How many datagrams the link had taken when each step was reported."""
 
@@ -75,17 +75,19 @@ class Replayed:
         with UdpLink.open("127.0.0.1", self.listener.port, order=order) as link:
             transmitter = Transmitter(link, pace, self.copies, under_way=lambda: None)
 
-            def settled(step: Step) -> None:
+            def settled(step: BatchResult) -> None:
                 self.steps.append(step)
                 self.sent_at_settling.append(link.stats.datagrams)
 
-            PartitionReplay(plan, self.ledger, self.treatment, transmitter, keys=self.keys, settled=settled).run(chunks)
+            PartitionReplay(plan, self.account, self.treatment, transmitter, keys=self.keys, on_batch=settled).run(
+                chunks
+            )
 
     @property
-    def account(self) -> dict[str, int]:
-        account = totals(self.wanted, self.wanted.count, self.ledger)
-        assert account.holds
-        return {name: count for name, count in asdict(account).items() if count}
+    def sums(self) -> dict[str, int]:
+        sums = totals(self.wanted, self.wanted.count, self.account)
+        assert sums.holds
+        return {name: count for name, count in asdict(sums).items() if count}
 
     def arrived(self) -> dict[int, bytes]:
         """Offset to value of every event that a receiver can join, which must be one."""
@@ -136,8 +138,8 @@ def test_every_event_arrives_whole_and_once_and_the_account_says_so(listener: Li
     replayed = Replayed(listener, OffsetRanges([(100, 599)]))
     replayed.run(read(100, values[:200]), read(300, values[200:]))
     assert replayed.arrived() == dict(enumerate(values, start=100))
-    assert replayed.account == {"planned": 500, "sent": 500}
-    assert replayed.ledger.cursor == 600
+    assert replayed.sums == {"planned": 500, "sent": 500}
+    assert replayed.account.cursor == 600
 
 
 def test_a_step_is_reported_when_its_datagrams_are_on_the_link_and_in_the_account(listener: Listener) -> None:
@@ -153,16 +155,16 @@ def test_what_is_not_there_is_noted_by_its_reason_or_filled(listener: Listener) 
     chunk = read(10, [b"a", b"b"], holes=holes)
     replayed = Replayed(listener, OffsetRanges([(10, 15)]))
     replayed.run(chunk)
-    assert replayed.account == {"planned": 6, "sent": 2, "unavailable": 4}
-    assert list(replayed.ledger.ranges(Reason.NON_EXISTENT)) == [(12, 13)]
-    assert list(replayed.ledger.ranges(Reason.NOT_YET_WRITTEN)) == [(14, 15)]
+    assert replayed.sums == {"planned": 6, "sent": 2, "unavailable": 4}
+    assert list(replayed.account.ranges(Reason.NON_EXISTENT)) == [(12, 13)]
+    assert list(replayed.account.ranges(Reason.NOT_YET_WRITTEN)) == [(14, 15)]
     assert replayed.arrived() == {10: b"a", 11: b"b"}
     listener.forget()
     filling = Treatment(PAYLOAD, InputFilter(), fill=frozenset({Reason.NON_EXISTENT}))
     filled = Replayed(listener, OffsetRanges([(10, 15)]), filling)
     filled.run(chunk)
-    assert filled.account == {"planned": 6, "sent": 2, "filled": 2, "unavailable": 2}
-    assert list(filled.ledger.ranges(FILLED)) == [(12, 13)]
+    assert filled.sums == {"planned": 6, "sent": 2, "filled": 2, "unavailable": 2}
+    assert list(filled.account.ranges(FILLED)) == [(12, 13)]
     assert filled.arrived() == {10: b"a", 11: b"b", 12: b"", 13: b""}
 
 
@@ -176,10 +178,10 @@ def test_holes_below_the_first_record_are_filled_in_the_order_of_offsets(listene
 def test_holes_of_an_open_end_and_what_is_outside_the_time_range_are_not_of_the_plan(listener: Listener) -> None:
     replayed = Replayed(listener, OffsetRanges([(0, 9)]), open_from=4)
     replayed.run(read(6, [b"6", b"7"], holes=[(2, 5, Reason.NON_EXISTENT)], outside=[(0, 1), (8, 9)]))
-    assert list(replayed.ledger.ranges(Reason.NON_EXISTENT)) == [(2, 3)]
-    assert list(replayed.ledger.ranges(NOT_ASKED_FOR)) == [(4, 5)]
-    assert list(replayed.ledger.ranges(OUTSIDE)) == [(0, 1), (8, 9)]
-    assert replayed.account == {"planned": 4, "sent": 2, "unavailable": 2, "outside_time_range": 4}
+    assert list(replayed.account.ranges(Reason.NON_EXISTENT)) == [(2, 3)]
+    assert list(replayed.account.ranges(NOT_ASKED_FOR)) == [(4, 5)]
+    assert list(replayed.account.ranges(OUTSIDE)) == [(0, 1), (8, 9)]
+    assert replayed.sums == {"planned": 4, "sent": 2, "unavailable": 2, "outside_time_range": 4}
 
 
 def test_a_filtered_event_is_sent_empty_and_a_filled_one_is_not_filtered(listener: Listener) -> None:
@@ -187,8 +189,8 @@ def test_a_filtered_event_is_sent_empty_and_a_filled_one_is_not_filtered(listene
     replayed = Replayed(listener, OffsetRanges([(0, 3)]), treatment)
     replayed.run(read(0, [b"fine", b"secret and fine", b"neither"], holes=[(3, 3, Reason.NON_EXISTENT)]))
     assert replayed.arrived() == {0: b"fine", 1: b"", 2: b"", 3: b""}
-    assert replayed.account == {"planned": 4, "sent": 1, "filtered": 2, "filled": 1}
-    assert list(replayed.ledger.ranges(FILTERED)) == [(1, 2)]
+    assert replayed.sums == {"planned": 4, "sent": 1, "filtered": 2, "filled": 1}
+    assert list(replayed.account.ranges(FILTERED)) == [(1, 2)]
 
 
 MOST_FRAGMENTS = 4
@@ -209,8 +211,8 @@ def test_an_event_of_one_fragment_too_many_is_not_sent(
     replayed.run(read(0, [b"a", large, b"c"]))
     arrived = {0: b"a", 2: b"c"} if more else {0: b"a", 1: large, 2: b"c"}
     assert replayed.arrived() == arrived
-    assert replayed.account == {"planned": 3, "sent": len(arrived)} | ({"unavailable": 1} if more else {})
-    assert list(replayed.ledger.ranges(Reason.TOO_LARGE)) == ([(1, 1)] if more else [])
+    assert replayed.sums == {"planned": 3, "sent": len(arrived)} | ({"unavailable": 1} if more else {})
+    assert list(replayed.account.ranges(Reason.TOO_LARGE)) == ([(1, 1)] if more else [])
     assert max(parse(datagram).announced for datagram in listener.datagrams) <= MOST_FRAGMENTS
 
 
@@ -229,7 +231,7 @@ def test_an_event_that_is_too_large_is_sent_empty_when_it_is_to_be_filled(
     replayed = Replayed(listener, OffsetRanges([(0, 3)]), treatment)
     replayed.run(read(0, [b"a", noise, b"c" * 200, noise]))
     assert replayed.arrived() == {0: b"a", 1: b"", 2: b"c" * 200, 3: b""}
-    assert replayed.account == {"planned": 4, "sent": 2, "filled": 2}
+    assert replayed.sums == {"planned": 4, "sent": 2, "filled": 2}
 
 
 def test_compression_lets_a_large_event_fit_and_strict_order_stays(listener: Listener) -> None:
@@ -314,7 +316,7 @@ def test_copies_all_leave_and_cost_bits_but_no_events(listener: Listener, pace: 
     counts = Counter(listener.settled())
     assert len(counts) == 100
     assert set(counts.values()) == {copies}
-    assert replayed.account == {"planned": 100, "sent": 100}
+    assert replayed.sums == {"planned": 100, "sent": 100}
     seconds = replayed.clock.seconds - began
     assert seconds == pytest.approx({"eps": 2.0, "bits_per_second": 6.0, "none": 0.0}[pace], rel=0.1)
 

@@ -18,11 +18,11 @@ from gapless_sender.source.plan import (
     Reason,
     Skipped,
     Wish,
+    distribute,
     plan_partition,
     select,
-    share_of,
-    share_out,
     wishes_of_all,
+    wishes_of_shard,
 )
 
 NOTHING: dict[str, Any] = {
@@ -132,11 +132,11 @@ def test_shares_hold_every_partition_once_and_about_the_same_load() -> None:
         Wish(Place("t", number, "t", number), OffsetRanges([(0, size - 1)]))
         for number, size in enumerate([1000, 10, 500, 490, 20])
     ]
-    shares = share_out(wishes, 2)
+    shares = distribute(wishes, 2)
     assert sorted(wish.place.partition for share in shares for wish in share) == [0, 1, 2, 3, 4]
     assert [sum(wish.ranges.count for wish in share) for share in shares] == [1010, 1010]
-    assert share_out(wishes, 2) == shares
-    assert len(share_out(wishes, 9)) == 5
+    assert distribute(wishes, 2) == shares
+    assert len(distribute(wishes, 9)) == 5
 
 
 def test_a_place_shows_kafkas_name_of_it_when_that_is_another() -> None:
@@ -279,23 +279,25 @@ def partitions_of(shares: list[list[Wish]]) -> list[list[int]]:
 
 def test_an_open_end_weighs_as_much_as_the_largest_that_is_known() -> None:
     wishes = [wish_of(0, 0), wish_of(1, 100), wish_of(2, 60), wish_of(3, 50)]
-    assert partitions_of(share_out(wishes, 2)) == [[0, 2], [1, 3]]
-    assert partitions_of(share_out([wish_of(number, 0) for number in range(5)], 2)) == [[0, 2, 4], [1, 3]]
+    assert partitions_of(distribute(wishes, 2)) == [[0, 2], [1, 3]]
+    assert partitions_of(distribute([wish_of(number, 0) for number in range(5)], 2)) == [[0, 2, 4], [1, 3]]
     by_time = [Wish(Place("t", number, "t", number), by_time=True) for number in range(3)]
-    assert partitions_of(share_out([*by_time, wish_of(3, 9)], 4)) == [[0], [1], [2], [3]]
-    assert share_out([], 3) == []
+    assert partitions_of(distribute([*by_time, wish_of(3, 9)], 4)) == [[0], [1], [2], [3]]
+    assert distribute([], 3) == []
 
 
 def test_shares_are_in_the_order_of_topics_and_partitions_whatever_the_bundles() -> None:
     wishes = [wish_of(number, 10, topic) for topic, number in (("b", 1), ("a", 2), ("b", 0), ("a", 10), ("a", 9))]
-    whole = [[(wish.place.topic, wish.place.partition) for wish in share] for share in share_out(wishes, 2)]
+    whole = [[(wish.place.topic, wish.place.partition) for wish in share] for share in distribute(wishes, 2)]
     assert whole == [[("a", 2), ("a", 10), ("b", 1)], [("a", 9), ("b", 0)]]
-    assert share_out(wishes[::-1], 2) == share_out(wishes, 2)
-    assert partitions_of(share_out([wish_of(number, number + 1) for number in range(4)], 1)) == [[0, 1, 2, 3]]
+    assert distribute(wishes[::-1], 2) == distribute(wishes, 2)
+    assert partitions_of(distribute([wish_of(number, number + 1) for number in range(4)], 1)) == [[0, 1, 2, 3]]
 
 
 def test_a_share_is_that_of_its_number_and_empty_beyond_the_partitions() -> None:
     wishes = [wish_of(0, 10), wish_of(1, 20)]
-    assert share_of(wishes, Shard(0, 1)) == tuple(wishes)
+    assert wishes_of_shard(wishes, Shard(0, 1)) == tuple(wishes)
     for count, partitions in ((2, [[1], [0]]), (3, [[1], [0], []])):
-        assert partitions_of([list(share_of(wishes, Shard(index, count))) for index in range(count)]) == partitions
+        assert (
+            partitions_of([list(wishes_of_shard(wishes, Shard(index, count))) for index in range(count)]) == partitions
+        )

@@ -9,7 +9,7 @@ import pytest
 
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.lazy_log import choose_log
-from gapless_sender.base.sharding import WHOLE
+from gapless_sender.base.sharding import UNSHARDED
 from gapless_sender.replay.progress import ProgressView
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def progress(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 def test_nothing_is_told_of_a_run_that_has_not_begun(log_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Workers of a resumed resend tell what they have planned, and so what was sent before, one after the other."""
-    view = ProgressView(interval_seconds=1e-9, statistics_seconds=1, sender_id="a", shard=WHOLE)
+    view = ProgressView(interval_seconds=1e-9, statistics_seconds=1, sender_id="a", shard=UNSHARDED)
     assert view._statistics is not None
     view._statistics._shown_at -= 5
     view.advanced(lambda: (EARLIER, 0))
@@ -56,7 +56,7 @@ def test_nothing_is_told_of_a_run_that_has_not_begun(log_file: Path, capsys: pyt
 
 
 def test_a_run_that_ends_before_it_begins_has_done_nothing(log_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    view = ProgressView(interval_seconds=5, statistics_seconds=1, sender_id="a", shard=WHOLE)
+    view = ProgressView(interval_seconds=5, statistics_seconds=1, sender_id="a", shard=UNSHARDED)
     view.end(EARLIER, 0)
     (line,) = statistics(log_file)
     assert (line["received"], line["total_received"]) == (0, 0)

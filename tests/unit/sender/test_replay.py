@@ -49,7 +49,7 @@ def test_bursts_hold_every_datagram_in_its_place_and_no_more_than_the_pace_lets_
 ) -> None:
     pace = Pace(events_per_second, bits_per_second)
     with UdpLink.open("127.0.0.1", 9) as link:
-        runs = link.runs([bytes(size) for size in sizes])
+        runs = link.arrange([bytes(size) for size in sizes])
         bursts = list(Transmitter(link, pace, 1, under_way=lambda: None)._bursts(runs, 1.0))
         header_bytes = link.header_bytes
     sent = [datagram for burst in bursts for run in burst.runs for datagram in run.datagrams]

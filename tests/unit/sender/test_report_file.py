@@ -10,16 +10,18 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.resend_report import FULL_REPORT_HEAD, Outcome, report_text
-from gapless_sender.replay.account import FILTERED, PartitionLedger, Step
-from gapless_sender.replay.report import Account, account_of, report
+from gapless_sender.replay.account import FILTERED, BatchResult, PartitionAccount
+from gapless_sender.replay.report import Account, partition_result, report
 from gapless_sender.source.plan import PartitionPlan, Place, Reason
 
 offsets = st.sets(st.integers(0, 400))
 PLACE = Place("te_st", 3, "up", 1)
 
 
-def read_back(*ledgers: tuple[OffsetRanges, PartitionLedger]) -> dict[str, Any]:
-    account = Account([account_of(PartitionPlan(PLACE, wanted), wanted.count, ledger) for wanted, ledger in ledgers])
+def read_back(*accounts: tuple[OffsetRanges, PartitionAccount]) -> dict[str, Any]:
+    account = Account(
+        [partition_result(PartitionPlan(PLACE, wanted), wanted.count, account) for wanted, account in accounts]
+    )
     made = report(
         outcome=Outcome.DONE,
         exit_code=0,
@@ -45,13 +47,13 @@ def test_what_was_sent_is_what_was_wanted_without_all_that_became_something_else
     done = {offset for offset in wanted if offset < cursor}
     kinds = {FILTERED: done & filtered, str(Reason.EXPIRED): (done & expired) - filtered}
     sent = done - filtered - expired
-    step = Step(cursor, len(sent))
+    step = BatchResult(cursor, len(sent))
     for kind, those in kinds.items():
         for offset in sorted(those):
             step.add(kind, offset, offset)
-    ledger = PartitionLedger()
-    ledger.apply(step)
-    (partition,) = read_back((OffsetRanges.of_offsets(wanted), ledger))["partitions"]
+    account = PartitionAccount()
+    account.apply(step)
+    (partition,) = read_back((OffsetRanges.of_offsets(wanted), account))["partitions"]
     expected = {"sent": sent, **kinds}
     assert partition["ranges"] == {
         kind: [list(pair) for pair in OffsetRanges.of_offsets(those)] for kind, those in expected.items() if those
@@ -62,9 +64,9 @@ def test_what_was_sent_is_what_was_wanted_without_all_that_became_something_else
 
 def test_more_ranges_than_are_written_at_once_and_several_partitions_are_still_one_text() -> None:
     wanted = OffsetRanges((offset, offset) for offset in range(0, 60_000, 2))
-    ledger = PartitionLedger()
-    ledger.apply(Step(60_000, 30_000))
-    found = read_back((wanted, ledger), (OffsetRanges(), PartitionLedger()), (wanted, ledger))
+    account = PartitionAccount()
+    account.apply(BatchResult(60_000, 30_000))
+    found = read_back((wanted, account), (OffsetRanges(), PartitionAccount()), (wanted, account))
     pairs = [[offset, offset] for offset in range(0, 60_000, 2)]
     assert [partition["ranges"] for partition in found["partitions"]] == [{"sent": pairs}, {}, {"sent": pairs}]
     assert read_back()["partitions"] == []

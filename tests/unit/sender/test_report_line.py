@@ -10,7 +10,7 @@ from gapless_api.wire.resend_plan import Estimate, PlannedPartition, ResendPlan
 from gapless_api.wire.resend_report import SHORT_REPORT, Outcome, ResendReport, UnavailableRange
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.sharding import Shard
-from gapless_sender.replay.report import Account, PartitionAccount, report, verdict_of
+from gapless_sender.replay.report import Account, PartitionResult, report, verdict_of
 from gapless_sender.replay.report_line import MOST_PARTITIONS, MOST_RANGES, short_plan, short_report, write_report_line
 from gapless_sender.source.plan import Mode, Selection
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import pytest
 
 
-def partition(number: int, expired: list[list[int]], sent: list[list[int]] | None = None) -> PartitionAccount:
+def partition(number: int, expired: list[list[int]], sent: list[list[int]] | None = None) -> PartitionResult:
     unavailable = sum(last - first + 1 for first, last in expired)
     done = sum(last - first + 1 for first, last in sent or [])
     totals = Totals(planned=unavailable + done, sent=done, unavailable=unavailable)
-    return PartitionAccount("t", number, "t", number, totals, {"sent": sent or [], "Expired": expired})
+    return PartitionResult("t", number, "t", number, totals, {"sent": sent or [], "Expired": expired})
 
 
-def made(*partitions: PartitionAccount, selection: Selection | None = None) -> ResendReport:
+def made(*partitions: PartitionResult, selection: Selection | None = None) -> ResendReport:
     return report(
         outcome=Outcome.INCOMPLETE,
         exit_code=4,

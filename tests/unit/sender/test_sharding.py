@@ -16,7 +16,7 @@ from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_sender.base.sharding import (
     INDEX_VARIABLE,
-    WHOLE,
+    UNSHARDED,
     FileOrFolder,
     Shard,
     check_sharing,
@@ -81,7 +81,7 @@ def test_a_checkpoint_belongs_to_one_shard_of_one_count() -> None:
 
 
 def test_the_index_comes_from_the_setting_or_from_the_indexed_job() -> None:
-    assert shard_of(values(), {INDEX_VARIABLE: "7"}) == WHOLE
+    assert shard_of(values(), {INDEX_VARIABLE: "7"}) == UNSHARDED
     assert shard_of(values(shardCount=4, shardIndex=2), {INDEX_VARIABLE: "1"}) == Shard(2, 4)
     assert shard_of(values(shardCount=4), {INDEX_VARIABLE: "1"}) == Shard(1, 4)
 
@@ -102,7 +102,7 @@ def test_a_shard_that_does_not_exist_is_refused(given: dict[str, int], environme
 
 def test_each_shard_has_its_own_files(tmp_path: Path) -> None:
     files = values(checkpoint=tmp_path / "run.checkpoint", report=tmp_path / "report.json")
-    assert with_own_files(files, WHOLE)["checkpoint"] == tmp_path / "run.checkpoint"
+    assert with_own_files(files, UNSHARDED)["checkpoint"] == tmp_path / "run.checkpoint"
     own = with_own_files(files, Shard(2, 4))
     assert own["checkpoint"] == tmp_path / "run.2-of-4.checkpoint"
     assert own["report"] == tmp_path / "report.2-of-4.json"
@@ -112,37 +112,37 @@ def test_each_shard_has_its_own_files(tmp_path: Path) -> None:
 def test_a_folder_gets_files_of_usual_names(tmp_path: Path) -> None:
     files = values(checkpoint=f"{tmp_path}/new/folder/", report=tmp_path)
     assert files["checkpoint"] == FileOrFolder(tmp_path / "new" / "folder", is_folder=True)
-    own = with_own_files(files, WHOLE)
+    own = with_own_files(files, UNSHARDED)
     assert own["checkpoint"] == tmp_path / "new" / "folder" / "resend.checkpoint"
     assert own["report"] == tmp_path / "report.json"
     assert own["checkpoint"].parent.is_dir()
     (tmp_path / "file").touch()
     with pytest.raises(LocalStorageError, match="file cannot be made"):
-        with_own_files(values(checkpoint=f"{tmp_path}/file/"), WHOLE)
+        with_own_files(values(checkpoint=f"{tmp_path}/file/"), UNSHARDED)
 
 
 @pytest.mark.parametrize(
     ("given", "shard", "words"),
     [
-        ({"sessionKeyFile": "k"}, WHOLE, "encryption is off"),
+        ({"sessionKeyFile": "k"}, UNSHARDED, "encryption is off"),
         (
             {"sessionKeyFile": "k", "encryption": "true", "generateNewSymmetricKeyEvery": 60},
-            WHOLE,
+            UNSHARDED,
             "needs keyRotationFile, the file by which the senders that share the key replace it together",
         ),
         (
             {"sessionKeyFile": "k", "encryption": "true", "keyRotationFile": "r"},
-            WHOLE,
+            UNSHARDED,
             "keyRotationFile is for senders that share sessionKeyFile and replace its key",
         ),
         (
             {"encryption": "true", "generateNewSymmetricKeyEvery": 60, "keyRotationFile": "r"},
-            WHOLE,
+            UNSHARDED,
             "give both, or delete keyRotationFile",
         ),
         ({"encryption": "true"}, Shard(0, 2), "give all of them the same sessionKeyFile"),
-        ({"budgetEps": 5}, WHOLE, "need budgetFile"),
-        ({"budgetBitsPerSecond": 5}, WHOLE, "need budgetFile"),
+        ({"budgetEps": 5}, UNSHARDED, "need budgetFile"),
+        ({"budgetBitsPerSecond": 5}, UNSHARDED, "need budgetFile"),
     ],
 )
 def test_settings_that_would_do_harm_together_are_refused(given: dict[str, Any], shard: Shard, words: str) -> None:

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_sender.link.gso_batches import Order, Run, arranged
+from gapless_sender.link.gso_batches import GsoBatch, Order, arrange
 from gapless_sender.link.transmitter import BATCH_SECONDS, SPREAD_SECONDS, Transmitter
-from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import Pace, Paces, wire_bits
-from gapless_sender.replay.account import PartitionLedger
+from gapless_sender.replay.account import PartitionAccount
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import PartitionReplay, Treatment
 from gapless_sender.source.plan import PartitionPlan, Place, Reason
@@ -28,7 +28,7 @@ from kit.machine.examples import examples
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gapless_sender.replay.account import Step
+    from gapless_sender.replay.account import BatchResult
 
 HEADER_BYTES = 28
 PAYLOAD_SIZE = 1400
@@ -49,10 +49,10 @@ class Line:
     def keeps_order(self) -> bool:
         return self.order == "strict"
 
-    def runs(self, datagrams: Sequence[bytes]) -> list[Run]:
-        return arranged(datagrams, self.order)
+    def arrange(self, datagrams: Sequence[bytes]) -> list[GsoBatch]:
+        return arrange(datagrams, self.order)
 
-    def send_runs(self, runs: Sequence[Run]) -> None:
+    def send_batches(self, runs: Sequence[GsoBatch]) -> None:
         self.left += [(self.seconds, datagram) for run in runs for datagram in run.datagrams]
 
     def now(self) -> float:
@@ -71,7 +71,7 @@ def replay(
     copies: int = 1,
     sharers: int = 1,
     compress_above_bytes: int = 0,
-    settled: Callable[[Step], None] = lambda _: None,
+    settled: Callable[[BatchResult], None] = lambda _: None,
 ) -> None:
     """Take `values`, a thousand at once as from Kafka before sizes are known, to the line."""
     plan = PartitionPlan(Place("t", 0, "t", 0), OffsetRanges([(0, len(values) - 1)]))
@@ -92,7 +92,7 @@ def replay(
         )
         for first in range(0, len(values), RECORDS_AT_ONCE)
     ]
-    PartitionReplay(plan, PartitionLedger(), treatment, transmitter, keys=None, settled=settled).run(chunks)
+    PartitionReplay(plan, PartitionAccount(), treatment, transmitter, keys=None, on_batch=settled).run(chunks)
 
 
 def longest_distances(left: list[tuple[float, bytes]], copies: int) -> dict[bytes, float]:
@@ -200,8 +200,8 @@ def test_others_who_share_the_pace_do_not_part_the_fragments_of_an_event(
     chance = random.Random(seed)
     values = [chance.randbytes(1_800) for _ in range(60)]
     line = Line()
-    budget = Budget.shared()
-    shared = Pace(None, rate, clock=line, budget=budget)
+    budget = PaceState.shared()
+    shared = Pace(None, rate, clock=line, state=budget)
     amount = rate * 0.005
 
     turn = {"ours": 0, "theirs": 0}
@@ -229,7 +229,7 @@ def test_a_batch_holds_what_the_pace_lets_through_in_a_moment_or_one_event(
     chance = random.Random(seed)
     values = [chance.randbytes(chance.randint(*sizes)) for _ in range(40)]
     line = Line()
-    steps: list[tuple[float, Step]] = []
+    steps: list[tuple[float, BatchResult]] = []
     replay(
         line,
         Pace(events_per_second, rate, clock=line),

@@ -12,14 +12,14 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError, LinkError, SourceStalledError, StoppedError
 from gapless_sender.link.udp_link import UnsentError
-from gapless_sender.replay.account import Step
+from gapless_sender.replay.account import BatchResult
 from gapless_sender.replay.report import Traffic
-from gapless_sender.workers.channel import Finished, Inlet, Outlet, Paused, Settled, ToldProblem, pipe
+from gapless_sender.workers.channel import BatchDone, Finished, Inlet, Outlet, Paused, WorkerError, pipe
 
 
 def test_messages_come_in_their_order_whatever_their_size() -> None:
     inlet, outlet = pipe()
-    many = [Settled(("t", 1), Step(n, n, {"Expired": [(0, 9)] * (n * 3000)}), Traffic(n)) for n in range(12)]
+    many = [BatchDone(("t", 1), BatchResult(n, n, {"Expired": [(0, 9)] * (n * 3000)}), Traffic(n)) for n in range(12)]
 
     def send() -> None:
         for message in many:
@@ -95,7 +95,7 @@ def test_what_nobody_can_read_is_an_error() -> None:
 )
 def test_a_problem_is_the_same_on_the_other_side(error: Exception, kind: type[Exception]) -> None:
     assert isinstance(error, ConfigurationError | SourceStalledError | LinkError | StoppedError)
-    told = pickle.loads(pickle.dumps(ToldProblem.of(error))).error  # noqa: S301
+    told = pickle.loads(pickle.dumps(WorkerError.of(error))).error  # noqa: S301
     assert type(told) is kind
     assert str(told) == str(error)
     assert getattr(told, "exit_code", None) == getattr(error, "exit_code", None)

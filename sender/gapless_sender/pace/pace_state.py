@@ -26,11 +26,11 @@ _FILE_BYTES = _HEADER_BYTES + _DUE_TIMES * _DOUBLE_BYTES
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Budget:
+class PaceState:
     """The due times and rates behind a `Pace`.
 
-    There are three kinds. One of this process alone (`Budget()`). One in anonymous memory (`shared`): a child made by
-    fork has it as it is, and a program started with ``pass_fds=[budget.fileno()]`` takes it with `attach`; the rates
+    There are three kinds. One of this process alone (`PaceState()`). One in anonymous memory (`shared`): a child made
+    by fork has it as it is, and a program started with ``pass_fds=[budget.fileno()]`` takes it with `attach`; the rates
     are in it, so that they can be changed for all, and it is gone with the last process that has it. And one in a file
     (`in_file`) for programs that know nothing of each other but the file's name: there the file holds the due times
     alone, each program, with its children made by fork, brings its own rates, and due times of before a restart of the
@@ -53,19 +53,19 @@ class Budget:
         self.rates: memoryview[float] = rates.cast("B").cast("d")
 
     @classmethod
-    def shared(cls) -> Budget:
+    def shared(cls) -> PaceState:
         """Make a budget that other processes can share."""
         descriptor = os.memfd_create("gapless-budget")
         os.ftruncate(descriptor, mmap.PAGESIZE)
         return cls(descriptor)
 
     @classmethod
-    def attach(cls, descriptor: int) -> Budget:
+    def attach(cls, descriptor: int) -> PaceState:
         """Take the shared budget whose descriptor this process inherited."""
         return cls(descriptor)
 
     @classmethod
-    def in_file(cls, path: Path) -> Budget:
+    def in_file(cls, path: Path) -> PaceState:
         """Take the budget in the file `path`, which is made if it is not there.
 
         Whoever comes first makes its content under the file's lock, so nobody meets half of it. The file must lie on a

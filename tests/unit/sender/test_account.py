@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionLedger, Step, totals, whole
+from gapless_sender.replay.account import (
+    FILLED,
+    FILTERED,
+    NOT_ASKED_FOR,
+    OUTSIDE,
+    BatchResult,
+    PartitionAccount,
+    totals,
+    whole,
+)
 from gapless_sender.source.plan import Reason
 
 if TYPE_CHECKING:
@@ -38,7 +47,7 @@ def test_a_bound_of_its_own_is_the_last_number_that_is_taken() -> None:
 
 
 def test_ranges_of_a_kind_that_touch_become_one_and_others_do_not() -> None:
-    step = Step(20)
+    step = BatchResult(20)
     for first, last in ((0, 0), (1, 4), (6, 6)):
         step.add(FILTERED, first, last)
     step.add(FILLED, 7, 7)
@@ -47,14 +56,14 @@ def test_ranges_of_a_kind_that_touch_become_one_and_others_do_not() -> None:
 
 
 def test_an_offset_is_inserted_where_it_belongs() -> None:
-    step = Step(20)
+    step = BatchResult(20)
     for offset in (9, 3, 6):
         step.insert(Reason.TOO_LARGE, offset)
     assert step.exceptions == {Reason.TOO_LARGE: [(3, 3), (6, 6), (9, 9)]}
 
 
 def test_a_step_is_kept_under_the_names_of_the_checkpoint_and_read_again() -> None:
-    step = Step(12, 5, {kind: [(number, number)] for number, kind in enumerate(KINDS)})
+    step = BatchResult(12, 5, {kind: [(number, number)] for number, kind in enumerate(KINDS)})
     assert step.as_json() == {
         "cursor": 12,
         "sent": 5,
@@ -67,7 +76,7 @@ def test_a_step_is_kept_under_the_names_of_the_checkpoint_and_read_again() -> No
         "NotYetWritten": [(6, 6)],
         "TooLarge": [(7, 7)],
     }
-    assert Step.from_json(json.loads(json.dumps(step.as_json()))) == step
+    assert BatchResult.from_json(json.loads(json.dumps(step.as_json()))) == step
 
 
 @pytest.mark.parametrize(
@@ -79,27 +88,29 @@ def test_a_step_is_kept_under_the_names_of_the_checkpoint_and_read_again() -> No
 )
 def test_what_no_step_says_is_refused(found: dict[str, Any]) -> None:
     with pytest.raises((ValueError, KeyError)):
-        Step.from_json(found)
+        BatchResult.from_json(found)
 
 
-def applied(*steps: Step) -> PartitionLedger:
-    ledger = PartitionLedger()
+def applied(*steps: BatchResult) -> PartitionAccount:
+    account = PartitionAccount()
     for step in steps:
-        ledger.apply(step)
-    return ledger
+        account.apply(step)
+    return account
 
 
 def test_steps_add_up_and_the_cursor_never_goes_back() -> None:
-    ledger = applied(Step(10, 4, {FILTERED: [(3, 5)], OUTSIDE: [(6, 8)]}), Step(9, 2, {FILTERED: [(9, 9)]}))
-    assert (ledger.cursor, ledger.sent) == (10, 6)
-    assert (ledger.counts[FILTERED], ledger.counts[OUTSIDE], ledger.accounted) == (4, 3, 13)
-    assert list(ledger.ranges(FILTERED)) == [(3, 5), (9, 9)]
-    assert ledger.unavailable == 0
+    account = applied(
+        BatchResult(10, 4, {FILTERED: [(3, 5)], OUTSIDE: [(6, 8)]}), BatchResult(9, 2, {FILTERED: [(9, 9)]})
+    )
+    assert (account.cursor, account.sent) == (10, 6)
+    assert (account.counts[FILTERED], account.counts[OUTSIDE], account.accounted) == (4, 3, 13)
+    assert list(account.ranges(FILTERED)) == [(3, 5), (9, 9)]
+    assert account.unavailable == 0
 
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_makes_an_event_unavailable(reason: Reason) -> None:
-    assert applied(Step(3, 0, {reason: [(0, 2)]})).unavailable == 3
+    assert applied(BatchResult(3, 0, {reason: [(0, 2)]})).unavailable == 3
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(2, 9)), max_size=12)
@@ -117,51 +128,53 @@ def test_the_whole_account_fits_into_steps_of_so_many_ranges(
     parts: dict[str, list[tuple[int, int]]], most_ranges: int
 ) -> None:
     exceptions = {kind: list(ascending(pairs)) for kind, pairs in parts.items() if pairs}
-    ledger = applied(Step(200, 17, exceptions))
-    steps = list(ledger.as_steps(most_ranges))
+    account = applied(BatchResult(200, 17, exceptions))
+    steps = list(account.as_results(most_ranges))
     assert all(step.size <= most_ranges for step in steps)
     assert {step.cursor for step in steps} == {200}, "the cursor of each, so that a part alone is no earlier state"
     again = applied(*steps)
-    assert (again.cursor, again.sent, again.counts) == (ledger.cursor, ledger.sent, ledger.counts)
-    assert all(again.ranges(kind) == ledger.ranges(kind) for kind in KINDS)
+    assert (again.cursor, again.sent, again.counts) == (account.cursor, account.sent, account.counts)
+    assert all(again.ranges(kind) == account.ranges(kind) for kind in KINDS)
 
 
 def test_no_more_steps_are_made_than_the_ranges_need() -> None:
-    full = applied(Step(20, 0, {FILTERED: [(0, 0), (2, 2)], FILLED: [(4, 4), (6, 6)]}))
-    assert [step.size for step in full.as_steps(4)] == [4]
-    assert [step.size for step in full.as_steps(3)] == [2, 2]
-    assert [step.size for step in full.as_steps(2)] == [2, 2]
+    full = applied(BatchResult(20, 0, {FILTERED: [(0, 0), (2, 2)], FILLED: [(4, 4), (6, 6)]}))
+    assert [step.size for step in full.as_results(4)] == [4]
+    assert [step.size for step in full.as_results(3)] == [2, 2]
+    assert [step.size for step in full.as_results(2)] == [2, 2]
 
 
 def test_what_was_not_yet_written_at_the_end_is_wanted_again() -> None:
-    ledger = applied(Step(20, 5, {Reason.NOT_YET_WRITTEN: [(10, 19)], Reason.EXPIRED: [(0, 4)]}))
-    assert ledger.reopen() is True
-    assert (ledger.cursor, ledger.unavailable, ledger.accounted) == (10, 5, 10)
-    assert ledger.reopen() is False, "nothing is left to be wanted again"
-    assert ledger.cursor == 10
+    account = applied(BatchResult(20, 5, {Reason.NOT_YET_WRITTEN: [(10, 19)], Reason.EXPIRED: [(0, 4)]}))
+    assert account.reopen() is True
+    assert (account.cursor, account.unavailable, account.accounted) == (10, 5, 10)
+    assert account.reopen() is False, "nothing is left to be wanted again"
+    assert account.cursor == 10
 
 
 def test_what_was_not_yet_written_is_not_wanted_again_when_later_offsets_are_done() -> None:
-    ledger = applied(Step(21, 6, {Reason.NOT_YET_WRITTEN: [(10, 19)]}))
-    assert ledger.reopen() is False
-    assert (ledger.cursor, ledger.unavailable) == (21, 10)
-    assert applied(Step(5, 5)).reopen() is False
+    account = applied(BatchResult(21, 6, {Reason.NOT_YET_WRITTEN: [(10, 19)]}))
+    assert account.reopen() is False
+    assert (account.cursor, account.unavailable) == (21, 10)
+    assert applied(BatchResult(5, 5)).reopen() is False
 
 
 def test_what_is_left_is_what_is_wanted_and_not_accounted_for() -> None:
     wanted = OffsetRanges([(0, 9), (20, 29)])
-    ledger = applied(Step(10, 4, {FILTERED: [(4, 4)], FILLED: [(5, 5)], OUTSIDE: [(6, 7)], Reason.EXPIRED: [(8, 9)]}))
-    account = totals(wanted, 20, ledger)
-    assert (account.planned, account.sent, account.filtered, account.filled) == (18, 4, 1, 1)
-    assert (account.unavailable, account.remaining, account.outside_time_range) == (2, 10, 2)
-    assert account.holds
-    ledger.apply(Step(30, 9, {NOT_ASKED_FOR: [(29, 29)]}))
-    account = totals(wanted, 20, ledger)
-    assert (account.planned, account.sent, account.remaining) == (17, 13, 0)
-    assert account.holds
+    account = applied(
+        BatchResult(10, 4, {FILTERED: [(4, 4)], FILLED: [(5, 5)], OUTSIDE: [(6, 7)], Reason.EXPIRED: [(8, 9)]})
+    )
+    sums = totals(wanted, 20, account)
+    assert (sums.planned, sums.sent, sums.filtered, sums.filled) == (18, 4, 1, 1)
+    assert (sums.unavailable, sums.remaining, sums.outside_time_range) == (2, 10, 2)
+    assert sums.holds
+    account.apply(BatchResult(30, 9, {NOT_ASKED_FOR: [(29, 29)]}))
+    sums = totals(wanted, 20, account)
+    assert (sums.planned, sums.sent, sums.remaining) == (17, 13, 0)
+    assert sums.holds
 
 
 def test_a_cursor_behind_all_that_is_wanted_leaves_nothing_over_and_a_difference_shows() -> None:
-    short = totals(OffsetRanges([(0, 9)]), 10, applied(Step(10, 9)))
+    short = totals(OffsetRanges([(0, 9)]), 10, applied(BatchResult(10, 9)))
     assert short.remaining == 0
     assert not short.holds

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_sender.source.plan import Reason
-from gapless_sender.source.range_cursor import Walk
+from gapless_sender.source.range_cursor import RangeCursor
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Record:
 def test_every_wanted_offset_is_found_once(
     wanted: set[int], existing: set[int], cursor: int, batch: int, most_hole_offsets: int
 ) -> None:
-    walk = Walk(OffsetRanges.of_offsets(wanted), cursor, None, None, dict.fromkeys(Reason, most_hole_offsets))
+    walk = RangeCursor(OffsetRanges.of_offsets(wanted), cursor, None, None, dict.fromkeys(Reason, most_hole_offsets))
     records = [Record(number) for number in sorted(existing) if number >= cursor]
     chunks = []
     for start in range(0, len(records), batch):
@@ -64,7 +64,7 @@ def test_every_wanted_offset_is_found_once(
 
 
 def test_only_holes_that_are_to_be_filled_are_cut() -> None:
-    walk = Walk(OffsetRanges([(0, 2**63 - 1)]), 0, None, None, {Reason.EXPIRED: 10})
+    walk = RangeCursor(OffsetRanges([(0, 2**63 - 1)]), 0, None, None, {Reason.EXPIRED: 10})
     expired = list(walk.pass_over(24, Reason.EXPIRED))
     assert [chunk.holes for chunk in expired] == [
         [(0, 9, Reason.EXPIRED)],
@@ -76,7 +76,7 @@ def test_only_holes_that_are_to_be_filled_are_cut() -> None:
 
 
 def test_times_are_inclusive_and_what_is_outside_is_told() -> None:
-    walk = Walk(OffsetRanges([(0, 9)]), 0, 3, 5)
+    walk = RangeCursor(OffsetRanges([(0, 9)]), 0, 3, 5)
     (chunk,) = walk.take([Record(offset, moment=offset) for offset in range(10)])  # type: ignore[misc]
     assert chunk.offsets == [3, 4, 5]
     assert [first for first, _ in chunk.outside] == [0, 1, 2, 6, 7, 8, 9]
@@ -84,14 +84,14 @@ def test_times_are_inclusive_and_what_is_outside_is_told() -> None:
 
 
 def test_reach_ends_before_a_large_hole_and_looks_no_further_than_needed() -> None:
-    walk = Walk(OffsetRanges([(0, 5), (10, 12), (1000, 1001)]), 0, None, None)
+    walk = RangeCursor(OffsetRanges([(0, 5), (10, 12), (1000, 1001)]), 0, None, None)
     assert walk.reach(0, 100, 10_000) == 12
     assert walk.reach(0, 1000, 10_000) == 1001
     assert walk.reach(0, 1000, 4) == 5
 
 
 def test_a_hole_of_a_thousand_million_offsets_takes_no_time() -> None:
-    walk = Walk(OffsetRanges([(0, 10**9)]), 0, None, None)
+    walk = RangeCursor(OffsetRanges([(0, 10**9)]), 0, None, None)
     (chunk,) = walk.pass_over(10**9 - 1, Reason.EXPIRED)
     assert chunk.holes == [(0, 10**9 - 1, Reason.EXPIRED)]
     assert walk.target == 10**9

@@ -11,7 +11,7 @@ import pytest
 
 from gapless_api.base.errors import StoppedError
 from gapless_sender.base import shutdown as module
-from gapless_sender.base.shutdown import Stopping
+from gapless_sender.base.shutdown import Shutdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,75 +27,75 @@ def own_signals() -> Iterator[None]:
 
 
 @pytest.fixture
-def stopping() -> Stopping:
-    found = Stopping()
+def shutdown() -> Shutdown:
+    found = Shutdown()
     found.listen()
     return found
 
 
-def test_a_request_ends_the_work_between_batches(stopping: Stopping) -> None:
-    stopping.check()
+def test_a_request_ends_the_work_between_batches(shutdown: Shutdown) -> None:
+    shutdown.check()
     signal.raise_signal(signal.SIGTERM)
     with pytest.raises(StoppedError, match="Stopped by SIGTERM; no checkpoint"):
-        stopping.check()
+        shutdown.check()
 
 
-def test_a_batch_is_waited_for_until_a_second_request(stopping: Stopping) -> None:
-    stopping.keeps_progress()
-    stopping.in_batch = True
+def test_a_batch_is_waited_for_until_a_second_request(shutdown: Shutdown) -> None:
+    shutdown.keeps_progress()
+    shutdown.in_batch = True
     signal.raise_signal(signal.SIGINT)
-    stopping.check()
+    shutdown.check()
     signal.raise_signal(signal.SIGINT)
     with pytest.raises(StoppedError, match="Stopped by SIGINT; start again with the same checkpoint"):
-        stopping.check()
+        shutdown.check()
 
 
-def test_a_batch_is_waited_for_until_patience_is_over(stopping: Stopping, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopping.in_batch = True
+def test_a_batch_is_waited_for_until_patience_is_over(shutdown: Shutdown, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutdown.in_batch = True
     signal.raise_signal(signal.SIGTERM)
-    stopping.check()
+    shutdown.check()
     monkeypatch.setattr(module, "PATIENCE_SECONDS", -1.0)
     with pytest.raises(StoppedError):
-        stopping.check()
+        shutdown.check()
 
 
 def test_in_a_worker_the_terminals_signal_is_left_to_the_parent_and_a_repeated_one_cuts_nothing(
-    stopping: Stopping,
+    shutdown: Shutdown,
 ) -> None:
-    stopping.follow_parent(os.getppid())
+    shutdown.follow_parent(os.getppid())
     signal.raise_signal(signal.SIGINT)
-    stopping.check()
-    stopping.in_batch = True
+    shutdown.check()
+    shutdown.in_batch = True
     for _ in range(3):
         signal.raise_signal(signal.SIGTERM)
-        stopping.check()
-    stopping.in_batch = False
+        shutdown.check()
+    shutdown.in_batch = False
     with pytest.raises(StoppedError):
-        stopping.check()
+        shutdown.check()
 
 
-def test_a_worker_ends_when_its_parent_has_ended_even_before_it_came_to_look(stopping: Stopping) -> None:
-    stopping.follow_parent(os.getpid())  # Nobody's parent.
-    stopping.in_batch = True
-    stopping.check()
-    stopping.in_batch = False
+def test_a_worker_ends_when_its_parent_has_ended_even_before_it_came_to_look(shutdown: Shutdown) -> None:
+    shutdown.follow_parent(os.getpid())  # Nobody's parent.
+    shutdown.in_batch = True
+    shutdown.check()
+    shutdown.in_batch = False
     with pytest.raises(StoppedError, match="is gone; start again"):
-        stopping.check()
+        shutdown.check()
 
 
-def test_while_nothing_has_begun_a_request_ends_it_wherever_it_is(stopping: Stopping) -> None:
+def test_while_nothing_has_begun_a_request_ends_it_wherever_it_is(shutdown: Shutdown) -> None:
     def waits() -> None:
-        with stopping.at_once():
+        with shutdown.at_once():
             os.kill(os.getpid(), signal.SIGTERM)
             for _ in range(1000):
                 time.sleep(0.01)
 
     with pytest.raises(StoppedError, match="SIGTERM"):
         waits()
-    with pytest.raises(StoppedError), stopping.at_once():
+    with pytest.raises(StoppedError), shutdown.at_once():
         pytest.fail("it had been asked before")
 
 
-def test_a_hangup_ends_nothing(stopping: Stopping) -> None:
+def test_a_hangup_ends_nothing(shutdown: Shutdown) -> None:
     signal.raise_signal(signal.SIGHUP)
-    stopping.check()
+    shutdown.check()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
-from gapless_sender.pace import budget as budget_module
-from gapless_sender.pace.budget import Budget
+from gapless_sender.pace import pace_state
+from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import BURST_SECONDS, CATCH_UP_SECONDS, Pace, Paces
 from kit.machine.processes import wait_until
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _SENDER = """
 import os, sys, time
 from pathlib import Path
-from gapless_sender.pace.budget import Budget
+from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import Pace
-pace = Pace(float(sys.argv[2]), budget=Budget.in_file(Path(sys.argv[1])))
+pace = Pace(float(sys.argv[2]), state=PaceState.in_file(Path(sys.argv[1])))
 at_once = int(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -38,8 +38,8 @@ while True:
 _HOLDER = """
 import sys, time
 from pathlib import Path
-from gapless_sender.pace.budget import Budget
-Budget.in_file(Path(sys.argv[1])).lock()
+from gapless_sender.pace.pace_state import PaceState
+PaceState.in_file(Path(sys.argv[1])).lock()
 print("held", flush=True)
 time.sleep(600)
 """
@@ -131,17 +131,17 @@ def test_a_program_that_is_killed_while_it_holds_the_lock_blocks_nobody(tmp_path
 
 def test_the_file_holds_due_times_and_each_program_brings_its_rate(tmp_path: Path) -> None:
     clock, file = Steps(), tmp_path / "budget"
-    slow = Pace(0.1, clock=clock, budget=Budget.in_file(file))
-    fast = Pace(100, clock=clock, budget=Budget.in_file(file))
+    slow = Pace(0.1, clock=clock, state=PaceState.in_file(file))
+    fast = Pace(100, clock=clock, state=PaceState.in_file(file))
     assert (slow.rates, fast.rates) == ((0.1, None), (100, None))
     slow.admit(1, 0)
     began = clock.now()
     fast.admit(1, 0)
     assert clock.now() - began == pytest.approx(10, abs=0.1), "what the slow one owes is owed by all"
-    owed = Budget.in_file(file).dues[0]
+    owed = PaceState.in_file(file).dues[0]
     assert owed >= clock.now()
-    Pace(100, clock=clock, budget=Budget.in_file(file))
-    assert Budget.in_file(file).dues[0] == owed, "joining clears no debt"
+    Pace(100, clock=clock, state=PaceState.in_file(file))
+    assert PaceState.in_file(file).dues[0] == owed, "joining clears no debt"
 
 
 def test_due_times_of_before_a_restart_of_the_machine_do_not_count(
@@ -149,20 +149,20 @@ def test_due_times_of_before_a_restart_of_the_machine_do_not_count(
 ) -> None:
     file, boot = tmp_path / "budget", tmp_path / "boot_id"
     boot.write_text("11111111-1111-1111-1111-111111111111\n")
-    monkeypatch.setattr(budget_module, "_BOOT_ID", boot)
-    late = Budget.in_file(file)
+    monkeypatch.setattr(pace_state, "_BOOT_ID", boot)
+    late = PaceState.in_file(file)
     late.dues[0] = 1e9
-    assert Budget.in_file(file).dues[0] == 1e9
+    assert PaceState.in_file(file).dues[0] == 1e9
     boot.write_text("22222222-2222-2222-2222-222222222222\n")
-    assert Budget.in_file(file).dues[0] == 0.0
+    assert PaceState.in_file(file).dues[0] == 0.0
 
 
 @pytest.mark.parametrize("left_behind", [b"", bytes(5), bytes(64), b"GAPLBUD1", b"GAPLBUD1" + bytes(20)])
 def test_what_a_killed_maker_left_behind_is_made_anew(tmp_path: Path, left_behind: bytes) -> None:
     file = tmp_path / "budget"
     file.write_bytes(left_behind)
-    Pace(1000, budget=Budget.in_file(file)).admit(1, 0)
-    assert Budget.in_file(file).dues[0] > 0
+    Pace(1000, state=PaceState.in_file(file)).admit(1, 0)
+    assert PaceState.in_file(file).dues[0] > 0
 
 
 def test_another_file_is_left_alone(tmp_path: Path) -> None:
@@ -170,15 +170,15 @@ def test_another_file_is_left_alone(tmp_path: Path) -> None:
     for content in (b"Dear all, this is no budget.", b"GAPLBUD1" + bytes(100)):
         file.write_bytes(content)
         with pytest.raises(ConfigurationError, match="is something else"):
-            Budget.in_file(file)
+            PaceState.in_file(file)
         assert file.read_bytes() == content
 
 
 def test_a_place_that_takes_no_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(LocalStorageError, match="none/budget cannot be used"):
-        Budget.in_file(tmp_path / "none" / "budget")
+        PaceState.in_file(tmp_path / "none" / "budget")
     with pytest.raises(LocalStorageError, match="Is a directory"):
-        Budget.in_file(tmp_path)
+        PaceState.in_file(tmp_path)
 
 
 def test_the_slowest_of_several_paces_rules() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gapless_sender.base import malloc_trim
-from gapless_sender.base.malloc_trim import EVERY_SECONDS, FreedMemory, give_back
+from gapless_sender.base.malloc_trim import EVERY_SECONDS, MallocTrim, trim
 
 BLOCKS, BLOCK_BYTES = 60_000, 1000
 
@@ -41,7 +41,7 @@ def test_what_a_thread_has_filled_and_freed_goes_back() -> None:
     thread.start()
     assert freed.wait(20)
     before = resident_mib()
-    give_back()
+    trim()
     after = resident_mib()
     done.set()
     thread.join()
@@ -51,9 +51,9 @@ def test_what_a_thread_has_filled_and_freed_goes_back() -> None:
 
 def test_it_is_done_now_and_then_and_never_in_a_short_resend(monkeypatch: pytest.MonkeyPatch) -> None:
     given = threading.Semaphore(0)
-    monkeypatch.setattr(malloc_trim, "give_back", given.release)
+    monkeypatch.setattr(malloc_trim, "trim", given.release)
     times = [100.0]
-    memory = FreedMemory(lambda: times[-1])
+    memory = MallocTrim(lambda: times[-1])
 
     def glance(seconds: float) -> None:
         times.append(100.0 + seconds)
