@@ -15,7 +15,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
 from gapless_api.keys.pem_files import pkcs8_pem, read_certificates, read_private_key
 from gapless_api.keys.signatures import load_verifying
-from gapless_sender.replay import checkpoint
+from gapless_sender.replay import checkpoint, saved_progress
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.settings.resend import RESEND
 from gapless_sender.source.plan import select
@@ -174,7 +174,7 @@ def _checkpoints(content: bytes) -> None:
     path = as_file(content, "resend.checkpoint")
     progress = checkpoint.load(path, _IDENTITY)
     entries = list(progress.as_entries(_IDENTITY))
-    path.write_bytes(b"".join(map(checkpoint._line, entries)))
+    path.write_bytes(b"".join(map(saved_progress.line_of, entries)))
     assert list(checkpoint.load(path, _IDENTITY).as_entries(_IDENTITY)) == entries
 
 

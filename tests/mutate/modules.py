@@ -22,15 +22,22 @@ def _of_sender(*names: str) -> tuple[str, ...]:
 
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "gapless_api.offsets.ranges": ("api/test_offsets.py", "api/test_range_accumulator.py", *_of_sender("plan", "walk")),
+    "gapless_api.offsets.ranges": (
+        "api/test_offsets.py",
+        "api/test_range_accumulator.py",
+        *_of_sender("plan", "range_cursor"),
+    ),
     "gapless_api.codec.roaring": ("api/test_gap_records.py", "api/test_roaring.py"),
     "gapless_api.offsets.range_accumulator": _ALGEBRA,
     "gapless_api.bundle.algebra": _ALGEBRA,
-    "gapless_sender.source.plan": _of_sender("plan", "walk", "partition_replay", "sharding"),
+    "gapless_sender.source.plan": _of_sender("plan", "range_cursor", "partition_replay", "sharding"),
     "gapless_sender.wire.packets": _of_sender("packets", "packet_vectors", "given_key", "encryption", "nonces"),
-    "gapless_sender.replay.checkpoint": _of_sender("checkpoint", "checkpoint_file", "ledger", "sharding", "topic_ids"),
+    "gapless_sender.replay.checkpoint": _of_sender("checkpoint", "checkpoint_file", "account", "sharding", "topic_ids"),
+    "gapless_sender.replay.saved_progress": _of_sender(
+        "checkpoint", "checkpoint_file", "account", "sharding", "topic_ids"
+    ),
     "gapless_sender.replay.account": _of_sender(
-        "ledger", "checkpoint", "ledger", "partition_replay", "report_file", "report_line"
+        "account", "checkpoint", "partition_replay", "report_file", "report_line"
     ),
     "gapless_sender.wire.encryption": _of_sender("encryption", "nonces", "given_key", "packet_vectors", "key_schedule"),
     "gapless_operator.sending.resend.reconcile": _RESEND,

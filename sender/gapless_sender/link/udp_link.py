@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError, LinkError
-from gapless_sender.base.network import Nic, Target, nic_named, payload_size_for, resolve_target, source_socket_address
+from gapless_sender.base.network import Nic, Target, nic_named, payload_size_for, resolve_target
 from gapless_sender.link.gso_batches import GsoBatch, Order, arrange
+from gapless_sender.link.link_socket import UDP_SEGMENT, connected_socket, knows_gso, route_mtu
 from gapless_sender.link.sendmmsg import LEAST_BATCHES, MOST_BATCHES, SendmmsgSender
 from gapless_sender.pace.pacing import Clock, SystemClock
 
@@ -23,18 +24,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-SEND_BUFFER_BYTES = 4 * 1024 * 1024
 DEADLINE_SECONDS = 30.0
 """So long a link may be full or away before the work ends."""
 FIRST_PAUSE_SECONDS = 0.0005
 LONGEST_PAUSE_FULL_SECONDS = 0.05
 LONGEST_PAUSE_DOWN_SECONDS = 0.5
-_UDP_SEGMENT = 103
-_SO_SNDBUFFORCE = 32
-_IP_MTU, _IPV6_MTU = 14, 24
-_IP_RECVERR, _IPV6_RECVERR = 11, 25
-_IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER = 10, 23
-_PMTUDISC_INTERFACE, _PMTUDISC_OMIT = 4, 5
 _ORIGINS_ICMP = frozenset({2, 3})
 """Where a queued error came from (SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6): another host, about an earlier datagram."""
 
@@ -97,7 +91,7 @@ class UdpLink:
         self._nic = nic
         self._order = order
         self._clock = clock
-        self._gso = gso and _knows_gso(opened)
+        self._gso = gso and knows_gso(opened)
         self._sendmmsg: SendmmsgSender | None = None
         self.deadline_seconds = DEADLINE_SECONDS
         self.stats = LinkStats()
@@ -138,13 +132,9 @@ class UdpLink:
         """
         interface = nic_named(nic) if nic else None
         resolved = resolve_target(target, port, nic=interface, source_address=source_address)
-        opened = socket.socket(resolved.family, socket.SOCK_DGRAM)
-        try:
-            _configure(opened, resolved, interface, ttl=ttl, dscp=dscp, ip_fragments=ip_fragments)
-            _bind_and_connect(opened, resolved, interface, source_address)
-        except BaseException:
-            opened.close()
-            raise
+        opened = connected_socket(
+            resolved, interface, source_address=source_address, ttl=ttl, dscp=dscp, ip_fragments=ip_fragments
+        )
         return cls(opened, resolved, interface, order=order, gso=gso, clock=clock or SystemClock())
 
     @property
@@ -169,10 +159,7 @@ class UdpLink:
         return self._order == "strict"
 
     def _mtu(self) -> int:
-        if self._target.family == socket.AF_INET6:
-            mtu = self._socket.getsockopt(socket.IPPROTO_IPV6, _IPV6_MTU)
-        else:
-            mtu = self._socket.getsockopt(socket.IPPROTO_IP, _IP_MTU)
+        mtu = route_mtu(self._socket)
         return min(mtu, nic_named(self._nic.name).mtu) if self._nic else mtu
 
     def arrange(self, datagrams: Sequence[bytes]) -> list[GsoBatch]:
@@ -231,7 +218,7 @@ class UdpLink:
     def _send_segmented(self, batch: GsoBatch) -> bool:
         """Send `batch` in one call; ``False`` when the kernel or the NIC cannot."""
         payload = b"".join(batch.datagrams)
-        control = [(socket.IPPROTO_UDP, _UDP_SEGMENT, struct.pack("=H", batch.size))]
+        control = [(socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("=H", batch.size))]
         trouble = None
         while True:
             try:
@@ -326,73 +313,3 @@ class UdpLink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _knows_gso(opened: socket.socket) -> bool:
-    """Whether the kernel has UDP GSO (4.18); an older one would ignore the request and send one huge datagram."""
-    try:
-        opened.getsockopt(socket.IPPROTO_UDP, _UDP_SEGMENT)
-    except OSError:
-        return False
-    return True
-
-
-def _configure(  # noqa: PLR0913 -- the socket options of `UdpLink.open`
-    opened: socket.socket, target: Target, nic: Nic | None, *, ttl: int | None, dscp: int | None, ip_fragments: bool
-) -> None:
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, SEND_BUFFER_BYTES)
-    except PermissionError:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", 1, 0))
-    discovery = _PMTUDISC_OMIT if ip_fragments else _PMTUDISC_INTERFACE
-    # Without RECVERR the kernel drops datagrams in silence when the queue of the NIC is full.
-    if target.family == socket.AF_INET6:
-        level = socket.IPPROTO_IPV6
-        opened.setsockopt(level, _IPV6_RECVERR, 1)
-        opened.setsockopt(level, _IPV6_MTU_DISCOVER, discovery)
-        if ttl is not None:
-            opened.setsockopt(level, socket.IPV6_UNICAST_HOPS, ttl)
-            opened.setsockopt(level, socket.IPV6_MULTICAST_HOPS, ttl)
-        if dscp is not None:
-            opened.setsockopt(level, socket.IPV6_TCLASS, dscp << 2)
-        if target.is_multicast and nic is not None:
-            opened.setsockopt(level, socket.IPV6_MULTICAST_IF, nic.number)
-    else:
-        level = socket.IPPROTO_IP
-        opened.setsockopt(level, _IP_RECVERR, 1)
-        opened.setsockopt(level, _IP_MTU_DISCOVER, discovery)
-        if ttl is not None:
-            opened.setsockopt(level, socket.IP_TTL, ttl)
-            opened.setsockopt(level, socket.IP_MULTICAST_TTL, ttl)
-        if dscp is not None:
-            opened.setsockopt(level, socket.IP_TOS, dscp << 2)
-        if target.is_multicast and nic is not None:
-            request = struct.pack("=4s4si", bytes(4), bytes(4), nic.number)
-            opened.setsockopt(level, socket.IP_MULTICAST_IF, request)
-
-
-def _bind_and_connect(opened: socket.socket, target: Target, nic: Nic | None, source_address: str) -> None:
-    if nic is not None:
-        try:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, nic.name.encode() + b"\0")
-        except OSError as error:
-            raise ConfigurationError(
-                f"The socket cannot be bound to the interface {nic.name} ({error.strerror}); kernels before 5.7 need "
-                f"the capability CAP_NET_RAW for that: leave nic out and give a source address instead."
-            ) from None
-    try:
-        if source_address:
-            opened.bind(source_socket_address(source_address, nic))
-        try:
-            opened.connect(target.address)
-        except PermissionError:  # the kernel's way to say that this is a broadcast address of one of our networks
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-            opened.connect(target.address)
-    except OSError as error:
-        through = f" through {nic.name}" if nic else ""
-        source = f" from {source_address}" if source_address else ""
-        raise ConfigurationError(
-            f"There is no way to {target}{source}{through} ({error.strerror}); correct targetIP, nic, the "
-            f"source address or the routes of this machine."
-        ) from None

@@ -1,6 +1,6 @@
 """Owns how far a resend has come, on disk; must not know what is resent or how.
 
-The file is JSON Lines. What it begins with is a whole state, written in one result (temporary file, sync, rename); each
+The file is JSON Lines. What it begins with is a whole state, written in one step (temporary file, sync, rename); each
 further line is what some batches added, appended and synced beside the work, so that saving costs one small write
 however much has happened before. A last line that a crash has cut is ignored: its batches are sent again, the one
 repetition that is promised.
@@ -13,24 +13,22 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import time
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_api.base.files import written_whole
-from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition, is_topic
-from gapless_sender.replay.account import BatchResult, PartitionAccount, whole
 from gapless_sender.replay.background_append import BackgroundAppend
+from gapless_sender.replay.saved_progress import Progress, line_of, read_lines, result_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-VERSION = 2
-READABLE_VERSIONS = frozenset({1, VERSION})
-"""Version 1 had no topic ids; the first start that goes on from such a file adds them."""
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_sender.replay.account import BatchResult
+
 SAVE_SECONDS = 0.5
 SAVE_EVENTS = 16_000
 """So much, or what was sent in that time, may be sent twice after a crash of the program.
@@ -39,75 +37,6 @@ After one of the machine it may be twice that: while the disk takes one part, th
 """
 _REWRITE_BYTES = 16 * 1024 * 1024
 """A file that grew by so much is begun anew, so that a resend of days does not fill the disk."""
-
-_MOST_RANGES = 50_000
-"""Of a line that begins a file anew."""
-
-_MOST_SETTINGS = 20
-"""A resend is told from others by half as many."""
-
-
-class Progress:
-    """The accounts of all partitions, and the end that each open range was given at the first start."""
-
-    def __init__(self) -> None:
-        self.accounts: dict[TopicPartition, PartitionAccount] = {}
-        self.bounds: dict[TopicPartition, tuple[int, int]] = {}
-        """First offset and end (exclusive) of what was wanted without numbers, fixed at the first start."""
-        self.topic_ids: dict[str, str] = {}
-        """By Kafka's name of the topic: what tells it from a later one of the same name."""
-        self.complete = False
-
-    def account(self, key: TopicPartition) -> PartitionAccount:
-        """The account of one partition."""
-        return self.accounts.setdefault(key, PartitionAccount())
-
-    def take(self, entry: Mapping[str, Any]) -> None:
-        """Take in one object of the file. Raises ValueError, KeyError or TypeError when it is none."""
-        if "complete" in entry:
-            self.complete = bool(entry["complete"])
-        for topic, found in dict(entry.get("topicIds", {})).items():
-            self.topic_ids[str(topic)] = str(found)
-        for part in entry["partitions"]:
-            key = (_topic(part["topic"]), whole(part["partition"], MAX_PARTITION))
-            if "bounds" in part:
-                first, end = part["bounds"]
-                self.bounds[key] = (whole(first), whole(end))
-            if "cursor" in part:
-                self.account(key).apply(BatchResult.from_json(part))
-
-    def merge(self, other: Progress) -> None:
-        """Take over every partition in which `other` has come further."""
-        for key, account in other.accounts.items():
-            mine = self.accounts.get(key)
-            if mine is None or account.accounted > mine.accounted:
-                self.accounts[key] = account
-        for key, bounds in other.bounds.items():
-            self.bounds.setdefault(key, bounds)
-        for topic, found in other.topic_ids.items():
-            self.topic_ids.setdefault(topic, found)
-
-    def reopen(self) -> None:
-        """Want again, in a new run, what was not yet written at the end of the last one."""
-        for account in self.accounts.values():
-            if account.reopen():
-                self.complete = False
-
-    def as_entries(self, identity: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The whole state as the lines of a file, of which none is long: there may be ten million ranges."""
-        yield {
-            "gaplessCheckpoint": VERSION,
-            "resend": dict(identity),
-            "complete": self.complete,
-            "topicIds": self.topic_ids,
-            "partitions": [
-                {"topic": topic, "partition": partition, "bounds": list(bounds)}
-                for (topic, partition), bounds in sorted(self.bounds.items())
-            ],
-        }
-        for key, account in sorted(self.accounts.items()):
-            for result in account.as_results(_MOST_RANGES):
-                yield {"partitions": [_result_entry(key, result)]}
 
 
 class Checkpoint:
@@ -132,7 +61,7 @@ class Checkpoint:
         size = 0
         with written_whole(self.path, what="checkpoint", private=True) as stream:
             for entry in self.progress.as_entries(self._identity):
-                size += stream.write(_line(entry))
+                size += stream.write(line_of(entry))
         self.close()
         self._saving = BackgroundAppend()
         with self._storage_errors():
@@ -147,7 +76,7 @@ class Checkpoint:
         It is saved once `SAVE_SECONDS` or `SAVE_EVENTS` are over, beside the work that goes on: a disk may take its
         time, and a pace that is to be even has none to spare. What an earlier save met is raised by the next batch.
         """
-        self._noted.append(_result_entry(key, result))
+        self._noted.append(result_entry(key, result))
         self._noted_events += result.sent
         now = self._noted_events >= SAVE_EVENTS or self._saving.failed
         if now or (time.monotonic() - self._saved_at >= SAVE_SECONDS and not self._saving.under_way):
@@ -177,7 +106,7 @@ class Checkpoint:
         self._settle()
         partitions = [*self._noted, *entry["partitions"]]
         if partitions or len(entry) > 1 or self._saving.refused:
-            self._saving.begin(self._handle, _line({**entry, "partitions": partitions}), self._size)
+            self._saving.begin(self._handle, line_of({**entry, "partitions": partitions}), self._size)
         self._all_saved()
         if wait:
             self._settle()
@@ -277,73 +206,10 @@ def _escaped(name: str) -> str:
 def _read(file: Path, identity: Mapping[str, Any]) -> Progress | None:
     try:
         with file.open("rb") as lines:
-            return _read_lines(file, lines, identity)
+            return read_lines(file, lines, identity)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise LocalStorageError(
             f"The checkpoint {file} cannot be read ({error.strerror}); make it readable or give another one."
         ) from error
-
-
-def _read_lines(file: Path, lines: IO[bytes], identity: Mapping[str, Any]) -> Progress:
-    progress = Progress()
-    try:
-        header = json.loads(next(lines, b""))
-        version = whole(header["gaplessCheckpoint"])
-        if version not in READABLE_VERSIONS:
-            raise ConfigurationError(
-                f"The checkpoint {file} is of version {version} and this program knows {VERSION}; go on with the "
-                f"program that wrote it, or delete the file to begin anew."
-            )
-        theirs = _identity_of(header["resend"])
-        progress.take(header)
-        for line in lines:
-            if line.endswith(b"\n"):  # Else a crash has cut it.
-                progress.take(json.loads(line))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ConfigurationError(
-            f"The file {file} is no checkpoint of gapless resend; give another path, or delete the file to begin anew."
-        ) from None
-    ours = json.loads(json.dumps(identity))
-    if theirs != ours:
-        different = sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
-        shown = ", ".join(
-            f"{_printable(name)} was {_short(theirs.get(name))} and is {_short(ours.get(name))}" for name in different
-        )
-        raise ConfigurationError(
-            f"The checkpoint {file} belongs to another resend ({shown}); give the same settings again, or another "
-            f"checkpoint."
-        )
-    return progress
-
-
-def _identity_of(found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict) or len(found) > _MOST_SETTINGS:
-        raise ValueError("no settings")
-    return found
-
-
-def _topic(found: Any) -> str:
-    if not isinstance(found, str) or not is_topic(found):
-        raise ValueError("no topic")
-    return found
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, str) and len(value) > 20:
-        return f"{_printable(value[:12])}…"
-    text = "not set" if value is None else json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def _printable(text: str) -> str:
-    return text[:60].encode("unicode_escape").decode("ascii") if not text.isprintable() else text[:60]
-
-
-def _result_entry(key: TopicPartition, result: BatchResult) -> dict[str, Any]:
-    return {"topic": key[0], "partition": key[1], **result.as_json()}
-
-
-def _line(entry: Mapping[str, Any]) -> bytes:
-    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"

@@ -14,9 +14,10 @@ from gapless_api.base.files import write_whole
 from gapless_api.wire.resend_plan import RESEND_PLAN, Estimate, PlannedPartition, ResendPlan
 from gapless_kafka.connection import connection_from
 from gapless_sender.link.opening import open_link
-from gapless_sender.replay.checkpoint import Progress, load
+from gapless_sender.replay.checkpoint import load
 from gapless_sender.replay.report import skipped_entries
-from gapless_sender.replay.report_line import write_plan_line
+from gapless_sender.replay.report_output import write_plan_line
+from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import Reason
 from gapless_sender.wire.packets import HEADER_BYTES

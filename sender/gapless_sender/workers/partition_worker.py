@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_sender.base.lazy_log import log
-from gapless_sender.base.malloc_trim import MallocTrim
+from gapless_sender.base.process_memory import MallocTrim
 from gapless_sender.replay.account import BatchResult, PartitionAccount, totals
 from gapless_sender.replay.replay import PartitionReplay
 from gapless_sender.replay.report import PartitionResult, partition_result
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from gapless_api.wire.totals import Totals
     from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.link.transmitter import Transmitter
-    from gapless_sender.replay.checkpoint import Checkpoint, Progress
+    from gapless_sender.replay.checkpoint import Checkpoint
     from gapless_sender.replay.replay import Keys, Treatment
+    from gapless_sender.replay.saved_progress import Progress
     from gapless_sender.source.kafka_source import KafkaSource
     from gapless_sender.source.plan import PartitionPlan, Selection, Wish
 

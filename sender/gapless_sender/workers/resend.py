@@ -24,17 +24,17 @@ from gapless_api.base.errors import (
 )
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.wire.resend_report import Outcome, ReadBundle
-from gapless_sender.base.core_dumps import forbid_core_dumps
 from gapless_sender.base.lazy_log import begin_log, log
 from gapless_sender.base.own_paths import check_paths
+from gapless_sender.base.process_memory import forbid_core_dumps
 from gapless_sender.base.sharding import shard_of, with_own_files
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.pace.rate_file import with_rates
-from gapless_sender.replay.checkpoint import Checkpoint, Progress, load, locked, remove_shard_files
+from gapless_sender.replay.checkpoint import Checkpoint, load, locked, remove_shard_files
 from gapless_sender.replay.progress import ProgressView
 from gapless_sender.replay.report import Account, report, verdict_of
-from gapless_sender.replay.report_file import write_report
-from gapless_sender.replay.report_line import write_report_line
+from gapless_sender.replay.report_output import write_report, write_report_line
+from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.source.plan import select, upstream_topics
 from gapless_sender.workers.partition_worker import known_partitions
 

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.link.session_keys import AnnouncedKeys
     from gapless_sender.link.udp_link import UdpLink
-    from gapless_sender.replay.checkpoint import Checkpoint, Progress
+    from gapless_sender.replay.checkpoint import Checkpoint
     from gapless_sender.replay.progress import ProgressView
     from gapless_sender.replay.report import Account
+    from gapless_sender.replay.saved_progress import Progress
     from gapless_sender.source.plan import Selection
     from gapless_sender.wire.encryption import KeyExchange, SessionKey
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import GaplessError
 from gapless_sender.link.opening import open_link
-from gapless_sender.replay.checkpoint import Checkpoint, Progress, shard_path
+from gapless_sender.replay.checkpoint import Checkpoint, shard_path
 from gapless_sender.replay.report import Traffic
+from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.source.plan import distribute
 from gapless_sender.workers.channel import BatchDone, Exhausted, Finished, Go, Pause, Paused, Ready, WorkerError
 from gapless_sender.workers.partition_worker import all_wishes, prepare_partitions, work_through

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gapless_sender.base import malloc_trim
-from gapless_sender.base.malloc_trim import EVERY_SECONDS, MallocTrim, trim
+from gapless_sender.base import process_memory
+from gapless_sender.base.process_memory import EVERY_SECONDS, MallocTrim, trim
 
 BLOCKS, BLOCK_BYTES = 60_000, 1000
 
@@ -51,7 +51,7 @@ def test_what_a_thread_has_filled_and_freed_goes_back() -> None:
 
 def test_it_is_done_now_and_then_and_never_in_a_short_resend(monkeypatch: pytest.MonkeyPatch) -> None:
     given = threading.Semaphore(0)
-    monkeypatch.setattr(malloc_trim, "trim", given.release)
+    monkeypatch.setattr(process_memory, "trim", given.release)
     times = [100.0]
     memory = MallocTrim(lambda: times[-1])
 

@@ -11,7 +11,13 @@ from gapless_api.wire.resend_report import SHORT_REPORT, Outcome, ResendReport, 
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.sharding import Shard
 from gapless_sender.replay.report import Account, PartitionResult, report, verdict_of
-from gapless_sender.replay.report_line import MOST_PARTITIONS, MOST_RANGES, short_plan, short_report, write_report_line
+from gapless_sender.replay.report_output import (
+    MOST_PARTITIONS,
+    MOST_RANGES,
+    short_plan,
+    short_report,
+    write_report_line,
+)
 from gapless_sender.source.plan import Mode, Selection
 
 if TYPE_CHECKING:

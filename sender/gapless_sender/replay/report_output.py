@@ -1,6 +1,7 @@
-"""Owns what of a resend's report, or of its plan, goes into a log; must not know how either is made.
+"""Owns where a resend's report and its plan go: the report to a file, both, shortened, into a log.
 
-A pod's log is read by programs that keep little of it, so lists are cut and say by how much; totals stay complete.
+Must not know how either is made. A pod's log is read by programs that keep little of it, so lists are cut and say by
+how much; totals stay complete.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+from gapless_api.base.errors import LocalStorageError
+from gapless_api.base.files import written_whole
 from gapless_api.wire.resend_plan import SHORT_PLAN, ResendPlan, ShortPlan
-from gapless_api.wire.resend_report import SHORT_REPORT, ShortReport
+from gapless_api.wire.resend_report import SHORT_REPORT, ShortReport, report_text
 from gapless_sender.replay.report import unavailable_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from gapless_api.wire.resend_report import ResendReport
 
@@ -51,6 +55,21 @@ def short_plan(plan: ResendPlan) -> ShortPlan:
         skipped_omitted=len(plan.skipped) - len(skipped),
         partitions_omitted=len(plan.partitions) - len(partitions),
     )
+
+
+def write_report(path: Path, report: ResendReport) -> None:
+    """Write `report`; if there is no room for it, it goes to standard error, so that it is not lost.
+
+    Raises:
+        LocalStorageError: the file cannot be written.
+    """
+    try:
+        with written_whole(path, what="report") as stream:
+            stream.writelines(part.encode() for part in report_text(report))
+    except LocalStorageError:
+        sys.stderr.writelines(report_text(report))
+        sys.stderr.flush()
+        raise
 
 
 def write_report_line(report: ResendReport) -> None:

@@ -1,4 +1,4 @@
-"""Owns giving freed memory back to the system now and then; must not know what it was used for.
+"""Owns what becomes of this process's memory: it leaves no core dump, and what is freed goes back to the system.
 
 Kafka's client makes records in one thread for each broker, and the C library keeps what is freed for the thread that it
 came from. Whenever another broker becomes the leader another thread fills a queue, and the memory of the one before
@@ -8,6 +8,7 @@ stays with the process: measured over 20 minutes with 36 brokers killed, a resen
 from __future__ import annotations
 
 import ctypes
+import resource
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -17,6 +18,19 @@ if TYPE_CHECKING:
 
 EVERY_SECONDS = 20.0
 """A resend that is over sooner never spends time on it."""
+_NOTHING_EVEN_FOR_PROGRAMS = 1
+"""Bytes. The kernel writes no file that is shorter than a page, and with just this limit it also starts no program that
+collects core dumps (core(5): ``|/program``), to which a limit of 0 would mean nothing."""
+
+
+def forbid_core_dumps() -> None:
+    """Have this process, and those that it starts, leave no core dump; nobody can allow it again.
+
+    PR_SET_DUMPABLE is left alone: it would take /proc/self from a process that is not root, and with it /dev/stdout.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    limit = _NOTHING_EVEN_FOR_PROGRAMS if most == resource.RLIM_INFINITY else min(most, _NOTHING_EVEN_FOR_PROGRAMS)
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
 
 
 def trim() -> None:
