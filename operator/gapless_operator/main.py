@@ -8,7 +8,7 @@ import ctypes
 import logging
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -17,8 +17,14 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.log import configure_logging
 from gapless_operator.common.settings import read_settings
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gapless_operator.common.settings import OperatorSettings
+    from gapless_operator.shell.service import Service
+
 _LEVELS = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
-_LONGEST_SAID = 500
+_LONGEST_MESSAGE = 500
 _MALLOC = {-1: 128 * 1024, -3: 64 * 1024, -8: 2}
 """mallopt(3): M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX. Lists with bundles of 100 KB are read by many threads;
 glibc would keep what they free, in an arena for each thread."""
@@ -31,11 +37,15 @@ class _ToStructlog(logging.Handler):
         """Write one record."""
         log = structlog.get_logger(record.name)
         problem: Any = record.exc_info or None
-        log.warning("library", logger=record.name, said=record.getMessage()[:_LONGEST_SAID], exc_info=problem)
+        log.warning("library", logger=record.name, message=record.getMessage()[:_LONGEST_MESSAGE], exc_info=problem)
 
 
-def main() -> None:
-    """Run the operator until a signal and end the process."""
+def main(make_service: Callable[[OperatorSettings], Service] | None = None) -> None:
+    """Run the operator until a signal and end the process.
+
+    Args:
+        make_service: makes what runs; ``None`` for the `Service` of production.
+    """
     settings = read_settings(sys.argv[1:], os.environ)
     with contextlib.suppress(AttributeError, OSError):  # another C library than glibc
         libc = ctypes.CDLL(None)
@@ -49,9 +59,11 @@ def main() -> None:
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # whoever asked says so as well
         logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # of a probe that fails, as it must
         logging.captureWarnings(capture=True)
-        from gapless_operator.shell.service import Service  # noqa: PLC0415 -- Kopf is slow to import; --help is not
+        if make_service is None:
+            from gapless_operator.shell.service import Service  # noqa: PLC0415 -- Kopf is slow to import; --help is not
 
-        sys.exit(asyncio.run(Service(settings).run()))
+            make_service = Service
+        sys.exit(asyncio.run(make_service(settings).run()))
     except GaplessError as error:
         sys.stderr.write(f"gapless-operator: {error}\n")
         sys.exit(ExitCode.BAD_CONFIGURATION)

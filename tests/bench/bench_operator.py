@@ -31,6 +31,7 @@ from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.wire.totals import Totals
 from kit.cluster.api_server import ApiServer
 from kit.cluster.kubelet import Behaviour, Kubelet, Runs, as_lines
+from kit.cluster.operator_process import PROGRAM
 from kit.machine.processes import end, free_ports, start_bound
 from kit.story import messages
 
@@ -154,7 +155,7 @@ class Operator:
         options = [f"--namespace={NAMESPACE}", f"--metrics-port={self._port}", "--metrics-authentication=none"]
         with (folder / "operator.log").open("ab") as log:
             self.process: subprocess.Popen[bytes] = start_bound(
-                [sys.executable, "-m", "gapless_operator", *options, "--health-port=0"],
+                [sys.executable, str(PROGRAM), *options, "--health-port=0"],
                 stdout=log,
                 stderr=log,
                 environment=environment,

@@ -13,7 +13,7 @@ from gapless_api.v1alpha1.diode import Diode
 from gapless_api.wire.ledger import DiodeLedger
 from gapless_operator.common.observed import LEDGER_ROLE, ROLE_LABEL
 from gapless_operator.sending.ledger import LedgerPart, entries_of, keys_of, writes_for
-from gapless_operator.shell.api.client import ApiError, ConflictError, NotFoundError, RefusedError
+from gapless_operator.shell.api.errors import ApiError, ConflictError, NotFoundError, RefusedError
 from gapless_operator.shell.api.kinds import CONFIG_MAP, DIODE
 from gapless_operator.shell.api.ownership import check_ours
 

@@ -1,4 +1,4 @@
-"""Owns what all children of our resources have in common: names, labels, owner references, digests, a safe pod.
+"""Owns what all children of our resources have in common: names, labels, owners, digests, a safe pod, how they stop.
 
 Must not know what any child is for.
 """
@@ -18,11 +18,13 @@ from gapless_operator.common.observed import (
     ROLE_LABEL,
     UID_LABEL,
 )
+from gapless_operator.common.plan import Ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gapless_api.v1alpha1.resource import Resource
+    from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.common.plan import Manifest
 
 LONGEST_NAME = 52
@@ -181,6 +183,22 @@ def digest_of(manifest: Manifest) -> str:
     """The digest that `owned` gave to a manifest."""
     found: str = manifest["metadata"]["annotations"][DIGEST_ANNOTATION]
     return found
+
+
+def job_ref(job: ObservedJob) -> Ref:
+    """The Job, to delete it and its pods."""
+    return Ref("batch/v1", "Job", job.meta.name, job.meta.uid)
+
+
+def all_that_runs(jobs: Iterable[ObservedJob], pods: Iterable[ObservedPod]) -> tuple[Ref, ...]:
+    """The Jobs that have not ended, then the pods that have not.
+
+    A pod is named as well as its Job, because the Job may be gone without it (``--cascade=orphan``), and because nobody
+    should have to wait for the garbage collector.
+    """
+    running = [job_ref(job) for job in jobs if not job.ended and not job.meta.deleting]
+    living = [Ref("v1", "Pod", pod.meta.name, pod.meta.uid) for pod in pods if not pod.ended and not pod.meta.deleting]
+    return (*running, *living)
 
 
 def container_security() -> dict[str, Any]:

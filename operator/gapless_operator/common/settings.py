@@ -68,8 +68,6 @@ class OperatorSettings:
     """How often an object of our own is changed, which the watches must bring back."""
     stale_seconds: float = 200.0
     """After how long without that the liveness probe fails: three canaries, and a little."""
-    fault_after_write: int | None = None
-    """For tests: after which write the process kills itself."""
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> OperatorSettings:
@@ -142,9 +140,6 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         help="after how long without a sign of the watches the liveness probe fails",
     )
     given = parser.parse_args(arguments)
-    fault = environment.get("GAPLESS_FAULT_AFTER_WRITE", "")
-    if fault and not fault.isdecimal():
-        parser.error(f"GAPLESS_FAULT_AFTER_WRITE is {fault!r}; it must be a number of writes, or not set")
     named = (name.strip() for text in given.namespace for name in text.split(","))
     return OperatorSettings(
         namespaces=tuple(dict.fromkeys(name for name in named if name)),
@@ -173,5 +168,4 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         relist_seconds=given.relist_seconds,
         canary_seconds=given.canary_seconds,
         stale_seconds=given.stale_seconds,
-        fault_after_write=int(fault) if fault else None,
     )

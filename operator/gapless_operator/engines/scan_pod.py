@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gapless_operator.common.access import (
+    config_map_source,
+    kafka_arguments,
+    kafka_secrets,
+    secret_sources,
+    store_secrets,
+)
 from gapless_operator.common.children import container_security, pod_security
-from gapless_operator.common.kafka_access import kafka_arguments, kafka_secrets
-from gapless_operator.common.projected import config_map_source, secret_sources
-from gapless_operator.common.storage_access import store_secrets
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_api.v1alpha1.scan_source import AuditState
     from gapless_api.v1alpha1.storage_location import S3Location
-    from gapless_operator.common.projected import Wanted
+    from gapless_operator.common.access import SecretFile
     from gapless_operator.common.references import ScanPlaces
     from gapless_operator.engines.engine import Run
 
@@ -90,14 +94,14 @@ def _read_only(scan: GapScan, run: Run) -> list[dict[str, Any]]:
     return sources
 
 
-def secret_items(places: ScanPlaces, *, driver: bool) -> list[Wanted]:
+def secret_items(places: ScanPlaces, *, driver: bool) -> list[SecretFile]:
     """Which entries of which Secrets a pod needs. Executors only read Kafka."""
     wanted = kafka_secrets(places.kafka)
     store = store_of(places)
     return [*wanted, *store_secrets(store)] if driver and store is not None else wanted
 
 
-def _signing_key(scan: GapScan) -> list[Wanted]:
+def _signing_key(scan: GapScan) -> list[SecretFile]:
     """The entry with the key that signs the bundle; executors write none."""
     secret = scan.spec.signing_key_secret
     return [] if secret is None else [(secret.name, SIGNING_KEY_FILE, secret.key)]

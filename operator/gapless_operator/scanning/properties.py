@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.scan_source import GapTopic
+from gapless_operator.common.access import ACCESS_KEY_ID, SECRET_ACCESS_KEY, STORE_CA, kafka_settings
 from gapless_operator.common.children import owned
-from gapless_operator.common.kafka_access import kafka_settings
-from gapless_operator.common.storage_access import ACCESS_KEY_ID, CA, SECRET_ACCESS_KEY
 from gapless_operator.engines import scan_pod
 from gapless_operator.scanning.manifests import (
     LARGEST_CONFIG_MAP_BYTES,
@@ -127,5 +126,5 @@ def _store(places: ScanPlaces) -> dict[str, str]:
         lines["s3AccessKeyIdFile"] = f"{secrets}/{ACCESS_KEY_ID}"
         lines["s3SecretAccessKeyFile"] = f"{secrets}/{SECRET_ACCESS_KEY}"
     if store.ca_secret is not None:
-        lines["s3CaFile"] = f"{secrets}/{CA}"
+        lines["s3CaFile"] = f"{secrets}/{STORE_CA}"
     return lines

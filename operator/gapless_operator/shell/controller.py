@@ -25,7 +25,8 @@ from gapless_operator.common.plan import Plan
 from gapless_operator.scanning.reconcile import reconcile_gapscan
 from gapless_operator.sending.diode.reconcile import reconcile_diode
 from gapless_operator.sending.resend.reconcile import reconcile_resend
-from gapless_operator.shell.api.client import ApiError, ConflictError, NotFoundError, RefusedError, event_manifest
+from gapless_operator.shell.api.client import event_manifest
+from gapless_operator.shell.api.errors import ApiError, ConflictError, NotFoundError, RefusedError
 from gapless_operator.shell.api.kinds import DIODE, OWNERS, SECRET, kind_of
 from gapless_operator.shell.api.ownership import check_ours
 from gapless_operator.shell.observer import MODELS

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from gapless_operator.shell.api.client import ApiError, ConflictError, NotFoundError, RefusedError
+from gapless_operator.shell.api.errors import ApiError, ConflictError, NotFoundError, RefusedError
 from gapless_operator.shell.api.kinds import LEASE
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Leases:
                 continue
             known.renewed_at = None
             try:
-                self._api.replace_unseen(self._manifest(known.body, holder=""))
+                self._api.replace(self._manifest(known.body, holder=""))
             except ApiError as error:
                 _LOG.info("a Lease was not given back; it will run out", error=str(error))
 
@@ -117,9 +117,9 @@ class Leases:
                 self._read(namespace, known, asked_at)
             if known.body is None:
                 fresh = {"metadata": {"name": LEASE_NAME, "namespace": namespace}}
-                written = self._api.create_unseen(self._manifest(fresh, holder=self._identity))
+                written = self._api.create_if_absent(self._manifest(fresh, holder=self._identity))
             elif self._is_free(known, asked_at):
-                written = self._api.replace_unseen(self._manifest(known.body, holder=self._identity))
+                written = self._api.replace(self._manifest(known.body, holder=self._identity))
             else:
                 holder = _spec(known.body).get("holderIdentity")
                 known.problem = f"operator {holder} serves it"

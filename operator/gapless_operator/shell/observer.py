@@ -16,10 +16,9 @@ from gapless_api.v1alpha1.gapscan import GapScan
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.storage_location import StorageLocation
-from gapless_operator.common.children import bears, label_value
+from gapless_operator.common.children import all_that_runs, bears, label_value
 from gapless_operator.common.observed import DIODE_LABEL, ObservedChild, ObservedClaim, ObservedJob, ObservedPod, moment
 from gapless_operator.common.references import Named, names_of
-from gapless_operator.common.shutdown import all_that_runs
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.scanning.context import GapScanObserved
 from gapless_operator.sending.diode_children import state_claim_name
@@ -27,7 +26,7 @@ from gapless_operator.sending.ledger import LedgerPart
 from gapless_operator.sending.observed import DiodeObserved, ResendObserved
 from gapless_operator.sending.resend.bundle import entry_needed, is_looked_into
 from gapless_operator.sending.resend.filter_rules import copied_entry, rules_needed
-from gapless_operator.shell.api.client import ConflictError, RefusedError
+from gapless_operator.shell.api.errors import ConflictError, RefusedError
 from gapless_operator.shell.api.kinds import (
     CONFIG_MAP,
     DIODE,

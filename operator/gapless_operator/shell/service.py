@@ -10,27 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_operator.common.observed import KIND_LABEL
-from gapless_operator.common.references import names_of
-from gapless_operator.shell.api.client import ApiError, ClusterApi, RefusedError, connected
-from gapless_operator.shell.api.faults import FaultPoint
+from gapless_operator.shell.api.client import ClusterApi
+from gapless_operator.shell.api.errors import ApiError
 from gapless_operator.shell.api.kinds import (
     CONFIG_MAP,
-    DIODE,
-    GAP_SCAN,
-    NAMED,
     OWNERS,
     POD,
-    RESEND,
     SPARK_APPLICATION,
     Kind,
 )
@@ -38,10 +30,10 @@ from gapless_operator.shell.api.server_clock import ServerClock
 from gapless_operator.shell.cache.lists import Lists
 from gapless_operator.shell.cache.nodes import Nodes
 from gapless_operator.shell.cache.pod_logs import PodLogs
-from gapless_operator.shell.cache.relations import diode_of, owner_of
 from gapless_operator.shell.cache.store import Body, Cache, Key, key_of
 from gapless_operator.shell.cache.watches import Watches
 from gapless_operator.shell.controller import Controller
+from gapless_operator.shell.health import Canary, Health
 from gapless_operator.shell.http.endpoints import Endpoints
 from gapless_operator.shell.http.metrics_access import MetricsAccess
 from gapless_operator.shell.http.serving_certificate import ServingCertificate
@@ -49,6 +41,7 @@ from gapless_operator.shell.leases import TRY_SECONDS, Leases
 from gapless_operator.shell.metrics import Metrics
 from gapless_operator.shell.observer import Observer
 from gapless_operator.shell.queue import WorkQueue
+from gapless_operator.shell.waking import Waker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -58,13 +51,10 @@ if TYPE_CHECKING:
 
 _LOG = structlog.get_logger("gapless.service")
 _WORKERS = 6
-"""Resources that are reconciled at the same time; each waits for the API server most of the time."""
 _LOG_READERS = 8
 """Nodes whose kubelets are asked for logs at the same time."""
 _NODE_SECONDS = 10.0
 """How often the nodes of our pods are looked at; Kubernetes itself takes 40 seconds to call one lost."""
-_CANARY = "gapless-operator-canary"
-_NAMED_KINDS = {kind.name for kind in NAMED}
 _PAUSE_SECONDS = 0.05
 """Between the few resources that are looked at together without a reason."""
 _CERTIFICATE_SECONDS = 600.0
@@ -75,8 +65,19 @@ _OWNER_KINDS = {kind.name: kind for kind in OWNERS}
 class Service:
     """The operator."""
 
-    def __init__(self, settings: OperatorSettings, api: ClusterApi | None = None) -> None:
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        *,
+        connect: Callable[..., ClusterApi] = ClusterApi.connect,
+        workers: int = _WORKERS,
+    ) -> None:
         """Prepare it; nothing is sent yet.
+
+        Args:
+            settings: of the installation.
+            connect: makes the connection to the API server, as `ClusterApi.connect` does.
+            workers: resources that are reconciled at the same time; each waits for the API server most of the time.
 
         Raises:
             ConfigurationError: no cluster is known.
@@ -85,9 +86,7 @@ class Service:
         self._cache = Cache()
         self._metrics = Metrics(self._cache, queue_length=lambda: self._queue.depth)
         self._clock = ServerClock()
-        self._api = api or ClusterApi(
-            connected(),
-            FaultPoint(settings.fault_after_write),
+        self._api = connect(
             instance=settings.instance,
             clock=self._clock,
             asked=lambda method: self._metrics.requests.labels(method).inc(),
@@ -123,17 +122,12 @@ class Service:
             if settings.metrics_port and settings.metrics_authentication
             else None
         )
-        # With a fault point nothing runs beside, so that no other write is on its way when the process ends.
-        workers = _WORKERS if settings.fault_after_write is None else 1
         self._queue = WorkQueue[Key](self._work, workers=workers, failed=self._failed)
+        self._waker = Waker(self._cache, self._queue)
         self._watched: set[tuple[Kind, str | None]] = set()
-        self._seen_diodes: dict[Key, object] = {}
-        self._seen_specs: dict[Key, tuple[str, int]] = {}
-        """Uid and generation of each resource when it was woken last."""
-        self._ready = False
         self._watches: list[Watches] = []
-        self._has_canary = True
-        self._beat = time.monotonic()
+        self._canary = Canary(self._api, settings.instance)
+        self._health = Health(settings, self._canary, lambda: self._metrics.age_seconds(CONFIG_MAP.name))
         self._stopped = asyncio.Event()
         self._problem: BaseException | None = None
 
@@ -162,7 +156,7 @@ class Service:
         """Answer probes and Prometheus, from the start on."""
         settings = self._settings
         if settings.health_port:
-            await self._endpoints.serve_probes(settings.health_port, healthy=self._healthy, ready=self._serves_all)
+            await self._endpoints.serve_probes(settings.health_port, healthy=self._health.alive, ready=self._serves_all)
         if settings.metrics_port:
             access = MetricsAccess(self._api) if settings.metrics_authentication else None
             security = self._certificate.context if self._certificate is not None else None
@@ -176,12 +170,12 @@ class Service:
             await self._hold()
             await self._first_list()
             self._start_watches()
-            self._ready = True
-            self._wake_all()
+            self._health.is_ready = True
+            self._waker.wake_all()
             _LOG.info("serving", kinds=sorted({kind.name for kind, _ in self._lists.served}))
             await asyncio.gather(
                 self._every(self._settings.resync_seconds / 2, self._resync),
-                self._every(self._settings.relist_seconds, self._relist),
+                self._every(self._settings.relist_seconds, self._list),
                 self._every(self._settings.canary_seconds, self._touch_canary, at_once=True),
                 self._every(_NODE_SECONDS, self._look_at_nodes, at_once=True),
                 self._every(TRY_SECONDS, self._hold),
@@ -256,6 +250,11 @@ class Service:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._fail, problem)
 
+    def _wake_for(self, body: Body) -> None:
+        """Wake everybody to whom a change may matter, once all objects are known."""
+        if self._health.is_ready:
+            self._waker.wake_for(body)
+
     def _changed(self, what: str | None, body: Body) -> None:
         if self._cache.remove(body) if what == "DELETED" else self._cache.store(body):
             self._wake_for(body)
@@ -263,79 +262,11 @@ class Service:
     def _log_was_read(self, pod: Mapping[str, Any]) -> None:
         """Take news from a reader's thread: they matter to the owner of the pod."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._wake_owner, pod)
-
-    # -------------------------------------------------------------------------------------------------- waking
-
-    def _wake_for(self, body: Body) -> None:
-        """Wake everybody to whom the change of an object may matter, once all objects are known."""
-        if not self._ready:
-            return
-        namespace = body["metadata"].get("namespace", "")
-        if body["kind"] in _OWNER_KINDS:
-            self._queue.wake(key_of(body), urgent=self._has_another_spec(body))
-            if body["kind"] == RESEND.name:
-                diode = ((body.get("spec") or {}).get("diodeRef") or {}).get("name")
-                self._wake(DIODE, namespace, diode)
-            elif body["kind"] == DIODE.name and self._matters_to_resends(body):
-                self._wake_resends(body)
-            return
-        if body["kind"] in _NAMED_KINDS:
-            self._wake_those_that_name(body["kind"], namespace, body["metadata"]["name"])
-            return
-        self._wake_owner(body)
-        if (diode := diode_of(body, self._cache)) is not None:
-            self._queue.wake(diode)
-
-    def _wake_owner(self, child: Mapping[str, Any]) -> None:
-        """Wake the resource to which a child belongs."""
-        if (owner := owner_of(child, self._cache)) is not None:
-            self._queue.wake(owner)
-
-    def _wake_resends(self, diode: Body) -> None:
-        """Wake the Resends that look at a Diode: those over it, and others while it uses a receiver of theirs."""
-        name, is_shared = diode["metadata"]["name"], "encryption" in (diode.get("spec") or {})
-        for resend in self._cache.all(RESEND, diode["metadata"]["namespace"]):
-            over = ((resend.get("spec") or {}).get("diodeRef") or {}).get("name")
-            if (is_shared or over == name) and not (resend.get("status") or {}).get("finishedAt"):
-                self._queue.wake(key_of(resend))
-
-    def _wake_those_that_name(self, kind: str, namespace: str, name: str) -> None:
-        for body in (*self._cache.all(RESEND, namespace), *self._cache.all(GAP_SCAN, namespace)):
-            if (kind, name) in names_of(body.get("spec")) and not (body.get("status") or {}).get("finishedAt"):
-                self._queue.wake(key_of(body))
-
-    def _has_another_spec(self, body: Body) -> bool:
-        """Whether somebody has changed what a resource asks for; its status, which we write ourselves, is no news."""
-        spec = (body["metadata"]["uid"], body["metadata"].get("generation", 0))
-        known = self._seen_specs.get(key_of(body))
-        self._seen_specs[key_of(body)] = spec
-        return spec != known
-
-    def _matters_to_resends(self, diode: Body) -> bool:
-        """Whether a Diode has changed in what Resends look at; with hundreds in its queue most changes are no news."""
-        metadata, status = diode["metadata"], diode.get("status") or {}
-        ready = [(c["type"], c["status"]) for c in status.get("conditions") or ()]
-        deleted = metadata.get("deletionTimestamp")
-        view = (metadata.get("generation"), deleted, status.get("active"), ready)
-        known = self._seen_diodes.get(key_of(diode))
-        self._seen_diodes[key_of(diode)] = view
-        return view != known
-
-    def _wake(self, kind: Kind, namespace: str, name: str | None) -> None:
-        if name and self._cache.get(kind, namespace, name) is not None:
-            self._queue.wake(Key(kind.name, namespace, name))
-
-    def _wake_all(self) -> None:
-        for kind in OWNERS:
-            for body in self._cache.all(kind):
-                self._queue.wake(key_of(body))
+            self._loop.call_soon_threadsafe(self._waker.wake_owner, pod)
 
     async def _work(self, key: Key) -> float | None:
         if self._cache.get(_OWNER_KINDS[key.kind], key.namespace, key.name) is None:
-            self._queue.forget(key)
-            self._seen_specs.pop(key, None)
-            self._seen_diodes.pop(key, None)
+            self._waker.forget(key)
             self._observer.forget(key)
             return None
         kind = _OWNER_KINDS[key.kind]
@@ -371,7 +302,7 @@ class Service:
 
         One after the other, over half of the time, so that what has changed need not wait behind all that has not.
         """
-        self._beat = time.monotonic()
+        self._health.beat()
         unwatched = dict.fromkeys(kind for kind, place in self._lists.served if (kind, place) not in self._watched)
         try:
             if unwatched:
@@ -384,14 +315,11 @@ class Service:
                 if number % at_once == 0:
                     await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _relist(self) -> None:
-        await self._list()
-
     async def _hold(self) -> None:
         """Renew the Leases; what another operator did until now is listed before we go on where it stopped."""
-        if await asyncio.to_thread(self._leases.renew) and self._ready:
+        if await asyncio.to_thread(self._leases.renew) and self._health.is_ready:
             await self._list()
-            self._wake_all()
+            self._waker.wake_all()
 
     async def _renew_certificate(self) -> None:
         if self._certificate is None:
@@ -403,65 +331,20 @@ class Service:
 
     async def _look_at_nodes(self) -> None:
         """See how the nodes are on which our pods are, or the last look at a Diode's node was."""
-        diodes = {
-            ((body.get("status") or {}).get("preflight") or {}).get("node", "") for body in self._cache.all(DIODE)
-        }
-        names = diodes | {str((pod.get("spec") or {}).get("nodeName", "")) for pod in self._cache.all(POD)}
-        changed = await asyncio.to_thread(self._nodes.read, names)
-        if not changed:
-            return
-        for pod in self._cache.all(POD):
-            if (pod.get("spec") or {}).get("nodeName") in changed:
-                self._wake_for(pod)
-        for diode in self._cache.all(DIODE):
-            if ((diode.get("status") or {}).get("preflight") or {}).get("node") in changed:
-                self._queue.wake(key_of(diode))
+        changed = await asyncio.to_thread(self._nodes.read, self._waker.nodes())
+        if changed:
+            self._waker.wake_for_nodes(changed)
 
     async def _touch_canary(self) -> None:
         """Change the canary, which the watch of ConfigMaps must bring back."""
         place = next((namespace for kind, namespace in sorted(self._lists.served, key=str) if kind is CONFIG_MAP), None)
         namespace = place or self._settings.own_namespace
-        if not namespace:
-            return
-        manifest = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": _CANARY,
-                "namespace": namespace,
-                "labels": {KIND_LABEL: "Canary", "app.kubernetes.io/managed-by": "gapless-operator"},
-            },
-            "data": {"touched": datetime.now(UTC).isoformat(), "by": self._settings.instance},
-        }
-        try:
-            await asyncio.to_thread(self._api.apply_unseen, manifest)
-        except RefusedError as error:
-            if self._has_canary:
-                _LOG.warning("silent watches cannot be noticed: the canary may not be written", error=str(error))
-            self._has_canary = False
-        else:
-            self._has_canary = True
-
-    def _healthy(self) -> ProbeResult:
-        """Whether the process is worth going on; when the watches are silent, a new one is worth a try."""
-        if not self._ready:
-            return HTTPStatus.SERVICE_UNAVAILABLE, "The operator is starting: it has not listed the cluster yet."
-        stale = self._settings.stale_seconds
-        age = self._metrics.age_seconds(CONFIG_MAP.name)
-        still = time.monotonic() - self._beat
-        problem = ""
-        if self._has_canary and age is not None and age > stale:
-            problem = f"Nothing was heard from the API server for {age:.0f} seconds."
-        elif still > stale + self._settings.resync_seconds:
-            problem = f"The work loop has not turned for {still:.0f} seconds."
-        if problem:
-            _LOG.warning("not alive", because=problem)
-            return HTTPStatus.INTERNAL_SERVER_ERROR, problem
-        return HTTPStatus.OK, "ok"
+        if namespace:
+            await asyncio.to_thread(self._canary.touch, namespace)
 
     def _serves_all(self) -> ProbeResult:
         """Whether every namespace is served: not while another operator serves one of them."""
-        if not self._ready:
-            return self._healthy()
+        if not self._health.is_ready:
+            return self._health.alive()
         waiting = self._leases.waiting()
         return (HTTPStatus.SERVICE_UNAVAILABLE, waiting) if waiting else (HTTPStatus.OK, "ok")

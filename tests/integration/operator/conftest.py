@@ -32,6 +32,7 @@ from gapless_api.wire.totals import Totals
 from gapless_spark.output.result_log import short_report
 from kit.cluster.api_server import ApiServer
 from kit.cluster.kubelet import Behaviour, Kubelet, Runs, as_lines
+from kit.cluster.operator_process import KILL_AFTER_WRITE, PROGRAM
 from kit.machine.processes import end, free_ports, start_bound
 from kit.story import messages
 
@@ -246,7 +247,7 @@ class Operator:
     """The operator as a process."""
 
     def __init__(
-        self, api: ApiServer, namespace: str | None, log: Path, *, fault: int | None = None, **options: Any
+        self, api: ApiServer, namespace: str | None, log: Path, *, kill_after_write: int | None = None, **options: Any
     ) -> None:
         self.metrics_port, self.health_port = free_ports(2)
         self.log = log
@@ -256,15 +257,15 @@ class Operator:
             "POD_NAMESPACE": namespace or "",
         }
         environment |= options.pop("environment", {})
-        if fault is not None:
-            environment["GAPLESS_FAULT_AFTER_WRITE"] = str(fault)
+        if kill_after_write is not None:
+            environment[KILL_AFTER_WRITE] = str(kill_after_write)
         given = {"resync-seconds": 1, "relist-seconds": 5, "metrics-port": self.metrics_port}
         given |= {"health-port": self.health_port, "namespace": namespace, "metrics-authentication": "none"}
         given |= {name.replace("_", "-"): value for name, value in options.items()}
         arguments = [f"--{name}={value}" for name, value in given.items() if value is not None]
         with log.open("ab") as stream:
             self.process = start_bound(
-                [sys.executable, "-m", "gapless_operator", *arguments],
+                [sys.executable, str(PROGRAM), *arguments],
                 stdout=stream,
                 stderr=stream,
                 environment=environment,

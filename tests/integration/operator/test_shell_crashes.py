@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kit.cluster.operator_process import KILLED, PROGRAM
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = pytest.mark.integration
 
 _TIMES = re.compile(r"(Time|At|started|finished|since|Since|updatedAt)$")
-KILLED = 137
 
 
 def settled(value: Any) -> Any:
@@ -115,7 +116,7 @@ def test_an_operator_that_dies_after_every_single_write_comes_to_the_same_end(
     story(place)
     deaths = 0
     for _ in range(120):
-        running = operator(fault=1, resync_seconds=0.5)
+        running = operator(kill_after_write=1, resync_seconds=0.5)
         if running.wait(6 if is_over(place) else 30) is None:
             assert is_over(place), "it neither writes nor is it done"
             break
@@ -304,9 +305,7 @@ def test_without_a_cluster_it_says_so_in_one_sentence(tmp_path: Any) -> None:
     import sys  # noqa: PLC0415
 
     environment = {**os.environ, "KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}
-    ended = subprocess.run(
-        [sys.executable, "-m", "gapless_operator"], env=environment, capture_output=True, text=True, check=False
-    )
+    ended = subprocess.run([sys.executable, str(PROGRAM)], env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1
     assert "set KUBECONFIG" in ended.stderr

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -21,12 +23,15 @@ from kit.machine.processes import end, free_ports, start_bound, wait_until
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from kit.cluster.access import Cluster
 
-KILLED = 137
-"""Exit code with which the operator's fault point ends it."""
+PROGRAM = Path(__file__).with_name("operator_program.py")
+"""The operator, which a test can have killed."""
+KILL_AFTER_WRITE = "KILL_AFTER_WRITE"
+"""Variable of its environment: the number of the write after which it kills itself."""
+KILLED = -signal.SIGKILL
+"""Its exit code then."""
 _CALL = re.compile(r'verb="?(?P<verb>[A-Z]+)"? url="(?P<url>[^"]+)" status="(?P<status>\d*)')
 
 
@@ -165,8 +170,8 @@ class OperatorProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")}
         environment |= {"KUBECONFIG": str(self.kubeconfig), "POD_NAME": "operator-under-test"}
         if self._after_write is not None:
-            environment["GAPLESS_FAULT_AFTER_WRITE"] = str(self._after_write)
-        command = [sys.executable, "-m", "gapless_operator", *self.arguments, "--metrics-port=0", "--health-port=0"]
+            environment[KILL_AFTER_WRITE] = str(self._after_write)
+        command = [sys.executable, str(PROGRAM), *self.arguments, "--metrics-port=0", "--health-port=0"]
         with self.log_file.open("ab") as log:
             self._process = start_bound(command, stdout=log, stderr=log, environment=environment)
 

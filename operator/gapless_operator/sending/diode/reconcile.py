@@ -13,11 +13,11 @@ from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.preflight import PREFLIGHT_LINE
+from gapless_operator.common.children import all_that_runs, job_ref
 from gapless_operator.common.conditions import ConditionUpdate, conditions_with, transition
 from gapless_operator.common.log_grace import is_being_read
 from gapless_operator.common.plan import Manifest, Plan, Ref
 from gapless_operator.common.pod_trouble import lost_message, trouble_of
-from gapless_operator.common.shutdown import all_that_runs, job_ref
 from gapless_operator.sending.diode.preflight import evaluate, found_by
 from gapless_operator.sending.diode_children import preflight_job, preflight_name, state_claim, state_claim_name
 from gapless_operator.sending.ledger import has_moved, kept_with

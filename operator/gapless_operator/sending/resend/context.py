@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gapless_operator.common.shutdown import all_that_runs
+from gapless_operator.common.children import all_that_runs
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.common.children import all_that_runs
 from gapless_operator.common.pod_trouble import lost_message
 from gapless_operator.common.result import Result
-from gapless_operator.common.shutdown import all_that_runs
 from gapless_operator.sending.queries import wanted_role
 from gapless_operator.sending.resend import conditions as condition_sets
 from gapless_operator.sending.resend.conclude import is_current

@@ -14,11 +14,10 @@ from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition, is_true
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.progress import PROGRESS_LINE
-from gapless_operator.common.children import digest_of
+from gapless_operator.common.children import digest_of, job_ref
 from gapless_operator.common.plan import Ref
 from gapless_operator.common.pod_trouble import lost_message, trouble_of
 from gapless_operator.common.result import Result
-from gapless_operator.common.shutdown import job_ref
 from gapless_operator.sending.progress import (
     WRITE_EVERY,
     plan_of,

@@ -10,11 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.exit_codes import ExitCode
+from gapless_operator.common.access import (
+    ACCESS_KEY_ID,
+    SECRET_ACCESS_KEY,
+    STORE_CA,
+    config_map_source,
+    kafka_arguments,
+    kafka_secrets,
+    secret_sources,
+    store_secrets,
+)
 from gapless_operator.common.children import child_name, digest, label_value, labels_of, owned
-from gapless_operator.common.kafka_access import kafka_arguments, kafka_secrets
 from gapless_operator.common.observed import DIODE_LABEL
-from gapless_operator.common.projected import config_map_source, secret_sources
-from gapless_operator.common.storage_access import ACCESS_KEY_ID, CA, SECRET_ACCESS_KEY, store_secrets
 from gapless_operator.sending.diode_children import state_claim_name
 from gapless_operator.sending.queries import PLAN, SEND
 from gapless_operator.sending.resend.filter_rules import rules_copy
@@ -42,8 +49,8 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import Diode
     from gapless_api.v1alpha1.resend import Resend
     from gapless_api.v1alpha1.storage_location import S3Location
+    from gapless_operator.common.access import SecretFile
     from gapless_operator.common.plan import Manifest
-    from gapless_operator.common.projected import Wanted
     from gapless_operator.common.references import ResendSources
     from gapless_operator.common.settings import Program
 
@@ -280,7 +287,7 @@ def _fetch_arguments(resend: Resend, s3: S3Location) -> list[str]:
             f"--s3-secret-key-file={SECRETS_FOLDER}/{SECRET_ACCESS_KEY}",
         ]
     if s3.ca_secret is not None:
-        arguments.append(f"--s3-ca-file={SECRETS_FOLDER}/{CA}")
+        arguments.append(f"--s3-ca-file={SECRETS_FOLDER}/{STORE_CA}")
     return arguments
 
 
@@ -301,7 +308,7 @@ def _sources(attempt: SenderAttempt) -> list[dict[str, Any]]:
     return [*found, *secret_sources(_secret_entries(attempt))]
 
 
-def _secret_entries(attempt: SenderAttempt) -> list[Wanted]:
+def _secret_entries(attempt: SenderAttempt) -> list[SecretFile]:
     """Which entries of which Secrets a pod needs."""
     diode, sources, key = attempt.diode, attempt.sources, attempt.key
     wanted = kafka_secrets(sources.kafka)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.sender_options import MOST_FRAGMENTS, STALL_SECONDS
+from gapless_operator.common.access import kafka_settings
 from gapless_operator.common.children import digest
-from gapless_operator.common.kafka_access import kafka_settings
 from gapless_operator.sending.resend.limits import pace
 
 if TYPE_CHECKING:

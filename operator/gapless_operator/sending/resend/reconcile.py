@@ -18,10 +18,10 @@ from gapless_api.base.errors import verdict as verdict_of_error
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
+from gapless_operator.common.children import all_that_runs
 from gapless_operator.common.conditions import conditions_with, transition
 from gapless_operator.common.plan import Plan, Ref
 from gapless_operator.common.result import Result
-from gapless_operator.common.shutdown import all_that_runs
 from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, same_work, writes_for
 from gapless_operator.sending.queries import PLAN, SEND, outcome_reason
 from gapless_operator.sending.resend import conditions as condition_sets

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.observed import KIND_LABEL, NAME_LABEL, ROLE_LABEL, UID_LABEL
-from gapless_operator.shell.api.client import RefusedError
+from gapless_operator.shell.api.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

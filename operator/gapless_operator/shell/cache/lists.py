@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from gapless_operator.shell.api.client import ApiError, ExpiredError, NotFoundError, RefusedError
+from gapless_operator.shell.api.errors import ApiError, ExpiredError, NotFoundError, RefusedError
 from gapless_operator.shell.api.kinds import CHILDREN, LOOKED_AT, NAMED, OWNERS, SPARK_APPLICATION
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from gapless_operator.common.observed import ObservedNode
-from gapless_operator.shell.api.client import RefusedError
+from gapless_operator.shell.api.errors import RefusedError
 from gapless_operator.shell.api.kinds import NODE
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from gapless_operator.shell.api.client import ApiError
+from gapless_operator.shell.api.errors import ApiError
 from gapless_operator.shell.api.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from gapless_operator.common.observed import (
 )
 from gapless_operator.common.settings import Program
 from gapless_operator.sending.ledger import LedgerPart, entries_of
-from gapless_operator.shell.api.client import RefusedError
+from gapless_operator.shell.api.errors import RefusedError
 from gapless_operator.shell.cache.pod_logs import PodLogs
 from gapless_operator.shell.cache.store import Cache, Key
 from gapless_operator.shell.cache.trimming import trimmed

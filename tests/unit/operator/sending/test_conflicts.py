@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gapless_operator.common.settings import OperatorSettings
-from gapless_operator.shell.api.client import ApiError, ConflictError, NotFoundError
+from gapless_operator.shell.api.errors import ApiError, ConflictError, NotFoundError
 from gapless_operator.shell.api.kinds import DIODE
 from gapless_operator.shell.controller import Controller
 from gapless_operator.shell.metrics import Metrics

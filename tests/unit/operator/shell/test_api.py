@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import ApiClient, Configuration
 
-from gapless_operator.shell.api.client import ClusterApi, ConflictError
+from gapless_operator.shell.api.client import ClusterApi
+from gapless_operator.shell.api.errors import ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

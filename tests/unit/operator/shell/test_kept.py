@@ -9,7 +9,7 @@ import pytest
 
 from gapless_api.v1alpha1.resend import Resend
 from gapless_operator.common.settings import OperatorSettings
-from gapless_operator.shell.api.client import ConflictError
+from gapless_operator.shell.api.errors import ConflictError
 from gapless_operator.shell.api.kinds import RESEND
 from gapless_operator.shell.cache.store import Cache, Key
 from gapless_operator.shell.observer import Observer
@@ -79,8 +79,8 @@ def test_a_resend_that_is_another_one_by_now_is_looked_at_again_before_its_bundl
 
 def test_what_is_kept_about_an_object_goes_with_it() -> None:
     async def run() -> Service:
-        service = Service(OperatorSettings(metrics_port=0), Server(body()))  # type: ignore[arg-type]
-        service._ready = True
+        service = Service(OperatorSettings(metrics_port=0), connect=lambda **_: Server(body()))  # type: ignore[arg-type,return-value]
+        service._health.is_ready = True
         service._cache.store(body())
         service._observer.resource(Resend, body())
         service._changed("DELETED", body(version=2))
@@ -94,5 +94,5 @@ def test_what_is_kept_about_an_object_goes_with_it() -> None:
     service = asyncio.run(run())
     key = Key("Resend", "n", "a")
     assert key not in service._observer._models
-    assert key not in service._seen_specs
+    assert key not in service._waker._seen_specs
     assert key not in service._queue._turns

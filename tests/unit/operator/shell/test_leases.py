@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gapless_operator.shell.api.client import ConflictError, RefusedError, UnavailableError
+from gapless_operator.shell.api.errors import ConflictError, RefusedError, UnavailableError
 from gapless_operator.shell.leases import LEASE_SECONDS, Leases
 
 
@@ -23,11 +23,11 @@ class Store:
         self._fail()
         return copy.deepcopy(self.bodies.get(namespace))
 
-    def create_unseen(self, manifest: Any) -> dict[str, Any] | None:
+    def create_if_absent(self, manifest: Any) -> dict[str, Any] | None:
         self._fail()
         return None if manifest["metadata"]["namespace"] in self.bodies else self._write(manifest)
 
-    def replace_unseen(self, manifest: Any) -> dict[str, Any]:
+    def replace(self, manifest: Any) -> dict[str, Any]:
         self._fail()
         known = self.bodies[manifest["metadata"]["namespace"]]["metadata"]
         if known["resourceVersion"] != manifest["metadata"]["resourceVersion"]:

@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_operator.shell.api.client import (
-    ApiError,
-    ExpiredError,
-    NotFoundError,
-    Page,
-    RefusedError,
-    UnavailableError,
-)
+from gapless_operator.shell.api.client import Page
+from gapless_operator.shell.api.errors import ApiError, ExpiredError, NotFoundError, RefusedError, UnavailableError
 from gapless_operator.shell.api.kinds import (
     CHILDREN,
     DIODE,

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_operator.shell.api.client import UnavailableError
+from gapless_operator.shell.api.errors import UnavailableError
 from gapless_operator.shell.api.kinds import TOKEN_REVIEW
 from gapless_operator.shell.http.endpoints import MOST_REQUESTS, THREADS, Endpoints
 from gapless_operator.shell.http.metrics_access import MetricsAccess

@@ -8,7 +8,7 @@ import pytest
 
 from gapless_api.v1alpha1.resend import Resend
 from gapless_operator.common.children import owned
-from gapless_operator.shell.api.client import RefusedError
+from gapless_operator.shell.api.errors import RefusedError
 from gapless_operator.shell.api.ownership import check_ours
 
 

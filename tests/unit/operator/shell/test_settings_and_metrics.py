@@ -36,14 +36,6 @@ def test_every_option_that_the_chart_gives_is_understood() -> None:
     assert (found.spark.pull_policy, found.sender.image, found.own_namespace) == ("Never", "x", "own")
 
 
-def test_a_wrong_fault_point_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        read_settings([], {"GAPLESS_FAULT_AFTER_WRITE": "soon"})
-    assert ended.value.code == 2
-    assert "must be a number of writes" in capsys.readouterr().err
-    assert read_settings([], {"GAPLESS_FAULT_AFTER_WRITE": "7"}).fault_after_write == 7
-
-
 def resource(kind: str, name: str, status: dict[str, Any], version: int = 1) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "n", "uid": f"{kind}-{name}", "resourceVersion": str(version)}
     metadata["creationTimestamp"] = "2026-11-20T10:00:00Z"
