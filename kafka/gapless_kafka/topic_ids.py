@@ -1,4 +1,4 @@
-"""Owns the watch over a topic's identity: a topic that was deleted and made anew has the old name and other events.
+"""Owns the watch over a topic's identity: a topic that was deleted and recreated has other events under its old name.
 
 Must not know what is read from the topics, nor where their ids are kept.
 """
@@ -137,7 +137,6 @@ class TopicWatch:
             self._confirmed_at[topic] = question.asked_at
 
     def _replaced(self, topic: str, found: str) -> ConfigurationError:
-        was = f"its id was {self._ids[topic]} and is {found}"
         if topic in self._confirmed_at:
             seconds = self._now() - self._confirmed_at[topic]
             what = f"the offsets name other events now, and what was sent in the last {seconds:.1f} s may be such"
@@ -146,8 +145,8 @@ class TopicWatch:
         else:  # pragma: no cover -- an id that we know was either known before or confirmed
             what = "the offsets name other events now"
         return ConfigurationError(
-            f"The topic {topic} was deleted and made anew ({was}): {what}; find out what is still missing and begin "
-            f"anew with another checkpoint."
+            f"The topic {topic} was deleted and recreated (topic ID {self._ids[topic]} -> {found}): {what}; find out "
+            f"what is still missing and start again with another checkpoint."
         )
 
 

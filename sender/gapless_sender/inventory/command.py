@@ -79,7 +79,7 @@ def run(found: Resolved) -> int:
 def _made(values: dict[str, Any], source: KafkaSource) -> Inventory:
     window = PartitionWindow(values["partitionStartValue"], values["partitionStopValue"])
     names = Names.of(window, values["topicTranslations"])
-    cluster, isolation = source.cluster_id(), Isolation(values["isolationLevel"])
+    cluster, isolation = source.topics.cluster_id(), Isolation(values["isolationLevel"])
     created = datetime.now(UTC)  # before the first look, so that all that existed then is in the inventory
     entries = entries_of(source, _topics(values), names)
     if values["absent"]:

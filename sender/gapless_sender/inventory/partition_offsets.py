@@ -35,8 +35,8 @@ def entries_of(source: KafkaSource, topics: Iterable[str], names: Names) -> Entr
     for topic in topics:
         wire = names.wire(topic) or topic
         # Before the offsets: if the topic is recreated meanwhile, they must not pass for those of the new one.
-        topic_id = source.topic_id(names.upstream(wire))
-        for number in range(source.partition_count(names.upstream(wire))):
+        topic_id = source.topics.topic_id(names.upstream(wire))
+        for number in range(source.topics.partition_count(names.upstream(wire))):
             partition = names.window.to_downstream(number)
             if partition > MAX_PARTITION:
                 raise ConfigurationError(
@@ -45,7 +45,7 @@ def entries_of(source: KafkaSource, topics: Iterable[str], names: Names) -> Entr
                 )
             if names.window.handles(partition):
                 place = names.place(wire, partition)
-                low, high = source.watermarks(place)
+                low, high = source.topics.watermarks(place.upstream)
                 found[place] = PartitionOffsets(
                     wire, partition, low, high - 1 if high > low else None, topic_id=topic_id
                 )
@@ -60,7 +60,7 @@ def check_topic_ids(source: KafkaSource, entries: EntriesByPlace) -> None:
         SourceUnreachableError: Kafka does not answer.
     """
     for topic, before in {place.upstream_topic: entry.topic_id for place, entry in entries.items()}.items():
-        now = source.topic_id(topic)
+        now = source.topics.topic_id(topic)
         if now != before:
             raise ConfigurationError(
                 f"The topic {topic} was deleted and recreated while it was looked at (topic ID {before} -> {now}); run "

@@ -35,6 +35,14 @@ SPREAD_SECONDS = 1.0
 """The fragments of an event that is large for a limit of events are spread over its share of time, but no longer."""
 
 
+class BatchSize(NamedTuple):
+    """The most that one batch may hold; it holds one event at least."""
+
+    events: int
+    bytes: int
+    """About so many, in values."""
+
+
 class _Burst(NamedTuple):
     """What leaves at once."""
 
@@ -70,23 +78,17 @@ class Transmitter:
         self._warned = False
 
     @property
-    def batch_events(self) -> int:
-        """The most events of a batch."""
+    def batch_size(self) -> BatchSize:
+        """The most that a batch may hold at the present pace."""
         events_per_second, bits_per_second = self._pace.rates
-        most = MOST_BATCH_EVENTS
+        events, size = MOST_BATCH_EVENTS, MOST_BATCH_BYTES
         if events_per_second is not None:
-            most = min(most, int(events_per_second * self._batch_seconds))
-        if bits_per_second is not None:  # However short, an event costs its headers.
-            most = min(most, self.batch_bytes // (self._link.header_bytes + HEADER_BYTES))
-        return max(1, most)
-
-    @property
-    def batch_bytes(self) -> int:
-        """About the most bytes of a batch."""
-        _, bits_per_second = self._pace.rates
-        if bits_per_second is None:
-            return MOST_BATCH_BYTES
-        return max(1, min(MOST_BATCH_BYTES, int(bits_per_second * self._batch_seconds / 8 / self._copies)))
+            events = min(events, int(events_per_second * self._batch_seconds))
+        if bits_per_second is not None:
+            size = max(1, min(size, int(bits_per_second * self._batch_seconds / 8 / self._copies)))
+            # However short, an event costs its headers.
+            events = min(events, size // (self._link.header_bytes + HEADER_BYTES))
+        return BatchSize(max(1, events), size)
 
     def send(self, datagrams: list[bytes], events: int) -> None:
         """Send every datagram of a stretch of `events` whole events in all its copies. Raises LinkError.

@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_api.wire.totals import Totals
-from gapless_sender.source.plan import Reason
+from gapless_sender.source.plan import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Pairs = list[tuple[int, int]]
 
-_KINDS = ("filtered", "filled", "outsideTimeRange", "notAskedFor", *Reason)
-"""What can become of a wanted offset beside being sent, as the checkpoint and the report name it.
-
-``outsideTimeRange`` and ``notAskedFor`` (holes of an open end) are looked at and do not belong to the plan.
-"""
-FILTERED, FILLED, OUTSIDE, NOT_ASKED_FOR = _KINDS[:4]
+_KINDS = (FILTERED, FILLED, OUTSIDE, NOT_ASKED_FOR, *Reason)
+"""What can become of a wanted offset beside being sent."""
 
 
 def whole(found: Any, most: int = MAX_OFFSET + 1) -> int:

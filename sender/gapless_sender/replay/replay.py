@@ -11,8 +11,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, BatchResult
-from gapless_sender.source.plan import Reason
+from gapless_sender.replay.account import BatchResult
+from gapless_sender.source.plan import FILLED, FILTERED, OUTSIDE, Reason
 from gapless_sender.source.range_cursor import parts
 from gapless_sender.wire.compression import gzip_bodies
 from gapless_sender.wire.packets import GZIP_FLAG, EventPacketizer, PacketError, PacketType
@@ -20,10 +20,10 @@ from gapless_sender.wire.packets import GZIP_FLAG, EventPacketizer, PacketError,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from gapless_sender.link.transmitter import Transmitter
+    from gapless_sender.link.transmitter import BatchSize, Transmitter
     from gapless_sender.replay.account import PartitionAccount
     from gapless_sender.replay.input_filter import InputFilter
-    from gapless_sender.source.plan import PartitionPlan
+    from gapless_sender.source.plan import Place
     from gapless_sender.source.range_cursor import Chunk
     from gapless_sender.wire.encryption import SessionKey
 
@@ -91,7 +91,7 @@ class PartitionReplay:
 
     def __init__(  # noqa: PLR0913 -- the parts of the pipeline
         self,
-        plan: PartitionPlan,
+        place: Place,
         account: PartitionAccount,
         treatment: Treatment,
         transmitter: Transmitter,
@@ -100,13 +100,13 @@ class PartitionReplay:
         on_batch: Callable[[BatchResult], None],
     ) -> None:
         """`on_batch` is called after each batch is on the link, to save its result."""
-        self._plan = plan
         self._account = account
         self._treatment = treatment
         self._transmitter = transmitter
         self._keys = keys
         self._on_batch = on_batch
-        self._packetizer = EventPacketizer(plan.place.topic, plan.place.partition, treatment.payload_size)
+        self._packetizer = EventPacketizer(place.topic, place.partition, treatment.payload_size)
+        self._size = transmitter.batch_size
         # A body below this always fits, whatever its offset's digits; only what is larger is looked at one by one.
         self._surely_fits = self._packetizer.largest_body(treatment.most_fragments) - treatment.sealing_bytes
         self._offsets: list[int] = []
@@ -116,44 +116,32 @@ class PartitionReplay:
         self._begun = False
         self._gathering_since = 0.0
 
+    def batch_size(self) -> BatchSize:
+        """The most that the batch at hand may hold; it is decided once for each, because the pace may change."""
+        return self._size
+
     def run(self, chunks: Iterable[Chunk]) -> None:
         """Send all of `chunks`. Raises what reading, the link and the checkpoint raise."""
-        for part in self._parts(chunks):
+        # Nobody knows sizes before reading, so what was read is cut into what a batch may hold.
+        for part in (part for chunk in chunks for part in parts(chunk, lambda: self._size)):
             if not self._offsets:
                 self._gathering_since = time.monotonic()
             self._take_in(part)
-            full = len(self._offsets) >= self._transmitter.batch_events or self._bytes >= self._transmitter.batch_bytes
+            full = len(self._offsets) >= self._size.events or self._bytes >= self._size.bytes
             full |= self._result.size >= MOST_BATCH_EXCEPTIONS
             if full or time.monotonic() - self._gathering_since > GATHERING_SECONDS:
                 self._flush()
         self._flush()
-
-    def _parts(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-        """Cut `chunks` into what a batch may hold, as the pace is at that moment: nobody knows sizes before reading."""
-        transmitter = self._transmitter
-        for chunk in chunks:
-            yield from parts(
-                chunk, lambda: (transmitter.batch_events, transmitter.batch_bytes), filled=self._treatment.fill
-            )
 
     def _take_in(self, chunk: Chunk) -> None:
         result = self._result
         for first, last in chunk.outside:
             result.add(OUTSIDE, first, last)
         filled: list[int] = []
-        for first, last, reason in chunk.holes:
-            if reason in self._treatment.fill:
+        for first, last, outcome in chunk.holes:
+            result.add(outcome, first, last)
+            if outcome == FILLED:
                 filled.extend(range(first, last + 1))
-                result.add(FILLED, first, last)
-                continue
-            if reason is Reason.NON_EXISTENT and self._plan.open_from is not None:
-                asked, others = self._plan.missed(first, last)
-                for begin, end in asked:
-                    result.add(reason, begin, end)
-                for begin, end in others:
-                    result.add(NOT_ASKED_FOR, begin, end)
-            else:
-                result.add(reason, first, last)
         self._values += chunk.values
         self._bytes += sum(map(len, chunk.values))
         self._offsets += chunk.offsets
@@ -186,6 +174,7 @@ class PartitionReplay:
         if offsets or result.exceptions or result.cursor > self._account.cursor:
             self._account.apply(result)
             self._on_batch(result)
+        self._size = self._transmitter.batch_size
 
     def _make(  # noqa: PLR0913, PLR0917 -- a stretch, and what it becomes
         self,

@@ -20,8 +20,8 @@ from gapless_api.wire.resend_report import (
 )
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.sharding import UNSHARDED
-from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionAccount, totals
-from gapless_sender.source.plan import Reason
+from gapless_sender.replay.account import PartitionAccount, totals
+from gapless_sender.source.plan import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

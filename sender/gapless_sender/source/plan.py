@@ -48,6 +48,13 @@ class Reason(StrEnum):
     """It needs more datagrams than the receiver joins."""
 
 
+FILTERED, FILLED, OUTSIDE, NOT_ASKED_FOR = "filtered", "filled", "outsideTimeRange", "notAskedFor"
+"""What else than being sent, or a `Reason`, can become of a wanted offset, as the checkpoint and the report name it.
+
+``outsideTimeRange`` and ``notAskedFor`` (holes of an open end) are looked at and do not belong to the plan.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """One partition under both its names."""
@@ -58,6 +65,11 @@ class Place:
     """As ids and bundles number it."""
     upstream_topic: str
     upstream_partition: int
+
+    @property
+    def upstream(self) -> TopicPartition:
+        """As Kafka names it."""
+        return self.upstream_topic, self.upstream_partition
 
     def __str__(self) -> str:
         shown = f"{self.topic}/{self.partition}"

@@ -10,16 +10,21 @@ from heapq import merge
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_sender.source.plan import Reason
+from gapless_sender.source.plan import FILLED, NOT_ASKED_FOR, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from confluent_kafka import Message
 
-    from gapless_api.offsets.ranges import OffsetRanges
+    from gapless_sender.link.transmitter import BatchSize
+    from gapless_sender.source.plan import PartitionPlan
 
 _HOLES_AT_ONCE = 20_000
+_NO_LIMIT = 2**63
+Hole = tuple[int, int, str]
+"""Wanted offsets (first and last, inclusive) that are absent, and what becomes of them: a `Reason` when they cannot be
+sent, ``FILLED`` when empty events take their place, ``NOT_ASKED_FOR`` when only an open end wanted them."""
 
 
 class Chunk(NamedTuple):
@@ -28,20 +33,19 @@ class Chunk(NamedTuple):
     offsets: list[int]
     values: list[bytes]
     """One for each offset; a null value is empty, as the live sender sends it."""
-    holes: list[tuple[int, int, Reason]]
-    """Wanted offsets (first and last, inclusive) that cannot be read."""
+    holes: list[Hole]
     outside: list[tuple[int, int]]
     """Wanted offsets whose record is outside the time range."""
     upto: int
 
 
-def parts(chunk: Chunk, limits: Callable[[], tuple[int, int]], *, filled: Collection[Reason]) -> Iterator[Chunk]:
-    """Cut `chunk` into parts that each hold no more events and bytes than `limits` says when it is their turn.
+def parts(chunk: Chunk, size: Callable[[], BatchSize]) -> Iterator[Chunk]:
+    """Cut `chunk` into parts that each hold no more events and bytes than `size` says when it is their turn.
 
-    A part holds one event at least. Holes of the reasons in `filled` become empty events, so they count as such.
+    A part holds one event at least. Holes that are filled become empty events, so they count as such.
     """
     while True:
-        end = _end_of_part(chunk, *limits(), filled)
+        end = _end_of_part(chunk, *size())
         if end is None:
             yield chunk
             return
@@ -49,9 +53,9 @@ def parts(chunk: Chunk, limits: Callable[[], tuple[int, int]], *, filled: Collec
         yield before
 
 
-def _end_of_part(chunk: Chunk, most_events: int, most_bytes: int, filled: Collection[Reason]) -> int | None:
+def _end_of_part(chunk: Chunk, most_events: int, most_bytes: int) -> int | None:
     """The offset that the first part of `chunk` must not hold any more; ``None`` when it may hold everything."""
-    empty = [range(first, last + 1) for first, last, reason in chunk.holes if reason in filled]
+    empty = [range(first, last + 1) for first, last, outcome in chunk.holes if outcome == FILLED]
     if len(chunk.offsets) + sum(map(len, empty)) <= most_events and sum(map(len, chunk.values)) <= most_bytes:
         return None
     events = zip(chunk.offsets, map(len, chunk.values), strict=True)
@@ -70,14 +74,14 @@ def _cut_at(chunk: Chunk, offset: int) -> tuple[Chunk, Chunk]:
     before = Chunk(
         chunk.offsets[:index],
         chunk.values[:index],
-        [(first, min(last, offset - 1), reason) for first, last, reason in holes if first < offset],
+        [(first, min(last, offset - 1), outcome) for first, last, outcome in holes if first < offset],
         [(first, min(last, offset - 1)) for first, last in outside if first < offset],
         offset,
     )
     after = Chunk(
         chunk.offsets[index:],
         chunk.values[index:],
-        [(max(first, offset), last, reason) for first, last, reason in holes if last >= offset],
+        [(max(first, offset), last, outcome) for first, last, outcome in holes if last >= offset],
         [(max(first, offset), last) for first, last in outside if last >= offset],
         chunk.upto,
     )
@@ -87,17 +91,24 @@ def _cut_at(chunk: Chunk, offset: int) -> tuple[Chunk, Chunk]:
 class RangeCursor:
     """The cursor through the wanted ranges: takes what was read and tells what was stepped over; knows no Kafka."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what is wanted, and what is filled
         self,
-        wanted: OffsetRanges,
+        plan: PartitionPlan,
         cursor: int,
-        first_ms: int | None,
-        last_ms: int | None,
-        most_hole_offsets: Mapping[Reason, int] | None = None,
+        *,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        fill: Collection[Reason] = (),
+        most_filled: Callable[[], int] = lambda: _NO_LIMIT,
     ) -> None:
-        """Each chunk has at most so many holes of a reason as `most_hole_offsets` says; nothing for any number."""
-        self._most_hole_offsets = most_hole_offsets or {}
-        self._wanted = wanted
+        """Begin at `cursor`, with the timestamps from `first_ms` to `last_ms`, both inclusive.
+
+        Holes of the reasons in `fill` are filled, `most_filled` of them in one chunk: it takes time and memory.
+        """
+        self._plan = plan
+        self._fill = frozenset(fill)
+        self._most_filled = most_filled
+        wanted = self._wanted = plan.wanted
         self._index = wanted.index_reaching(cursor)
         self._cursor = cursor
         self._limits_time = first_ms is not None or last_ms is not None
@@ -129,12 +140,28 @@ class RangeCursor:
             index += 1
         return last
 
+    def _most_at_once(self, reason: Reason) -> int:
+        """How many offsets that are absent for `reason` one chunk may have."""
+        return self._most_filled() if reason in self._fill else _NO_LIMIT
+
+    def _holes(self, reason: Reason, absent: Iterable[tuple[int, int]]) -> list[Hole]:
+        """Decide what becomes of offsets that are `absent` for `reason`; nobody else does."""
+        outcome = FILLED if reason in self._fill else reason
+        if outcome is not Reason.NON_EXISTENT or self._plan.open_from is None:
+            return [(first, last, outcome) for first, last in absent]
+        holes: list[Hole] = []
+        for first, last in absent:
+            asked, others = self._plan.missed(first, last)
+            holes += [(begin, end, outcome) for begin, end in asked]
+            holes += [(begin, end, NOT_ASKED_FOR) for begin, end in others]
+        return holes
+
     def pass_over(self, last: int | None, reason: Reason) -> Iterator[Chunk]:
         """Everything still wanted up to `last` (inclusive; ``None`` for all) is not there."""
-        limit = 2**63 if last is None else last
-        most = self._most_hole_offsets.get(reason, 2**63)
+        limit = _NO_LIMIT if last is None else last
+        most = self._most_at_once(reason)
         while not self.done and self.target <= limit:
-            holes: list[tuple[int, int, Reason]] = []
+            absent: list[tuple[int, int]] = []
             room = most
             # There may be ten million ranges, so they are not looked up one by one.
             for begin, whole in self._wanted.pairs(self._index, self._index + _HOLES_AT_ONCE):
@@ -142,17 +169,17 @@ class RangeCursor:
                 upto = min(whole, limit, first + room - 1)
                 if upto < first:
                     break
-                holes.append((first, upto, reason))
+                absent.append((first, upto))
                 room -= upto - first + 1
                 self._advance(upto, whole)
-            yield Chunk([], [], holes, [], self._cursor)
+            yield Chunk([], [], self._holes(reason, absent), [], self._cursor)
 
     def take(self, records: list[Message]) -> Iterator[Chunk]:
         """Pick what is wanted out of `records`, which follow each other in the partition."""
         first_read, last_read = records[0].offset(), records[-1].offset()
         if self.done or self.target > last_read:
             return
-        most_between = self._most_hole_offsets.get(Reason.NON_EXISTENT, 2**63)
+        most_between = self._most_at_once(Reason.NON_EXISTENT)
         if first_read - self.target > most_between:
             yield from self.pass_over(first_read - 1, Reason.NON_EXISTENT)
         if last_read - first_read + 1 == len(records):
@@ -172,7 +199,7 @@ class RangeCursor:
         first_read, last_read = records[0].offset(), records[-1].offset()
         offsets: list[int] = []
         picked: list[Message] = []
-        holes: list[tuple[int, int, Reason]] = []
+        absent: list[tuple[int, int]] = []
         while not self.done:
             first = self.target
             if first > last_read:
@@ -181,7 +208,7 @@ class RangeCursor:
             last = min(whole, last_read)
             if numbers is None:
                 if first < first_read:
-                    holes.append((first, min(last, first_read - 1), Reason.NON_EXISTENT))
+                    absent.append((first, min(last, first_read - 1)))
                 start = max(first, first_read)
                 if start <= last:
                     picked += records[start - first_read : last - first_read + 1]
@@ -191,7 +218,7 @@ class RangeCursor:
                 found = numbers[low:high]
                 picked += records[low:high]
                 offsets += found
-                _stepped_over(first, last, found, holes)
+                _add_gaps(first, last, found, absent)
             self._advance(last, whole)
         outside: list[tuple[int, int]] = []
         if self._limits_time and picked:
@@ -202,7 +229,7 @@ class RangeCursor:
         values = [record.value() for record in picked]
         if None in values:
             values = [value or b"" for value in values]
-        return Chunk(offsets, values, holes, outside, self._cursor)
+        return Chunk(offsets, values, self._holes(Reason.NON_EXISTENT, absent), outside, self._cursor)
 
     def _advance(self, last: int, whole: int) -> None:
         self._cursor = last + 1
@@ -210,12 +237,12 @@ class RangeCursor:
             self._index += 1
 
 
-def _stepped_over(first: int, last: int, found: list[int], holes: list[tuple[int, int, Reason]]) -> None:
-    """Add to `holes` what of `first` to `last` is not among `found` (ascending)."""
+def _add_gaps(first: int, last: int, found: list[int], gaps: list[tuple[int, int]]) -> None:
+    """Add to `gaps` what of `first` to `last` is not among `found` (ascending)."""
     expected = first
     for offset in found:
         if offset > expected:
-            holes.append((expected, offset - 1, Reason.NON_EXISTENT))
+            gaps.append((expected, offset - 1))
         expected = offset + 1
     if expected <= last:
-        holes.append((expected, last, Reason.NON_EXISTENT))
+        gaps.append((expected, last))

@@ -106,17 +106,17 @@ def _look(values: dict[str, Any], selection: Selection, shutdown: Shutdown) -> l
 
 def _outlook(partition: PartitionWork, source: KafkaSource, selection: Selection, *, sampled: bool) -> Outlook:
     wanted, cursor = partition.plan.wanted, partition.account.cursor
-    low, high = source.watermarks(partition.plan.place)
+    low, high = source.topics.watermarks(partition.plan.place.upstream)
     rest = wanted if not cursor else wanted.clip(cursor, 2**63 - 1)
     expired = rest.clip(0, low - 1).count if low else 0
     not_yet_written = rest.clip(high, 2**63 - 1).count
     first_ms, last_ms = selection.first_timestamp_ms, selection.last_timestamp_ms
     earlier = later = 0
     if first_ms is not None:
-        begin = source.first_offset_since(partition.plan.place, first_ms, high)
+        begin = source.topics.first_offset_since(partition.plan.place.upstream, first_ms, high)
         earlier = rest.clip(low, begin - 1).count
     if last_ms is not None:
-        end = source.first_offset_since(partition.plan.place, last_ms + 1, high)
+        end = source.topics.first_offset_since(partition.plan.place.upstream, last_ms + 1, high)
         later = rest.clip(max(end, low), high - 1).count
     there = rest.index_reaching(low)
     mean = None

@@ -139,19 +139,19 @@ def partition_work(wish: Wish, progress: Progress) -> PartitionWork:
 
 
 def _bounds(selection: Selection, wish: Wish, source: KafkaSource) -> tuple[int, int]:
-    low, high = source.watermarks(wish.place)
+    low, high = source.topics.watermarks(wish.place.upstream)
     if wish.open_from is not None:
         return wish.open_from, high
     if selection.first_timestamp_ms is None:
         return low, high
-    return source.first_offset_since(wish.place, selection.first_timestamp_ms, high), high
+    return source.topics.first_offset_since(wish.place.upstream, selection.first_timestamp_ms, high), high
 
 
 def all_wishes(selection: Selection, source: KafkaSource) -> tuple[Wish, ...]:
     """The selection's wishes; for a time range over a whole topic, one for each partition that Kafka has."""
     if selection.all_partitions_of is None:
         return selection.wishes
-    return wishes_of_all(selection, source.partition_count(selection.all_partitions_of.upstream_topic))
+    return wishes_of_all(selection, source.topics.partition_count(selection.all_partitions_of.upstream_topic))
 
 
 def work_through(  # noqa: PLR0913 -- the parts of the pipeline
@@ -179,11 +179,6 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
         for partition, following in zip(left, [*left, None][1:], strict=True):
             place = partition.plan.place
 
-            def fit_to_pace() -> None:
-                source.most_events = min(transmitter.batch_events, 1000)
-                source.most_bytes = min(transmitter.batch_bytes, 4 * 1024 * 1024)
-                source.most_hole_offsets = dict.fromkeys(treatment.fill, transmitter.batch_events)
-
             def after_batch(result: BatchResult, key: TopicPartition = (place.topic, place.partition)) -> None:
                 on_batch(key, result)  # First, so that whoever listens never knows less than the checkpoint.
                 if checkpoint is not None:
@@ -191,21 +186,19 @@ def work_through(  # noqa: PLR0913 -- the parts of the pipeline
                 shutdown.in_batch = False
                 malloc_trim.glance()
                 shutdown.check()
-                fit_to_pace()  # It may have changed.
 
-            fit_to_pace()
-            replay = PartitionReplay(
-                partition.plan, partition.account, treatment, transmitter, keys=keys, on_batch=after_batch
-            )
+            replay = PartitionReplay(place, partition.account, treatment, transmitter, keys=keys, on_batch=after_batch)
             replay.run(
                 source.read(
                     partition.plan,
                     partition.account.cursor,
                     first_ms=selection.first_timestamp_ms,
                     last_ms=selection.last_timestamp_ms,
+                    fill=treatment.fill,
+                    size=replay.batch_size,
                 )
             )
             if following is None or following.plan.place.upstream_topic != place.upstream_topic:
                 source.leave(place.upstream_topic)
     if not source.settle_watch():
-        log("warning", "Kafka did not say whether every topic is still the one that it was at the start")
+        log("warning", "Could not verify that topic IDs are unchanged")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gapless_kafka.cleanup_policy import cleanup_policy
 from gapless_kafka.connection import connection_from
+from gapless_kafka.topics import cleanup_policy
 from gapless_spark.model.gap_windows import Choices, read_windows
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.jobs import MOST_LOCAL_BYTES, Job

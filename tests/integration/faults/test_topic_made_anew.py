@@ -1,4 +1,4 @@
-"""Owns the proof that a topic which was deleted and made anew under us is never resent for the one that was meant."""
+"""Owns the proof that a topic which was deleted and recreated under us is never resent for the one that was meant."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def said_so(ended: Ended, topic: str) -> None:
     assert ended.exit_code == 2, ended.stderr
     lines = [line for line in ended.stderr.splitlines() if line.startswith("gapless: ")]
     assert len(lines) == 1, ended.stderr
-    assert f"The topic {topic} was deleted and made anew (its id was " in lines[0]
+    assert f"The topic {topic} was deleted and recreated (topic ID " in lines[0]
 
 
 def settings_of(topic: str, resend: Resend) -> dict[str, object]:

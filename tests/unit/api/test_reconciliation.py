@@ -32,10 +32,9 @@ from gapless_api.wire.form import members_of
 from gapless_api.wire.resend_report import UNAVAILABLE, Outcome, RangeKind, report_text
 from gapless_api.wire.resend_report_files import ResendFindings, read_resend_reports
 from gapless_api.wire.totals import Totals
-from gapless_sender.replay.account import FILLED, FILTERED, OUTSIDE
 from gapless_sender.replay.report import Account, PartitionResult
 from gapless_sender.replay.report import report as report_of_sender
-from gapless_sender.source.plan import Reason
+from gapless_sender.source.plan import FILLED, FILTERED, OUTSIDE, Reason
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,17 +11,8 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_sender.replay.account import (
-    FILLED,
-    FILTERED,
-    NOT_ASKED_FOR,
-    OUTSIDE,
-    BatchResult,
-    PartitionAccount,
-    totals,
-    whole,
-)
-from gapless_sender.source.plan import Reason
+from gapless_sender.replay.account import BatchResult, PartitionAccount, totals, whole
+from gapless_sender.source.plan import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

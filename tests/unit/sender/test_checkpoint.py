@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_sender.replay.account import FILTERED, BatchResult, PartitionAccount, totals
+from gapless_sender.replay.account import BatchResult, PartitionAccount, totals
 from gapless_sender.replay.checkpoint import Checkpoint, load, locked, remove_shard_files, shard_path
 from gapless_sender.replay.saved_progress import Progress
-from gapless_sender.source.plan import Reason
+from gapless_sender.source.plan import FILTERED, Reason
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,10 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_sender.replay import checkpoint as module
-from gapless_sender.replay.account import FILTERED, BatchResult, PartitionAccount
+from gapless_sender.replay.account import BatchResult, PartitionAccount
 from gapless_sender.replay.checkpoint import Checkpoint, load, locked, shard_path
 from gapless_sender.replay.saved_progress import Progress
+from gapless_sender.source.plan import FILTERED
 
 IDENTITY: dict[str, Any] = {"bundle": "abc"}
 KEY = ("topic", 3)

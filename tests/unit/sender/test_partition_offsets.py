@@ -20,7 +20,7 @@ PLACE = Place("t", 3, "up", 1)
 
 
 class Scripted:
-    """Stands where the reader of Kafka does: its walk is the real one, and what Kafka holds is said in a list."""
+    """Stands where the reader of Kafka does: its cursor is the real one, and what Kafka holds is said in a list."""
 
     def __init__(self, *steps: tuple[int, Reason]) -> None:
         """Each step passes over the offsets up to one, inclusive, for a reason; the rest was there."""
@@ -29,9 +29,9 @@ class Scripted:
 
     def read(self, plan: PartitionPlan, cursor: int) -> Iterator[Chunk]:
         self.begun_at.append(cursor)
-        walk = RangeCursor(plan.wanted, cursor, None, None)
+        ranges = RangeCursor(plan, cursor)
         for last, reason in self._steps:
-            yield from walk.pass_over(last, reason)
+            yield from ranges.pass_over(last, reason)
 
 
 def absences(source: Scripted, *known: PartitionOffsets, most_ranges: int = 100) -> Absences:

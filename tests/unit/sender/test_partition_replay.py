@@ -15,10 +15,10 @@ from gapless_sender.link.session_keys import AnnouncedKeys
 from gapless_sender.link.transmitter import Transmitter
 from gapless_sender.link.udp_link import UdpLink
 from gapless_sender.pace.pacing import Pace
-from gapless_sender.replay.account import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, PartitionAccount, totals
+from gapless_sender.replay.account import PartitionAccount, totals
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import PartitionReplay, Treatment
-from gapless_sender.source.plan import PartitionPlan, Place, Reason
+from gapless_sender.source.plan import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Place, Reason
 from gapless_sender.source.range_cursor import Chunk
 from gapless_sender.wire.encryption import KeyExchange, SessionKey
 from gapless_sender.wire.key_schedule import KeyTimings
@@ -60,7 +60,6 @@ class Replayed:
     copies: int = 1
     eps: float | None = None
     bits_per_second: float | None = None
-    open_from: int | None = None
     keys: AnnouncedKeys | None = None
     clock: Steps = field(default_factory=Steps)
     account: PartitionAccount = field(default_factory=PartitionAccount)
@@ -69,7 +68,6 @@ class Replayed:
     """How many datagrams the link had taken when each step was reported."""
 
     def run(self, *chunks: Chunk) -> None:
-        plan = PartitionPlan(PLACE, self.wanted, open_from=self.open_from)
         pace = Pace(self.eps, self.bits_per_second, clock=self.clock)
         order: Order = "strict" if self.treatment.keeps_order else "free"
         with UdpLink.open("127.0.0.1", self.listener.port, order=order) as link:
@@ -79,7 +77,7 @@ class Replayed:
                 self.steps.append(step)
                 self.sent_at_settling.append(link.stats.datagrams)
 
-            PartitionReplay(plan, self.account, self.treatment, transmitter, keys=self.keys, on_batch=settled).run(
+            PartitionReplay(PLACE, self.account, self.treatment, transmitter, keys=self.keys, on_batch=settled).run(
                 chunks
             )
 
@@ -160,24 +158,24 @@ def test_what_is_not_there_is_noted_by_its_reason_or_filled(listener: Listener) 
     assert list(replayed.account.ranges(Reason.NOT_YET_WRITTEN)) == [(14, 15)]
     assert replayed.arrived() == {10: b"a", 11: b"b"}
     listener.forget()
-    filling = Treatment(PAYLOAD, InputFilter(), fill=frozenset({Reason.NON_EXISTENT}))
-    filled = Replayed(listener, OffsetRanges([(10, 15)]), filling)
-    filled.run(chunk)
+    filled = Replayed(listener, OffsetRanges([(10, 15)]))
+    filled.run(read(10, [b"a", b"b"], holes=[(12, 13, FILLED), (14, 15, Reason.NOT_YET_WRITTEN)]))
     assert filled.sums == {"planned": 6, "sent": 2, "filled": 2, "unavailable": 2}
     assert list(filled.account.ranges(FILLED)) == [(12, 13)]
     assert filled.arrived() == {10: b"a", 11: b"b", 12: b"", 13: b""}
 
 
 def test_holes_below_the_first_record_are_filled_in_the_order_of_offsets(listener: Listener) -> None:
-    filling = Treatment(PAYLOAD, InputFilter(), fill=frozenset({Reason.EXPIRED}), keeps_order=True)
+    filling = Treatment(PAYLOAD, InputFilter(), keeps_order=True)
     replayed = Replayed(listener, OffsetRanges([(3, 6)]), filling)
-    replayed.run(read(5, [b"5", b"6"], holes=[(3, 4, Reason.EXPIRED)]))
+    replayed.run(read(5, [b"5", b"6"], holes=[(3, 4, FILLED)]))
     assert list(replayed.arrived()) == [3, 4, 5, 6]
 
 
 def test_holes_of_an_open_end_and_what_is_outside_the_time_range_are_not_of_the_plan(listener: Listener) -> None:
-    replayed = Replayed(listener, OffsetRanges([(0, 9)]), open_from=4)
-    replayed.run(read(6, [b"6", b"7"], holes=[(2, 5, Reason.NON_EXISTENT)], outside=[(0, 1), (8, 9)]))
+    replayed = Replayed(listener, OffsetRanges([(0, 9)]))
+    holes = [(2, 3, Reason.NON_EXISTENT), (4, 5, NOT_ASKED_FOR)]
+    replayed.run(read(6, [b"6", b"7"], holes=holes, outside=[(0, 1), (8, 9)]))
     assert list(replayed.account.ranges(Reason.NON_EXISTENT)) == [(2, 3)]
     assert list(replayed.account.ranges(NOT_ASKED_FOR)) == [(4, 5)]
     assert list(replayed.account.ranges(OUTSIDE)) == [(0, 1), (8, 9)]
@@ -185,9 +183,9 @@ def test_holes_of_an_open_end_and_what_is_outside_the_time_range_are_not_of_the_
 
 
 def test_a_filtered_event_is_sent_empty_and_a_filled_one_is_not_filtered(listener: Listener) -> None:
-    treatment = Treatment(PAYLOAD, InputFilter.parse("deny:secret,allow:fine", "deny"), fill=frozenset(Reason))
+    treatment = Treatment(PAYLOAD, InputFilter.parse("deny:secret,allow:fine", "deny"))
     replayed = Replayed(listener, OffsetRanges([(0, 3)]), treatment)
-    replayed.run(read(0, [b"fine", b"secret and fine", b"neither"], holes=[(3, 3, Reason.NON_EXISTENT)]))
+    replayed.run(read(0, [b"fine", b"secret and fine", b"neither"], holes=[(3, 3, FILLED)]))
     assert replayed.arrived() == {0: b"fine", 1: b"", 2: b"", 3: b""}
     assert replayed.sums == {"planned": 4, "sent": 1, "filtered": 2, "filled": 1}
     assert list(replayed.account.ranges(FILTERED)) == [(1, 2)]

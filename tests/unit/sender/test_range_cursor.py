@@ -1,20 +1,21 @@
-"""Owns the proof that a walk through wanted offsets finds each of them once, present or missing."""
+"""Owns the proof that a cursor through wanted offsets finds each of them once, present or missing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_sender.source.plan import Reason
+from gapless_sender.source.plan import FILLED, NOT_ASKED_FOR, PartitionPlan, Place, Reason
 from gapless_sender.source.range_cursor import RangeCursor
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a walk asks of Kafka's messages."""
+    """What a cursor asks of Kafka's messages."""
 
     number: int
     moment: int = 0
@@ -29,6 +30,10 @@ class Record:
         return 1, self.moment
 
 
+def plan(wanted: OffsetRanges, **more: Any) -> PartitionPlan:
+    return PartitionPlan(Place("t", 0, "t", 0), wanted, **more)
+
+
 @given(
     st.sets(st.integers(0, 80)),
     st.sets(st.integers(0, 80)),
@@ -39,13 +44,15 @@ class Record:
 def test_every_wanted_offset_is_found_once(
     wanted: set[int], existing: set[int], cursor: int, batch: int, most_hole_offsets: int
 ) -> None:
-    walk = RangeCursor(OffsetRanges.of_offsets(wanted), cursor, None, None, dict.fromkeys(Reason, most_hole_offsets))
+    ranges = RangeCursor(
+        plan(OffsetRanges.of_offsets(wanted)), cursor, fill=Reason, most_filled=lambda: most_hole_offsets
+    )
     records = [Record(number) for number in sorted(existing) if number >= cursor]
     chunks = []
     for start in range(0, len(records), batch):
-        chunks += list(walk.take(records[start : start + batch]))  # type: ignore[arg-type]
-    chunks += list(walk.pass_over(None, Reason.NOT_YET_WRITTEN))
-    assert walk.done
+        chunks += list(ranges.take(records[start : start + batch]))  # type: ignore[arg-type]
+    chunks += list(ranges.pass_over(None, Reason.NOT_YET_WRITTEN))
+    assert ranges.done
     present = [offset for chunk in chunks for offset in chunk.offsets]
     missing = [offset for chunk in chunks for first, last, _ in chunk.holes for offset in range(first, last + 1)]
     expected = {offset for offset in wanted if offset >= cursor}
@@ -64,34 +71,49 @@ def test_every_wanted_offset_is_found_once(
 
 
 def test_only_holes_that_are_to_be_filled_are_cut() -> None:
-    walk = RangeCursor(OffsetRanges([(0, 2**63 - 1)]), 0, None, None, {Reason.EXPIRED: 10})
-    expired = list(walk.pass_over(24, Reason.EXPIRED))
+    ranges = RangeCursor(plan(OffsetRanges([(0, 2**63 - 1)])), 0, fill={Reason.EXPIRED}, most_filled=lambda: 10)
+    expired = list(ranges.pass_over(24, Reason.EXPIRED))
     assert [chunk.holes for chunk in expired] == [
-        [(0, 9, Reason.EXPIRED)],
-        [(10, 19, Reason.EXPIRED)],
-        [(20, 24, Reason.EXPIRED)],
+        [(0, 9, FILLED)],
+        [(10, 19, FILLED)],
+        [(20, 24, FILLED)],
     ]
-    (rest,) = walk.pass_over(None, Reason.NOT_YET_WRITTEN)
+    (rest,) = ranges.pass_over(None, Reason.NOT_YET_WRITTEN)
     assert rest.holes == [(25, 2**63 - 1, Reason.NOT_YET_WRITTEN)]
 
 
 def test_times_are_inclusive_and_what_is_outside_is_told() -> None:
-    walk = RangeCursor(OffsetRanges([(0, 9)]), 0, 3, 5)
-    (chunk,) = walk.take([Record(offset, moment=offset) for offset in range(10)])  # type: ignore[misc]
+    ranges = RangeCursor(plan(OffsetRanges([(0, 9)])), 0, first_ms=3, last_ms=5)
+    (chunk,) = ranges.take([Record(offset, moment=offset) for offset in range(10)])  # type: ignore[misc]
     assert chunk.offsets == [3, 4, 5]
     assert [first for first, _ in chunk.outside] == [0, 1, 2, 6, 7, 8, 9]
     assert chunk.upto == 10
 
 
 def test_reach_ends_before_a_large_hole_and_looks_no_further_than_needed() -> None:
-    walk = RangeCursor(OffsetRanges([(0, 5), (10, 12), (1000, 1001)]), 0, None, None)
-    assert walk.reach(0, 100, 10_000) == 12
-    assert walk.reach(0, 1000, 10_000) == 1001
-    assert walk.reach(0, 1000, 4) == 5
+    ranges = RangeCursor(plan(OffsetRanges([(0, 5), (10, 12), (1000, 1001)])), 0)
+    assert ranges.reach(0, 100, 10_000) == 12
+    assert ranges.reach(0, 1000, 10_000) == 1001
+    assert ranges.reach(0, 1000, 4) == 5
 
 
 def test_a_hole_of_a_thousand_million_offsets_takes_no_time() -> None:
-    walk = RangeCursor(OffsetRanges([(0, 10**9)]), 0, None, None)
-    (chunk,) = walk.pass_over(10**9 - 1, Reason.EXPIRED)
+    ranges = RangeCursor(plan(OffsetRanges([(0, 10**9)])), 0)
+    (chunk,) = ranges.pass_over(10**9 - 1, Reason.EXPIRED)
     assert chunk.holes == [(0, 10**9 - 1, Reason.EXPIRED)]
-    assert walk.target == 10**9
+    assert ranges.target == 10**9
+
+
+def test_what_becomes_of_an_absent_offset_follows_from_its_reason_the_plan_and_what_is_filled() -> None:
+    open_end = plan(OffsetRanges([(0, 9)]), open_from=4, numbered=OffsetRanges([(8, 8)]))
+    records: Any = [Record(1), Record(5)]
+    asked = RangeCursor(open_end, 0)
+    (chunk,) = asked.take(records)
+    missing, unwanted = Reason.NON_EXISTENT, NOT_ASKED_FOR
+    assert (chunk.offsets, chunk.holes) == ([1, 5], [(0, 0, missing), (2, 3, missing), (4, 4, unwanted)])
+    (end,) = asked.pass_over(8, Reason.NON_EXISTENT)
+    assert sorted(end.holes) == [(6, 7, unwanted), (8, 8, missing)]
+    (rest,) = asked.pass_over(None, Reason.NOT_YET_WRITTEN)
+    assert rest.holes == [(9, 9, Reason.NOT_YET_WRITTEN)]
+    (filled,) = RangeCursor(open_end, 0, fill={Reason.NON_EXISTENT}).take(records)
+    assert filled.holes == [(0, 0, FILLED), (2, 4, FILLED)]

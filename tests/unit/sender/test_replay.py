@@ -52,13 +52,13 @@ def test_bursts_hold_every_datagram_in_its_place_and_no_more_than_the_pace_lets_
         runs = link.arrange([bytes(size) for size in sizes])
         bursts = list(Transmitter(link, pace, 1, under_way=lambda: None)._bursts(runs, 1.0))
         header_bytes = link.header_bytes
-    sent = [datagram for burst in bursts for run in burst.runs for datagram in run.datagrams]
+    sent = [datagram for burst in bursts for run in burst.batches for datagram in run.datagrams]
     assert sent == [datagram for run in runs for datagram in run.datagrams]
     for burst in bursts:
-        datagrams = [datagram for run in burst.runs for datagram in run.datagrams]
+        datagrams = [datagram for run in burst.batches for datagram in run.datagrams]
         assert burst.payload_bytes == sum(map(len, datagrams))
         assert burst.events == len(datagrams)
         parts = [
-            len(run.datagrams) / pace.largest_burst(1.0, wire_bits(run.size, 1, header_bytes)) for run in burst.runs
+            len(run.datagrams) / pace.largest_burst(1.0, wire_bits(run.size, 1, header_bytes)) for run in burst.batches
         ]
         assert sum(parts) <= 1.000001

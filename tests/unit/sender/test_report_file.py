@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.resend_report import FULL_REPORT_HEAD, Outcome, report_text
-from gapless_sender.replay.account import FILTERED, BatchResult, PartitionAccount
+from gapless_sender.replay.account import BatchResult, PartitionAccount
 from gapless_sender.replay.report import Account, partition_result, report
-from gapless_sender.source.plan import PartitionPlan, Place, Reason
+from gapless_sender.source.plan import FILTERED, PartitionPlan, Place, Reason
 
 offsets = st.sets(st.integers(0, 400))
 PLACE = Place("te_st", 3, "up", 1)

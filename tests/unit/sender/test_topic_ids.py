@@ -1,4 +1,4 @@
-"""Owns the proof that a topic which was made anew is noticed, and that no answer is no reason to stop."""
+"""Owns the proof that a topic which was recreated is noticed, and that no answer is no reason to stop."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_topic_that_was_made_anew_is_named_with_both_ids_and_what_may_be_wrong
     with pytest.raises(ConfigurationError) as caught:
         watch.make_sure("t")
     said = str(caught.value)
-    assert f"The topic t was deleted and made anew (its id was {FIRST} and is {SECOND})" in said
+    assert f"The topic t was deleted and recreated (topic ID {FIRST} -> {SECOND})" in said
     assert "what was sent in the last 7.5 s may be such" in said
 
 
@@ -93,7 +93,7 @@ def test_a_glance_asks_once_in_a_while_and_sooner_after_a_sign() -> None:
     brokers.seconds += ASK_EVERY_SECONDS / 5
     brokers.ids["t"] = Uuid(3, 4)
     watch.glance("t")
-    with pytest.raises(ConfigurationError, match="made anew"):
+    with pytest.raises(ConfigurationError, match="recreated"):
         watch.glance("t")
 
 
@@ -125,5 +125,5 @@ def test_silence_is_waited_for_but_not_for_ever_and_stays_known() -> None:
     watch.make_sure("t")
     watch.glance("t")
     brokers.ids["t"] = Uuid(3, 4)
-    with pytest.raises(ConfigurationError, match="made anew"):
+    with pytest.raises(ConfigurationError, match="recreated"):
         watch.make_sure("t")

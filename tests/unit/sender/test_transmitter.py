@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_sender.link.gso_batches import GsoBatch, Order, arrange
-from gapless_sender.link.transmitter import BATCH_SECONDS, SPREAD_SECONDS, Transmitter
+from gapless_sender.link.transmitter import BATCH_SECONDS, SPREAD_SECONDS, BatchSize, Transmitter
 from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import Pace, Paces, wire_bits
 from gapless_sender.replay.account import PartitionAccount
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import PartitionReplay, Treatment
-from gapless_sender.source.plan import PartitionPlan, Place, Reason
-from gapless_sender.source.range_cursor import Chunk, parts
+from gapless_sender.source.plan import FILLED, PartitionPlan, Place, Reason
+from gapless_sender.source.range_cursor import Chunk, Hole, parts
 from gapless_sender.wire.packets import parse_packet
 from kit.machine.examples import examples
 
@@ -92,7 +92,7 @@ def replay(
         )
         for first in range(0, len(values), RECORDS_AT_ONCE)
     ]
-    PartitionReplay(plan, PartitionAccount(), treatment, transmitter, keys=None, on_batch=settled).run(chunks)
+    PartitionReplay(plan.place, PartitionAccount(), treatment, transmitter, keys=None, on_batch=settled).run(chunks)
 
 
 def longest_distances(left: list[tuple[float, bytes]], copies: int) -> dict[bytes, float]:
@@ -267,19 +267,19 @@ def test_an_event_too_long_for_the_receiver_at_this_pace_is_said_once(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 50)), unique_by=lambda pair: pair[0]),
     st.integers(1, 20),
     st.integers(1, 200),
-    st.lists(st.tuples(st.integers(41, 50), st.sampled_from(list(Reason))), max_size=3),
+    st.lists(st.tuples(st.integers(41, 50), st.sampled_from([FILLED, *Reason])), max_size=3),
 )
 def test_parts_are_the_chunk_and_keep_their_limits(
-    events: list[tuple[int, int]], most_events: int, most_bytes: int, holes_at: list[tuple[int, Reason]]
+    events: list[tuple[int, int]], most_events: int, most_bytes: int, holes_at: list[tuple[int, str]]
 ) -> None:
     events.sort()
     taken = {offset for offset, _ in events}
     between = [offset for offset in range(41) if offset not in taken]
-    holes = [(offset, offset, Reason.EXPIRED) for offset in between[::3]]
+    holes: list[Hole] = [(offset, offset, FILLED) for offset in between[::3]]
     holes += [(offset * 1000, offset * 1000 + 12, reason) for offset, reason in sorted(dict(holes_at).items())]
     outside = [(offset, offset) for offset in between[1::3]]
     chunk = Chunk([o for o, _ in events], [bytes(n) for _, n in events], holes, outside, 400_000)
-    found = list(parts(chunk, lambda: (most_events, most_bytes), filled={Reason.EXPIRED}))
+    found = list(parts(chunk, lambda: BatchSize(most_events, most_bytes)))
     assert [offset for part in found for offset in part.offsets] == chunk.offsets
     assert [value for part in found for value in part.values] == chunk.values
     assert sorted(each for part in found for each in _each(part.holes)) == sorted(_each(holes))
@@ -289,11 +289,11 @@ def test_parts_are_the_chunk_and_keep_their_limits(
         assert max([*part.offsets, *(last for _, last, _ in part.holes)], default=-1) < part.upto
         assert min([*following.offsets, *(first for first, _, _ in following.holes)]) >= part.upto
     for part in found:
-        count = len(part.offsets) + sum(reason is Reason.EXPIRED for _, reason in _each(part.holes))
+        count = len(part.offsets) + sum(outcome == FILLED for _, outcome in _each(part.holes))
         size = sum(map(len, part.values))
         assert count <= most_events
         assert size <= most_bytes or len(part.values) == 1
 
 
-def _each(holes: list[tuple[int, int, Reason]]) -> tuple[tuple[int, Reason], ...]:
-    return tuple((offset, reason) for first, last, reason in holes for offset in range(first, last + 1))
+def _each(holes: list[Hole]) -> tuple[tuple[int, str], ...]:
+    return tuple((offset, outcome) for first, last, outcome in holes for offset in range(first, last + 1))
