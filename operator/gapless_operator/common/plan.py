@@ -64,9 +64,3 @@ class Plan:
     events: tuple[Event, ...] = ()
     requeue_after_seconds: float | None = None
     """When to look again although nothing may have happened; ``None`` to wait for an event or the backstop."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing has to be written."""
-        writes = self.stop or self.create or self.apply or self.delete or self.status is not None or self.events
-        return not writes

@@ -25,8 +25,25 @@ METRICS_PATH = "/metrics"
 _GOOD_FOR_SECONDS, _BAD_FOR_SECONDS = 60.0, 10.0
 """How long an answer is relied on; a token that is taken back works for a minute more."""
 _MOST_ANSWERS = 1000
+"""Of each kind: good ones are remembered apart, so that no flood of bad tokens pushes them out."""
 _LONGEST_TOKEN = 16 * 1024
 _SCHEME = "bearer "
+
+
+class _Answers(OrderedDict[bytes, tuple[HTTPStatus, float]]):
+    """The latest answers of one kind by the digest of the token, each with the time until which it is good."""
+
+    def status(self, digest: bytes, now: float) -> HTTPStatus | None:
+        """The answer to a token, while it is good."""
+        found, until = self.get(digest, (None, now))
+        return found if now < until else None
+
+    def remember(self, digest: bytes, found: HTTPStatus, until: float) -> None:
+        """Add an answer, and forget the oldest."""
+        self[digest] = (found, until)
+        self.move_to_end(digest)
+        while len(self) > _MOST_ANSWERS:
+            self.popitem(last=False)
 
 
 class MetricsAccess:
@@ -34,7 +51,7 @@ class MetricsAccess:
 
     def __init__(self, api: ClusterApi, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
-        self._answers: OrderedDict[bytes, tuple[HTTPStatus, float]] = OrderedDict()
+        self._granted, self._refused = _Answers(), _Answers()
         self._lock = threading.Lock()
 
     def status(self, authorization: str) -> HTTPStatus:
@@ -48,19 +65,18 @@ class MetricsAccess:
             return HTTPStatus.UNAUTHORIZED
         digest, now = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest(), self._clock()
         with self._lock:
-            known = self._answers.get(digest)
-        if known is not None and now < known[1]:
-            return known[0]
+            known = self._granted.status(digest, now) or self._refused.status(digest, now)
+        if known is not None:
+            return known
         try:
             found = self._review(token)
         except ApiError:
             return HTTPStatus.SERVICE_UNAVAILABLE
-        until = now + (_GOOD_FOR_SECONDS if found is HTTPStatus.OK else _BAD_FOR_SECONDS)
         with self._lock:
-            self._answers[digest] = (found, until)
-            self._answers.move_to_end(digest)
-            while len(self._answers) > _MOST_ANSWERS:
-                self._answers.popitem(last=False)
+            if found is HTTPStatus.OK:
+                self._granted.remember(digest, found, now + _GOOD_FOR_SECONDS)
+            else:
+                self._refused.remember(digest, found, now + _BAD_FOR_SECONDS)
         return found
 
     def _review(self, token: str) -> HTTPStatus:

@@ -17,24 +17,24 @@ from gapless_api.bundle.form import BundleKind, PartitionGaps
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from gapless_api.v1alpha1.gapscan import GapScan
-from gapless_api.v1alpha1.kafka_connection import KafkaConnection
-from gapless_api.v1alpha1.storage_location import StorageLocation
 from gapless_api.wire.result_lines import result_lines
-from gapless_operator.common.observed import ObservedChild, ObservedJob, ObservedPod, PodLog
-from gapless_operator.common.pod_output import read_output
-from gapless_operator.common.references import Named, names_of
+from gapless_operator.common.observed import UID_LABEL
 from gapless_operator.common.settings import Program
-from gapless_operator.engines.sparkapplication import ObservedSparkApplication
-from gapless_operator.scanning.context import GapScanObserved
 from gapless_operator.scanning.reconcile import reconcile_gapscan
+from gapless_operator.shell.cache.pod_logs import PodLogs
+from gapless_operator.shell.cache.store import Cache
+from gapless_operator.shell.observer import Observer
 from gapless_spark.output.result_log import short_report
 from kit.story.messages import scan_report
+from kit.story.plans import is_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from gapless_operator.common.plan import Event, Plan
+    from gapless_operator.scanning.context import GapScanObserved
+    from gapless_operator.shell.api.kinds import Kind
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 PROGRAM = Program(
@@ -101,6 +101,12 @@ def log_of(gaps: Gaps, *, signing_key: Path | None = None, **more: Any) -> str:
     return "\n".join(["starting", *result_lines(report, gzip.compress(content, mtime=0)), ""])
 
 
+def _shown(kind: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    """An object with what the API server adds to it."""
+    metadata = {"uid": f"{kind}-{name}", **body.get("metadata", {}), "name": name, "namespace": "scans"}
+    return {**body, "kind": kind, "metadata": {**metadata, "resourceVersion": "1"}}
+
+
 @dataclass
 class Cluster:
     """One GapScan and what belongs to it."""
@@ -145,35 +151,30 @@ class Cluster:
         return str({c["type"]: c for c in self.status["conditions"]}[kind]["message"])
 
     def observed(self) -> GapScanObserved:
-        by_kind: dict[str, list[dict[str, Any]]] = {"Job": [], "SparkApplication": [], "ConfigMap": []}
-        for (kind, _), body in self.objects.items():
-            by_kind[kind].append(body)
-        return GapScanObserved(
-            spark_operator=self.spark_operator,
-            jobs=tuple(map(ObservedJob.of, by_kind["Job"])),
-            applications=tuple(map(ObservedSparkApplication.of, by_kind["SparkApplication"])),
-            pods=tuple(
-                ObservedPod.of(pod, PodLog(read_output(self.logs[name])) if name in self.logs else None)
-                for name, pod in self.pods.items()
-            ),
-            config_maps=tuple(map(ObservedChild.of, by_kind["ConfigMap"])),
-            named=self._named(),
-        )
+        """What the operator gathers of all that is there."""
+        cache = Cache()
+        named = [("KafkaConnection", self.kafkas), ("StorageLocation", self.locations)]
+        for kind, specs in named:
+            for name, spec in specs.items():
+                cache.store(_shown(kind, name, {"spec": spec}))
+        for (kind, name), body in self.objects.items():
+            cache.store(_shown(kind, name, body))
+        for name, pod in self.pods.items():
+            cache.store(_shown("Pod", name, pod))
+        logs = PodLogs(self, start=lambda read: read(), now=lambda: self.now)
+        observer = Observer(cache, self, logs)
+        observer.spark_operator = self.spark_operator
+        return observer.around_gap_scan(self.scan, self.body)
 
-    def _named(self) -> Named:
-        def read(kind: Any, name: str, spec: Any) -> Any:
-            return kind.from_resource({"metadata": {"name": name, "namespace": "scans"}, "spec": spec})
+    def get(self, kind: Kind, _namespace: str, name: str) -> dict[str, Any] | None:
+        """No GapScan reads a single object."""
+        raise AssertionError(f"{kind.name} {name} was read")
 
-        named = names_of(self.body["spec"])
-        kafka = next((name for name in self.kafkas if ("KafkaConnection", name) in named), None)
-        return Named(
-            kafka=None if kafka is None else read(KafkaConnection, kafka, self.kafkas[kafka]),
-            locations=tuple(
-                read(StorageLocation, name, spec)
-                for name, spec in self.locations.items()
-                if ("StorageLocation", name) in named
-            ),
-        )
+    def log(self, _namespace: str, pod: str, _container: str, *, tail_lines: int, most_bytes: int) -> str | None:
+        """Read a log, as the kubelet would give it."""
+        assert tail_lines > 0
+        assert most_bytes > 0
+        return self.logs.get(pod)
 
     def plan(self) -> Plan:
         return reconcile_gapscan(self.scan, self.observed(), self.now, program=self.program)
@@ -196,7 +197,7 @@ class Cluster:
     def settle(self, most: int = 10) -> None:
         """Reconcile until nothing is left to do."""
         for _ in range(most):
-            if self.step().is_empty:
+            if is_empty(self.step()):
                 return
         raise AssertionError(f"still not settled: {self.plans[-1]}")
 
@@ -257,7 +258,7 @@ class Cluster:
                 "namespace": "scans",
                 "uid": f"{name}-pod",
                 "creationTimestamp": body["metadata"]["creationTimestamp"],
-                "labels": labels,
+                "labels": {UID_LABEL: "scan-uid", **labels},
             },
             "spec": {"nodeName": "node"},
             "status": status,

@@ -478,8 +478,9 @@ def test_pods_that_have_ended_and_executors_are_in_nobodys_way(cluster: Make, ga
     night.settle()
     name = f"{night.begun[-1]}-pod"
     assert name in night.pods
+    labels = {**night.pods[name]["metadata"]["labels"], "spark-role": "executor"}
     executor = {**night.pods[name], "status": {"phase": "Running"}, "of": "nobody"}
-    executor["metadata"] = {**executor["metadata"], "name": "executor", "labels": {"spark-role": "executor"}}
+    executor["metadata"] = {**executor["metadata"], "name": "executor", "labels": labels}
     night.pods["executor"] = executor
     night.change(limit="First")
     night.step()

@@ -16,6 +16,7 @@ from gapless_api.v1alpha1.resend_limits import TrustedKey
 from gapless_api.wire.result_lines import result_lines
 from gapless_operator.sending.resend.bundle import look_into
 from kit.signing import key_pair
+from kit.story.plans import is_empty
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,4 +181,4 @@ def test_with_no_history_the_last_bundle_is_kept_all_the_same(cluster: Make, gap
     assert night.names("Job") == []
     assert night.names("ConfigMap") == ["night-scan-uid-g1-1-bundle"]
     night.later(days=1)
-    assert night.plan().is_empty
+    assert is_empty(night.plan())

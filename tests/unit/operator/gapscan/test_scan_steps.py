@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gapless_operator.common.plan import EventType, Ref
+from kit.story.plans import is_empty
 
 Make = Callable[..., Any]
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
@@ -19,7 +20,7 @@ HOURLY = {"cron": "0 * * * *"}
 def asks_again_after(night: Any) -> float | None:
     """In how many seconds a GapScan without news is reconciled again."""
     plan = night.plan()
-    assert plan.is_empty
+    assert is_empty(plan)
     seconds: float | None = plan.requeue_after_seconds
     return seconds
 

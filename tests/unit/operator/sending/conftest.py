@@ -39,6 +39,7 @@ from gapless_operator.shell.cache.trimming import trimmed
 from gapless_operator.shell.controller import plan_for
 from gapless_operator.shell.observer import Observer
 from kit.story import messages
+from kit.story.plans import is_empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -238,9 +239,9 @@ class World:
             busy = [self.reconcile(kind, name) for kind, name in self.owners() if (kind, name) in self.bodies]
             if self.looks_at_nodes and self._preflights():
                 self.look_at_node(diode=self._preflights()[0].meta.labels[DIODE_LABEL])
-            elif all(plan.is_empty for plan in busy):
+            elif all(is_empty(plan) for plan in busy):
                 return
-        raise AssertionError(f"still not settled: {[plan for plan in busy if not plan.is_empty]}")
+        raise AssertionError(f"still not settled: {[plan for plan in busy if not is_empty(plan)]}")
 
     def settle_in_spite_of_crashes(self) -> None:
         """The same, with an operator that is started again when it dies."""

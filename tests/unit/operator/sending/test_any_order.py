@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from kit.machine.examples import examples
+from kit.story.plans import is_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +89,7 @@ def test_reconciling_again_without_news_changes_nothing(new_world: Any, happenin
         HAPPENINGS_BY_NAME[what](world, name, number)
         world.settle(40)  # proves that it comes to an end
         for owner in world.owners():
-            assert world.planned(*owner).is_empty
+            assert is_empty(world.planned(*owner))
             if owner[0] == "Resend":
                 event(world.said(Type.READY, owner[1]).reason)
         most = world.a_diode().spec.max_concurrent_resends

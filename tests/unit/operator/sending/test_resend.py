@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
+from kit.story.plans import is_empty
 
 World = Any
 
@@ -151,4 +152,4 @@ def test_leaves_one_on_its_way_out_alone(ready: World) -> None:
     ready.resend()
     body = ready.bodies["Resend", "repeat"]
     body["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
-    assert ready.planned("Resend", "repeat").is_empty
+    assert is_empty(ready.planned("Resend", "repeat"))

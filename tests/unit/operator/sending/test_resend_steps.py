@@ -15,6 +15,7 @@ from gapless_api.wire.ledger import LedgerEntry
 from gapless_operator.common.plan import EventType, Ref
 from gapless_operator.sending.ledger import writes_for
 from kit.story.messages import read_bundle
+from kit.story.plans import is_empty
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,7 @@ IN_A_VOLUME = {"storageRef": {"name": "bundles"}, "path": "a.json"}
 def asks_again_after(world: World, name: str = "repeat") -> float | None:
     """In how many seconds a Resend without news is reconciled again."""
     plan = world.planned("Resend", name)
-    assert plan.is_empty
+    assert is_empty(plan)
     seconds: float | None = plan.requeue_after_seconds
     return seconds
 

@@ -86,6 +86,19 @@ def test_an_answer_is_relied_on_for_a_minute_and_a_refusal_for_seconds() -> None
     assert access.status("Bearer good") == 403
 
 
+def test_a_flood_of_bad_tokens_does_not_push_out_a_good_one() -> None:
+    reviews = Reviews()
+    access = MetricsAccess(reviews)  # type: ignore[arg-type]
+    access.status("Bearer good")
+    for number in range(1100):
+        assert access.status(f"Bearer bad-{number}") == 401
+    asked = len(reviews.asked)
+    assert access.status("Bearer good") == 200
+    assert len(reviews.asked) == asked, "it was still known"
+    access.status("Bearer bad-0")
+    assert len(reviews.asked) == asked + 1, "bad ones are bounded"
+
+
 def test_an_api_server_that_is_away_lets_nobody_in_and_is_asked_again() -> None:
     reviews = Reviews()
     access = MetricsAccess(reviews)  # type: ignore[arg-type]
