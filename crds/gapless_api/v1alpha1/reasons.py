@@ -182,7 +182,7 @@ MEANINGS: dict[Reason, Meaning] = {
         "Remove the cause that the message names; it is tried again by itself.",
     ),
     Reason.DEFECT: Meaning(_ALL, "Gapless itself failed.", "Report it with the operator's log."),
-    Reason.PREFLIGHT_PENDING: Meaning((DIODE,), "The node has not been looked at yet.", f"{_PODS} if this lasts."),
+    Reason.PREFLIGHT_PENDING: Meaning((DIODE,), "The preflight check has not run yet.", f"{_PODS} if this lasts."),
     Reason.PREFLIGHT_FAILED: Meaning((DIODE,), "The look at the node did not end well.", f"{_PODS}."),
     Reason.LINK_READY: Meaning((DIODE,), "The interface on the node is fit to send.", ""),
     Reason.NIC_MISSING: Meaning(

@@ -84,7 +84,7 @@ class LedgerStore:
                 return len(first)
         raise SourceUnreachableError(
             f"The ledger of Diode {self._namespace}/{ledger.diode} was changed by others {_TRIES} times; run it again, "
-            f"which goes on with what is missing."
+            f"and it continues with what is missing."
         )
 
     def _write(self, create: tuple[Manifest, ...], apply: tuple[Manifest, ...]) -> bool:

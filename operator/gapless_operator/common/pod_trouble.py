@@ -54,11 +54,11 @@ def trouble_of(
 
 
 def lost_message(pod: ObservedPod) -> str:
-    """What is said of a pod whose node is not ready."""
+    """The message about a pod whose node is not ready."""
     since = "" if pod.lost_since is None else f" since {moment_text(pod.lost_since)}"
     return (
-        f"Node {pod.node}, on which pod {pod.meta.name} runs, has not been ready{since}, so nobody knows what it does. "
-        f"It goes on when the node is back; when the pod is gone for good, on another node with the Diode's labels "
+        f"Node {pod.node}, on which pod {pod.meta.name} runs, has not been ready{since}, so its state is unknown. "
+        f"It continues when the node is back, or on another node with the Diode's labels when the pod is gone for good "
         f"(docs/runbooks/GaplessDiodeNodeLost.md)."
     )
 

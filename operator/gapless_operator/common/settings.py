@@ -124,20 +124,20 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
     )
     parser.add_argument("--health-port", default=8081, type=int, metavar="PORT", help="0 for none")
     parser.add_argument(
-        "--resync-seconds", default=10.0, type=float, metavar="SECONDS", help="how often all resources are looked at"
+        "--resync-seconds", default=10.0, type=float, metavar="SECONDS", help="how often all resources are reconciled"
     )
     parser.add_argument(
-        "--relist-seconds", default=60.0, type=float, metavar="SECONDS", help="how often the cluster is listed anew"
+        "--relist-seconds", default=60.0, type=float, metavar="SECONDS", help="how often the cluster is listed again"
     )
     parser.add_argument(
-        "--canary-seconds", default=60.0, type=float, metavar="SECONDS", help="how often the watches are tried"
+        "--canary-seconds", default=60.0, type=float, metavar="SECONDS", help="how often the watches are tested"
     )
     parser.add_argument(
         "--stale-seconds",
         default=200.0,
         type=float,
         metavar="SECONDS",
-        help="after how long without a sign of the watches the liveness probe fails",
+        help="after how long without a watch event the liveness probe fails",
     )
     given = parser.parse_args(arguments)
     named = (name.strip() for text in given.namespace for name in text.split(","))

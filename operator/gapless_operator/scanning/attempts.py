@@ -73,7 +73,10 @@ def queue(context: Context) -> Result | None:
     user = context.state_user()
     if user is None:
         return None
-    message = f"The next scan begins when {user} is gone, because two must not use source.events.state at once."
+    message = (
+        f"The next scan begins when {user} is gone, because two scans must not use source.events.state at the same "
+        f"time."
+    )
     return Result(
         conditions={
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.SCANNING, message),
@@ -129,7 +132,7 @@ def rest(context: Context) -> Result | None:
     events: tuple[Event, ...] = ()
     if due.missed is not None:
         update["last_schedule_time"] = due.missed
-        message = f"The scan of {due.missed:%Y-%m-%d %H:%M} UTC was left out: it is past startingDeadlineSeconds."
+        message = f"The scan of {due.missed:%Y-%m-%d %H:%M} UTC was skipped: startingDeadlineSeconds has passed."
         events = (Event(EventType.WARNING, "ScanMissed", message),)
     conditions = condition_sets.after_attempt(context, context.last)
     if context.scan.spec.suspend:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gapless_api.wire.scan_result import ScanFindings
     from gapless_operator.common.plan import Event
 
-_AUDIT = "Find out with an audit (source.events) what has arrived."
+_AUDIT = "Run an audit (source.events) to find out what has arrived."
 _MAY_FORGET = (Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
 _WARNINGS = (Reason.STILL_MISSING, Reason.COMPARISON_FAILED, Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
 
@@ -50,27 +50,25 @@ def compare(  # noqa: PLR0911 -- one for each way to end
     """
     older = before.bundle
     if older is None:
-        return _unknown(Reason.NOTHING_TO_COMPARE_WITH, "No scan before has left a bundle.")
+        return _unknown(Reason.NOTHING_TO_COMPARE_WITH, "There is no earlier bundle to compare with.")
     if older.question != asked:
-        return _unknown(
-            Reason.NOT_COMPARABLE, f"The bundle {older.id} before is of a scan that looked at something else."
-        )
+        return _unknown(Reason.NOT_COMPARABLE, f"The previous bundle {older.id} is of a scan of another source.")
     if findings.comparison_problem is not None:
         return _unknown(
-            Reason.COMPARISON_FAILED, f"The bundle {older.id} before was not compared: {findings.comparison_problem}"
+            Reason.COMPARISON_FAILED, f"The previous bundle {older.id} was not compared: {findings.comparison_problem}"
         )
     found = findings.reconciliation
     if found is None:
         return _unknown(
             Reason.NOT_COMPARABLE,
-            f"The scan was not compared with the bundle {older.id} before: its pod could not reach {older.location} "
+            f"The scan was not compared with the previous bundle {older.id}: its pod could not reach {older.location} "
             f"({older.type}).",
         )
     if found.with_.sha256 != older.sha256:
         return _unknown(
             Reason.COMPARISON_FAILED,
-            f"At {older.location} is another bundle (sha256 {found.with_.sha256}) than {older.id}, which the last scan "
-            f"left there.",
+            f"{older.location} holds another bundle (sha256 {found.with_.sha256}) than {older.id}, which the last scan "
+            f"wrote there.",
         )
     counts = Comparison(
         bundle_id=older.id,
@@ -83,7 +81,7 @@ def compare(  # noqa: PLR0911 -- one for each way to end
     )
     if counts.listed != counts.closed + counts.unavailable + counts.open + counts.unknown:
         return _unknown(
-            Reason.COMPARISON_FAILED, f"What the scan says about the bundle {older.id} before does not add up."
+            Reason.COMPARISON_FAILED, f"The counts of the scan about the previous bundle {older.id} do not add up."
         )
     policy = findings.cleanup_policy
     unverified = unverified_events(before, asked, counts, policy) or 0
@@ -183,14 +181,14 @@ def unverified_events(before: GapScanStatus, asked: str, counts: Comparison | No
 
 
 def _in_words(counts: Comparison, compaction: ConditionUpdate, unverified: int) -> ConditionUpdate:
-    listed, bundle = counts.listed, f"the bundle {counts.bundle_id} before"
+    listed, bundle = counts.listed, f"the previous bundle {counts.bundle_id}"
     more = f" New since then: {counts.new:,}." if counts.new else ""
     is_compacted = compaction.reason not in _MAY_FORGET
     if not counts.open and (unverified or (not is_compacted and not listed)):
         reason = Reason.NOT_ALL_LOOKED_AT if is_compacted else compaction.reason
-        how_many = f"Of {unverified:,} events that bundles before listed no" if unverified else "No"
+        how_many = f"For {unverified:,} events of earlier bundles, no" if unverified else "No"
         remedy = _AUDIT if is_compacted else compaction.message
-        return ConditionUpdate(None, reason, f"{how_many} record tells any more whether they arrived. {remedy}{more}")
+        return ConditionUpdate(None, reason, f"{how_many} record shows any more whether they arrived. {remedy}{more}")
     if not listed:
         return ConditionUpdate(
             True, Reason.NOTHING_WAS_MISSING, f"{bundle[0].upper()}{bundle[1:]} lists nothing.{more}"
@@ -207,14 +205,14 @@ def _in_words(counts: Comparison, compaction: ConditionUpdate, unverified: int) 
         return ConditionUpdate(
             None,
             Reason.NOT_ALL_LOOKED_AT,
-            f"{counts.unknown:,} of {events} of {bundle} could not be looked at; none of the others is missing.{more}",
+            f"{counts.unknown:,} of {events} of {bundle} could not be checked; none of the others is missing.{more}",
         )
-    never = f" Can never come: {counts.unavailable:,}." if counts.unavailable else ""
+    never = f" Unavailable for good: {counts.unavailable:,}." if counts.unavailable else ""
     return ConditionUpdate(True, Reason.ALL_CLOSED, f"Nothing of {events} of {bundle} is still missing.{never}{more}")
 
 
 def _left(counts: Comparison) -> str:
-    return f" Not looked at: {counts.unknown:,}." if counts.unknown else ""
+    return f" Not checked: {counts.unknown:,}." if counts.unknown else ""
 
 
 def _unknown(reason: Reason, message: str) -> Compared:

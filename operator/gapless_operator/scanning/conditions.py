@@ -58,14 +58,16 @@ def after_attempt(context: Context, last: LastAttempt | None) -> Updates:
     """The conditions that follow from the last attempt, when nothing runs."""
     if last is None or last.outcome is None:
         return {
-            ConditionType.READY: ConditionUpdate(None, Reason.NEVER_SCANNED, "There was no scan yet."),
-            ConditionType.RECONCILING: ConditionUpdate(False, Reason.SCHEDULED, "The first scan waits for its time."),
+            ConditionType.READY: ConditionUpdate(None, Reason.NEVER_SCANNED, "No scan has run yet."),
+            ConditionType.RECONCILING: ConditionUpdate(
+                False, Reason.SCHEDULED, "The first scan waits for its scheduled time."
+            ),
             ConditionType.STALLED: NOT_STALLED,
         }
     reason, retry = reason_of(last), retry_at(context.scan, last)
     reconciling, stalled = _settled(context), NOT_STALLED
     if retry is not None:
-        reconciling = ConditionUpdate(True, reason, f"It is tried again at {retry:%H:%M:%S} UTC.")
+        reconciling = ConditionUpdate(True, reason, f"The next attempt begins at {retry:%H:%M:%S} UTC.")
     if reason not in COMPLETED and (reason in NEED_A_PERSON or (retry is None and context.scan.spec.schedule is None)):
         stalled = ConditionUpdate(True, reason, last.message or "")
     return {
@@ -158,7 +160,7 @@ def _ready_meanwhile(context: Context, attempt: Attempt) -> ConditionUpdate | No
     reason = Reason.GAPS_FOUND if missing else Reason.NOTHING_MISSING
     found = "1 event is" if missing == 1 else f"{missing:,} events are"
     return ConditionUpdate(
-        True, reason, f"{found} missing, the scan of {status.last_scan_time:%Y-%m-%d %H:%M} UTC says."
+        True, reason, f"{found} missing according to the scan of {status.last_scan_time:%Y-%m-%d %H:%M} UTC."
     )
 
 

@@ -155,7 +155,7 @@ def _bundle_text(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes |
         raise ResultError(Reason.RESULT_UNREADABLE, f"The bundle of {attempt} cannot be read: {error}") from None
     if metadata is None or metadata.sha256 != sha256:
         raise ResultError(
-            Reason.RESULT_UNREADABLE, f"The bundle of {attempt} is not the one that its report speaks of (sha256)."
+            Reason.RESULT_UNREADABLE, f"The bundle of {attempt} is not the one that its report names (sha256)."
         )
     return text, metadata
 
@@ -164,11 +164,15 @@ def _check_size(attempt: str, bundle_gzip: bytes | None, resend: str | None) -> 
     """Refuse what no ConfigMap takes; a bundle that the pod left out is one."""
     size = len(bundle_gzip or b"") + len((resend or "").encode())
     if bundle_gzip is None or size > LARGEST_CONFIG_MAP_BYTES:
-        how_large = "more than" if bundle_gzip is None else f"{size // 1024} KiB, and a ConfigMap takes"
+        limit = LARGEST_CONFIG_MAP_BYTES // 1024
+        how_large = (
+            f"more than {limit} KiB after compression"
+            if bundle_gzip is None
+            else f"{size // 1024} KiB after compression, and a ConfigMap takes {limit} KiB"
+        )
         raise ResultError(
             Reason.RESULT_TOO_LARGE,
-            f"The bundle of {attempt} has after compression {how_large} {LARGEST_CONFIG_MAP_BYTES // 1024} KiB; name "
-            f"a StorageLocation in output.storageRef.",
+            f"The bundle of {attempt} is {how_large}; name a StorageLocation in output.storageRef.",
         )
 
 

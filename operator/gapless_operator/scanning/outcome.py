@@ -132,14 +132,14 @@ def _unneeded(context: Context, attempt: Attempt) -> Outcome | None:
     """Why an attempt that runs is of no use any more."""
     scan, places = context.scan, context.places
     if isinstance(places, NotFound):
-        return Outcome(places.reason, f"{attempt.name} was ended. {places.message}")
+        return Outcome(places.reason, f"{attempt.name} was stopped. {places.message}")
     if scan.spec.suspend:
         return None
     if scan.spec.schedule is None:
         if attempt.work != work_digest(scan, places):
-            return Outcome(Reason.STOPPED, f"{attempt.name} was ended because the spec asks for something else now.")
+            return Outcome(Reason.STOPPED, f"{attempt.name} was stopped because the spec has changed.")
     elif scan.spec.schedule.concurrency_policy == "Replace" and context.due.attempt is not None:
-        return Outcome(Reason.STOPPED, f"{attempt.name} was ended because the next scan is due (Replace).")
+        return Outcome(Reason.STOPPED, f"{attempt.name} was stopped because the next scan is due (Replace).")
     return None
 
 
@@ -179,7 +179,7 @@ def _ended(attempt: Attempt, now: datetime) -> Outcome | None:
         if result is not None:
             problem = f"this operator does not know the outcome {result.report.outcome[:40]!r}"
         return Outcome(
-            Reason.RESULT_UNREADABLE, f"Pod {driver.meta.name} ended well, and its result cannot be read: {problem}."
+            Reason.RESULT_UNREADABLE, f"Pod {driver.meta.name} succeeded, but its result cannot be read: {problem}."
         )
     return _failed(driver)
 
@@ -192,7 +192,7 @@ def _without_a_log(attempt: Attempt) -> Outcome:
     if attempt.phase is Phase.SUCCEEDED:
         return Outcome(
             Reason.RESULT_UNREADABLE,
-            f"The {attempt.engine} {attempt.name} ended well, and its pod was gone before its log could be read.",
+            f"The {attempt.engine} {attempt.name} succeeded, but its pod was gone before its log could be read.",
         )
     # spark-submit complains in pages.
     complaint = shorten(attempt.complaint, _LONGEST_COMPLAINT, placeholder=" …")
@@ -204,11 +204,11 @@ def _failed(driver: ObservedPod) -> Outcome:
     """Tell from the exit code and the last words of the pod what went wrong."""
     name, code, said = driver.meta.name, driver.exit_code, driver.output.complaint
     if driver.ended_reason == "OOMKilled":
-        return Outcome(Reason.SCAN_FAILED, f"Pod {name} ran out of memory and was ended; raise engine.driver.memory.")
+        return Outcome(Reason.SCAN_FAILED, f"Pod {name} ran out of memory and was killed; raise engine.driver.memory.")
     if driver.ended_reason in {"Evicted", "Preempting", "Terminated", "NodeLost", "NodeShutdown"}:
         return Outcome(Reason.STOPPED, f"The node ended pod {name} ({driver.ended_reason}).")
     reason = _EXIT_CODES.get(code, Reason.SCAN_FAILED)
-    return Outcome(reason, said or f"Pod {name} ended with exit code {code}; its log says more.")
+    return Outcome(reason, said or f"Pod {name} ended with exit code {code}; see its log.")
 
 
 def _record(context: Context, last: LastAttempt, outcome: Outcome, attempt: Attempt | None = None) -> Result:

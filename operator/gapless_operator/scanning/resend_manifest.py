@@ -47,11 +47,11 @@ def render(  # noqa: PLR0913 -- the parts of the file
     when = "" if metadata is None else f" on {metadata.created:%Y-%m-%d at %H:%M} UTC"
     events = "1 event" if reference.missing == 1 else f"{reference.missing} events"
     notes = [
-        f"Sends again the {events} that GapScan {scan.key} found missing{when}.",
+        f"Resends the {events} that GapScan {scan.key} found missing{when}.",
         "On the sending side: kubectl apply --server-side -f THIS-FILE",
     ]
     if not inline:
-        notes.append(f"The bundle is too large to stand here: carry {location} as well, then")
+        notes.append(f"The bundle is too large to be inlined: carry {location} as well, then run")
         notes.append(f"kubectl create configmap {name} --from-file=bundle.json.gz=THAT-FILE")
         notes.append(
             "(larger than 1 MiB: put it into a StorageLocation there; write storageRef and path below instead)."

@@ -59,7 +59,7 @@ class LedgerPart:
             return cls(meta=meta, version=version, size=len(text.encode()), ledger=read_ledger(text))
         except WireError as error:
             problem = (
-                f"The ConfigMap {meta.namespace}/{meta.name} cannot be read ({error}), so nobody can tell what was "
+                f"The ConfigMap {meta.namespace}/{meta.name} cannot be read ({error}), so it is unknown what was "
                 f"sent before; restore it from a backup, or delete it and set the Diode's spec.notBefore."
             )
             return cls(meta=meta, version=version, size=len(text.encode()), problem=problem)

@@ -57,7 +57,7 @@ def unreadable(pods: Iterable[ObservedPod], *events: str) -> str:
     for _, pod in sorted(latest_by_index(pods).items()):
         problem = next((pod.output.problems[event] for event in events if event in pod.output.problems), "")
         if problem:
-            return f"What pod {pod.meta.name} says cannot be read: {problem}."
+            return f"The output of pod {pod.meta.name} cannot be read: {problem}."
     return ""
 
 
@@ -66,7 +66,7 @@ def unread(pods: Iterable[ObservedPod]) -> str:
     for _, pod in sorted(latest_by_index(pods).items()):
         if pod.log_problem:
             since = "" if pod.log_problem_since is None else f" since {moment_text(pod.log_problem_since)}"
-            return f"What pod {pod.meta.name} says has been unknown{since}: {pod.log_problem.rstrip('.')}."
+            return f"The output of pod {pod.meta.name} has been unreadable{since}: {pod.log_problem.rstrip('.')}."
     return ""
 
 

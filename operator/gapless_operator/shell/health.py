@@ -55,7 +55,7 @@ class Canary:
             self._api.apply(manifest)
         except RefusedError as error:
             if self.is_written:
-                _LOG.warning("silent watches cannot be noticed: the canary may not be written", error=str(error))
+                _LOG.warning("cannot detect silent watches: the canary may not be written", error=str(error))
             self.is_written = False
         else:
             self.is_written = True
@@ -89,9 +89,9 @@ class Health:
         still = time.monotonic() - self._beat
         problem = ""
         if self._canary.is_written and age is not None and age > stale:
-            problem = f"Nothing was heard from the API server for {age:.0f} seconds."
+            problem = f"No watch event came from the API server for {age:.0f} seconds."
         elif still > stale + self._settings.resync_seconds:
-            problem = f"The work loop has not turned for {still:.0f} seconds."
+            problem = f"The work loop has been stuck for {still:.0f} seconds."
         if problem:
             _LOG.warning("not alive", because=problem)
             return HTTPStatus.INTERNAL_SERVER_ERROR, problem

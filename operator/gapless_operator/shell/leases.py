@@ -42,7 +42,7 @@ class _Known:
     unchanged_since: float = 0.0
     renewed_at: float | None = None
     """When our last renewal was asked for; ``None`` while it is not ours."""
-    problem: str = field(default="its Lease was not asked for yet")
+    problem: str = field(default="its Lease has not been requested yet")
 
 
 class Leases:
@@ -108,7 +108,7 @@ class Leases:
             try:
                 self._api.replace(self._manifest(known.body, holder=""))
             except ApiError as error:
-                _LOG.info("a Lease was not given back; it will run out", error=str(error))
+                _LOG.info("a Lease was not released; it will expire", error=str(error))
 
     def _renew(self, namespace: str, known: _Known) -> None:
         asked_at = self._clock()

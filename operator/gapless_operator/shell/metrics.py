@@ -42,7 +42,7 @@ class Metrics:
     def __init__(self, cache: Cache, *, queue_length: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()
         self.reconciles = Counter(
-            "gapless_reconciles_total", "Reconciles by how they ended.", ["kind", "outcome"], registry=self.registry
+            "gapless_reconciles_total", "Reconciles by outcome.", ["kind", "outcome"], registry=self.registry
         )
         self.reconcile_seconds = Histogram(
             "gapless_reconcile_seconds", "How long a reconcile took.", ["kind"], registry=self.registry
@@ -94,7 +94,7 @@ class _Resources(Collector):
 
     def _watches(self) -> Metric:
         found = GaugeMetricFamily(
-            "gapless_watch_age_seconds", "Since when nothing was heard about a kind.", labels=["kind"]
+            "gapless_watch_age_seconds", "Seconds since the last watch event of a kind.", labels=["kind"]
         )
         now = time.monotonic()
         for kind, heard in sorted(self._heard.items()):
@@ -119,11 +119,11 @@ class _Resources(Collector):
         ranges = _gauge("gapless_missing_ranges", "Missing ranges, by the last scan that ended well.")
         oldest = _gauge(
             "gapless_oldest_gap_seconds",
-            "For how long gaps may be open, at most; 0 when nothing is missing or unknown.",
+            "Age of the oldest gap that may be open; 0 when nothing is missing or unknown.",
         )
         # Out of the status, so that it goes on where it was when the operator starts anew.
         closed = CounterMetricFamily(
-            "gapless_closed_events", "Events that were seen to close.", labels=["namespace", "name"]
+            "gapless_closed_events", "Missing events that have arrived since.", labels=["namespace", "name"]
         )
         following = _gauge("gapless_next_scan_timestamp_seconds", "When the next scan is due.")
         now = time.time()
@@ -141,7 +141,7 @@ class _Resources(Collector):
         events = GaugeMetricFamily(
             "gapless_resend_events", "Events of a Resend by outcome.", labels=["namespace", "name", "outcome"]
         )
-        remaining = _gauge("gapless_resend_remaining_events", "Events of a Resend that nothing became of yet.")
+        remaining = _gauge("gapless_resend_remaining_events", "Events of a Resend that are still to be sent.")
         pace = _gauge("gapless_resend_events_per_second", "Events per second of a Resend.")
         newest = sorted(self._cache.all(RESEND), key=lambda body: str(body["metadata"].get("creationTimestamp", "")))
         for body in newest[-MOST_RESENDS:]:

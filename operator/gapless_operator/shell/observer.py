@@ -310,7 +310,7 @@ class Observer:
         """Read the inline bundle of a Resend of which the cache keeps `kept`."""
         text = _inline(self._api.get(RESEND, namespace, name) or {})
         if text is None or reference(text) != kept:
-            raise ConflictError(f"Resend {namespace}/{name} is another one than it was; it is looked at again.")
+            raise ConflictError(f"Resend {namespace}/{name} has changed; it is reconciled again.")
         return text
 
 

@@ -327,7 +327,7 @@ class Service:
         try:
             self._certificate.reload()
         except ConfigurationError as error:
-            _LOG.warning("the certificate of before is served on", error=str(error))
+            _LOG.warning("the previous certificate stays in use", error=str(error))
 
     async def _look_at_nodes(self) -> None:
         """See how the nodes are on which our pods are, or the last look at a Diode's node was."""

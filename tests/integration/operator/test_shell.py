@@ -41,7 +41,7 @@ def test_a_gap_scan_is_answered_told_and_measured(place: Any, operator: Callable
     status = scan["status"]
     assert (status["missingEvents"], status["missingRanges"]) == (7, 3)
     assert status["observedGeneration"] == scan["metadata"]["generation"] == 1
-    assert status["resendManifest"].startswith("# Sends again the 7 events")
+    assert status["resendManifest"].startswith("# Resends the 7 events")
     (kept,) = (m for m in place.objects("/api/v1 configmaps") if m["metadata"]["name"] == status["bundle"]["location"])
     content = gzip.decompress(base64.b64decode(kept["binaryData"][status["bundle"]["key"]]))
     assert read_bundle_text(content, name="kept").missing == 7

@@ -58,7 +58,7 @@ def evaluate(found: Preflight, spec: DiodeSpec) -> ConditionUpdate:  # noqa: PLR
         return ConditionUpdate(
             False,
             Reason.NIC_DOWN,
-            f"The network interface {spec.nic} {where} is down; say there: ip link set dev {spec.nic} up.",
+            f"The network interface {spec.nic} {where} is down; run there: ip link set dev {spec.nic} up.",
         )
     if not found.carrier:
         return ConditionUpdate(
@@ -81,7 +81,7 @@ def evaluate(found: Preflight, spec: DiodeSpec) -> ConditionUpdate:  # noqa: PLR
             False,
             Reason.NEIGHBOUR_MISSING,
             f"The target {spec.target.host} needs a permanent neighbour entry on {spec.nic} {where}, and there is "
-            f"{state}; say there: ip neigh replace {spec.target.host} lladdr MAC nud permanent dev {spec.nic}.",
+            f"{state}; run there: ip neigh replace {spec.target.host} lladdr MAC nud permanent dev {spec.nic}.",
         )
     if found.message:
         return ConditionUpdate(False, Reason.PREFLIGHT_FAILED, found.message)

@@ -47,7 +47,9 @@ _TROUBLED = frozenset(
     {Reason.POD_REJECTED, Reason.POD_UNSCHEDULABLE, Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED, Reason.POD_SLOW}
 )
 _WARNINGS = frozenset(Reason) - {Reason.LINK_READY, Reason.PREFLIGHT_PENDING, Reason.SUSPENDED}
-_SUSPENDED = "spec.suspend is true: every pod that sends over this link is stopped and none begins; progress is saved."
+_SUSPENDED = (
+    "spec.suspend is true: every pod that sends over this link is stopped and no new one starts; progress is saved."
+)
 
 
 def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, program: Program) -> Plan:
@@ -126,7 +128,7 @@ def overlapping_window(diode: Diode, observed: DiodeObserved) -> ConditionUpdate
             Reason.WINDOW_OVERLAP,
             f"The partitionWindow of Diode {diode.key} ({mine.window()}) and that of Diode {other.key} "
             f"({theirs.window()}) overlap, so that events of one cluster would pass for events of the other; give them "
-            f"windows that do not meet, or the same one if they are two links of one cluster.",
+            f"disjoint windows, or the same one if they are two links of one cluster.",
         )
     return None
 
@@ -199,7 +201,9 @@ def _rest(diode: Diode, observed: DiodeObserved) -> _NodeCheck:
     old = tuple(job_ref(job) for job in observed.jobs if job.ended and not job.meta.deleting)
     return _NodeCheck(
         found=diode.status.preflight,
-        link=ConditionUpdate(None, Reason.PREFLIGHT_PENDING, "The node is not looked at while spec.suspend is true."),
+        link=ConditionUpdate(
+            None, Reason.PREFLIGHT_PENDING, "The preflight check does not run while spec.suspend is true."
+        ),
         delete=old,
         again_after=None,
     )
@@ -231,14 +235,14 @@ def _known_link(diode: Diode, found: Preflight | None) -> ConditionUpdate:
         return ConditionUpdate(None, before.reason, before.message)
     if found is not None:
         return evaluate(found, diode.spec)
-    return ConditionUpdate(None, Reason.PREFLIGHT_PENDING, "The node has not been looked at yet.")
+    return ConditionUpdate(None, Reason.PREFLIGHT_PENDING, "The preflight check has not run yet.")
 
 
 def _missing_findings(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod]) -> ConditionUpdate | None:
     """A preflight ended and nobody can say what it found; ``None`` where why it did not start is said already."""
     problem = unreadable(pods, PREFLIGHT_LINE.event)
     if problem:
-        return ConditionUpdate(None, Reason.PREFLIGHT_FAILED, f"{problem} It is tried again.")
+        return ConditionUpdate(None, Reason.PREFLIGHT_FAILED, f"{problem} It is retried.")
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     if before is not None and before.reason in _TROUBLED:
         return None
@@ -246,7 +250,7 @@ def _missing_findings(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod
     return ConditionUpdate(
         None,
         Reason.PREFLIGHT_FAILED,
-        f"The preflight Job {job.meta.name} ended without saying what it found{why}; it is tried again.",
+        f"The preflight Job {job.meta.name} ended without a result{why}; it is retried.",
     )
 
 

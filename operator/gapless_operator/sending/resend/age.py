@@ -30,11 +30,11 @@ def too_old(resend: Resend, status: ResendStatus, not_before: datetime | None) -
     if spec.time_range is not None:
         what, made = "its time range begins", spec.time_range.from_
     else:
-        what, made = "its bundle was made", _made(status.bundle_id) if spec.bundle is not None else None
+        what, made = "its bundle was created", _made(status.bundle_id) if spec.bundle is not None else None
     if made is not None and made >= not_before:
         return ""
     subject = "offsets do" if spec.offsets is not None else "its bundle does"
-    why = f"{what} at {moment_text(made)}" if made is not None else f"{subject} not tell from when the work is"
+    why = f"{what} at {moment_text(made)}" if made is not None else f"{subject} not show when the work was created"
     return (
         f"Diode {spec.diode_ref.name} sends work from before {limit} only with force (spec.notBefore of the Diode), "
         f"because it may have been sent before; {why}. To send it, set spec.force to a word."

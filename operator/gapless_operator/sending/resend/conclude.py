@@ -121,7 +121,7 @@ def wait_for_logs(job: ObservedJob, pods: Iterable[ObservedPod], *, now: datetim
     problem = unread(silent)
     until = unreadable_until(finished, silent)
     if problem and now < until:
-        message = f"The pods have ended. {problem} Their reports are waited for until {moment_text(until)}."
+        message = f"The pods have ended. {problem} Waiting for their reports until {moment_text(until)}."
         return Result(
             conditions=condition_sets.working(Reason.LOG_UNREADABLE, message), update=of_job(job), again_after=LOG_GRACE
         )

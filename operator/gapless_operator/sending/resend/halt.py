@@ -50,7 +50,7 @@ def _what_still_runs(observed: ResendObserved) -> str:
     living = [pod for pod in observed.pods if not pod.ended]
     lost = next((pod for pod in living if pod.is_lost), None)
     if lost is not None:
-        return f"pod {lost.meta.name} was told to stop, and nobody knows whether it has. {lost_message(lost)}"
+        return f"pod {lost.meta.name} is being deleted, and it is unknown whether it has stopped. {lost_message(lost)}"
     return f"pod {living[0].meta.name} is being stopped." if living else "progress is saved."
 
 
@@ -60,7 +60,7 @@ def _stop_leftovers(context: Context) -> Result | None:
     role = wanted_role(resend, context.status)
     stray = [job for job in observed.jobs if not job.ended and not is_current(resend, job, role)]
     if stray:
-        message = "What runs is not what the spec says any more; it is being stopped, and progress is saved."
+        message = "What runs no longer matches the spec; it is being stopped, and progress is saved."
         conditions = condition_sets.working(Reason.STOPPED, message)
         return Result(conditions=conditions, stop=all_that_runs(stray, ()), again_after=_SOON)
     jobs = {job.meta.name for job in observed.jobs}

@@ -33,9 +33,11 @@ _BY_CODE = {
 }
 
 
-GO_ON = "Remove the cause, then set spec.retry to another word: it goes on where it stopped."
+GO_ON = "Remove the cause, then set spec.retry to another word: it continues where it stopped."
 """What to do about a failure that editing the Resend does not mend."""
-SPEC_DEADLINE = "Give spec.activeDeadlineSeconds more, or set spec.retry to another word: it goes on where it stopped."
+SPEC_DEADLINE = (
+    "Give spec.activeDeadlineSeconds more, or set spec.retry to another word: it continues where it stopped."
+)
 
 
 class End(Enum):
@@ -102,7 +104,7 @@ def outcome_of(  # noqa: PLR0911 -- one for each way to end
             return Outcome(
                 End.GIVEN_UP,
                 reason,
-                f"Every one of {backoff_limit + 1} tries failed; the last one said: {_message(last[index])} {GO_ON}",
+                f"All {backoff_limit + 1} attempts failed; the last error: {_message(last[index])} {GO_ON}",
             )
     index = next(index for index, code in failed.items() if code is not None)
     return Outcome(End.RETRY, _reason(last[index]), _message(last[index]))
@@ -114,7 +116,7 @@ def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Outcome:
         return Outcome(
             End.GIVEN_UP,
             Reason.REPORT_UNREADABLE,
-            f"{problem} The senders ended well, and what they sent is in their logs and checkpoints only. {GO_ON}",
+            f"{problem} The senders succeeded; what they sent is recorded in their logs and checkpoints only. {GO_ON}",
         )
     counts = counts_by_index(pods)
     total = sum(counts.values(), Totals())
@@ -128,10 +130,12 @@ def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Outcome:
         )
     if not counts or total.done < total.planned:
         return Outcome(
-            End.FINISHED, Reason.SENT, "Everything was sent; the pods' logs, which say how much, can no longer be read."
+            End.FINISHED,
+            Reason.SENT,
+            "Everything was sent; the pods' logs, which have the counts, can no longer be read.",
         )
     if not total.planned:
-        return Outcome(End.FINISHED, Reason.NOTHING_TO_SEND, "There was nothing to send: no event was chosen.")
+        return Outcome(End.FINISHED, Reason.NOTHING_TO_SEND, "There was nothing to send: no event was selected.")
     kinds = [f"{count:,} {name}" for name, count in (("filtered", total.filtered), ("filled", total.filled)) if count]
     as_empty = f" ({', '.join(kinds)} as empty ones)" if kinds else ""
     return Outcome(End.FINISHED, Reason.SENT, f"Sent {total.sent:,} of {total.planned:,} events{as_empty}.")

@@ -87,7 +87,7 @@ def proceed(context: ValidContext, role: str) -> Result:
         again = {"retry_at": context.now} if job.ended else {}
         return Result(
             conditions=condition_sets.working(
-                Reason.STOPPED, "The settings have changed; it goes on with the new ones."
+                Reason.STOPPED, "The settings have changed; it continues with the new ones."
             ),
             update={**of_job(job), **again},
             stop=(job_ref(job),),

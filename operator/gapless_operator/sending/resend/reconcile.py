@@ -214,7 +214,7 @@ def _plan_or_send(context: ValidContext) -> Result:
         entry = same_work(entries_of(parts, diode), identity=status.identity, force=resend.spec.force)
         if entry is not None:
             message = (
-                f"The same was sent by Resend {entry.resend} until {entry.finished_at} "
+                f"The same events were sent by Resend {entry.resend} until {entry.finished_at} "
                 f"({entry.sent:,} events, {entry.unavailable:,} unavailable); to send it again, set spec.force to a "
                 f"new word."
             )
@@ -247,9 +247,9 @@ def _inspect_bundle(context: ValidContext) -> Result:
     if "plan" not in result.update:
         return result
     if "bundle_sha256" not in result.update:
-        message = "The sender did not say which bundle it read; see that the sender image and the operator match."
+        message = "The sender did not report which bundle it read; check that the sender image and the operator match."
         return Result(conditions=condition_sets.failed(Reason.DEFECT, message), update=result.update)
-    message = "The bundle was looked into; it will be sent."
+    message = "The bundle was read; it will be sent."
     return Result(
         conditions=condition_sets.working(Reason.PLANNING, message),
         update=result.update,

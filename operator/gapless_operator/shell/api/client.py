@@ -112,7 +112,7 @@ class ClusterApi(Transport):
             return None
         except urllib3.exceptions.HTTPError as error:
             raise UnavailableError(
-                f"The log of pod {namespace}/{pod} cannot be read ({error}); it is tried again."
+                f"The log of pod {namespace}/{pod} cannot be read ({error}); it is retried."
             ) from None
         return content.decode("utf-8", "replace")
 

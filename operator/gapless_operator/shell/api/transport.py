@@ -120,7 +120,7 @@ class Transport:
                 return response  # type: ignore[no-any-return]
             content = response.data
         except (ApiException, urllib3.exceptions.HTTPError) as error:
-            raise UnavailableError(f"The API server cannot be reached ({_cause(error)}); it is tried again.") from None
+            raise UnavailableError(f"The API server cannot be reached ({_cause(error)}); it is retried.") from None
         raise error_of(method, path, response.status, content)
 
 

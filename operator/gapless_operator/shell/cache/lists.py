@@ -125,7 +125,7 @@ class Lists:
     def _leave(self, place: Place, why: str) -> None:
         """Take note that there is no such kind."""
         if place in self.served:
-            _LOG.warning("not served any more", kind=place[0].name, namespace=place[1], error=why)
+            _LOG.warning("no longer served", kind=place[0].name, namespace=place[1], error=why)
         self.served.discard(place)
         self._absent.add(place)
 
@@ -133,7 +133,7 @@ class Lists:
         """Say what is not listed, and who waits for it, when it begins and when it ends."""
         for place, why in refusals.items():
             if place in self.served:
-                _LOG.warning("not listed anew; what is known stays", kind=place[0].name, namespace=place[1], error=why)
+                _LOG.warning("list failed; what is known stays", kind=place[0].name, namespace=place[1], error=why)
         waiting: dict[Place, str] = {}
         for owner, namespace in self.served:
             for kind in LOOKED_AT.get(owner, ()):

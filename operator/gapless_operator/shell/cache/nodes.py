@@ -47,7 +47,7 @@ class Nodes:
                 body = self._api.get(NODE, None, name)
             except RefusedError as error:
                 if self._may_read:
-                    _LOG.warning("lost nodes cannot be noticed: nodes may not be read", error=str(error))
+                    _LOG.warning("cannot detect lost nodes: nodes may not be read", error=str(error))
                 self._may_read = False
                 self._known = {}
                 return set()

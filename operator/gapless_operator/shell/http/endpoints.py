@@ -122,7 +122,7 @@ def _refusal(status: HTTPStatus) -> web.Response:
     sentences = {
         HTTPStatus.UNAUTHORIZED: "Send a token of a Kubernetes account as Authorization: Bearer TOKEN.",
         HTTPStatus.FORBIDDEN: f"The account may not get {METRICS_PATH}; bind the metrics reader role to it.",
-        HTTPStatus.TOO_MANY_REQUESTS: "Too many others ask for the metrics at the moment; try again.",
+        HTTPStatus.TOO_MANY_REQUESTS: "Too many requests for metrics at the moment; try again.",
     }
     headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else {}
     text = sentences.get(status, "The API server cannot say who may read the metrics; try again.")

@@ -162,7 +162,7 @@ def test_a_scan_that_looks_at_something_else_is_not_compared(cluster: Make, gaps
     assert older_source(night) == []
     night.answer(NOTHING)
     assert night.condition("GapsClosed") == ("Unknown", "NotComparable")
-    assert "looked at something else" in night.message("GapsClosed")
+    assert "of a scan of another source" in night.message("GapsClosed")
     assert "comparison" not in night.status
     assert night.status["closedEventsTotal"] == 0
 
@@ -235,10 +235,10 @@ def test_no_history_limit_takes_the_bundle_away_that_is_compared_with(cluster: M
         ({}, NOTHING, ("True", "AllClosed"), "Nothing of 7 events", 7),
         ({"new": 3}, {("transfer", 0): [(20, 22)]}, ("True", "AllClosed"), "New since then: 3.", 7),
         ({"still_open": 5}, {("transfer", 0): [(0, 4)]}, ("False", "StillMissing"), "5 of 7 events", 2),
-        ({"still_open": 1, "unknown": 2}, {("transfer", 0): [(0, 0)]}, ("False", "StillMissing"), "looked at: 2", 4),
+        ({"still_open": 1, "unknown": 2}, {("transfer", 0): [(0, 0)]}, ("False", "StillMissing"), "Not checked: 2", 4),
         ({"unknown": 2}, NOTHING, ("Unknown", "NotAllLookedAt"), "2 of 7 events", 5),
         ({"filled": 3}, NOTHING, ("True", "AllClosed"), "Nothing of 7 events", 7),
-        ({"never": 3}, NOTHING, ("True", "AllClosed"), "Can never come: 3.", 4),
+        ({"never": 3}, NOTHING, ("True", "AllClosed"), "Unavailable for good: 3.", 4),
     ],
 )
 def test_the_condition_says_what_became_of_the_bundle_before(
@@ -289,7 +289,7 @@ def test_a_bundle_that_listed_nothing_has_nothing_that_could_be_missing(cluster:
         (None, "NotComparable", "could not reach"),
         ({"with": None, "problem": "There is no file."}, "ComparisonFailed", "There is no file."),
         (counts("0" * 64, listed=7), "ComparisonFailed", "another bundle"),
-        ({**counts("same", listed=7), "listed": 8}, "ComparisonFailed", "does not add up"),
+        ({**counts("same", listed=7), "listed": 8}, "ComparisonFailed", "do not add up"),
     ],
 )
 def test_a_comparison_that_failed_leaves_it_unknown_and_spoils_nothing_else(

@@ -71,7 +71,7 @@ def test_a_gap_whose_record_expired_is_never_said_to_have_closed(cluster: Make, 
         again(night, NOTHING, unknown=listed, **policy)
         reason = "NotCompacted" if policy else "NotAllLookedAt"
         assert night.condition("GapsClosed") == ("Unknown", reason)
-        assert "Of 7 events that bundles before listed no record tells any more" in night.message("GapsClosed")
+        assert "For 7 events of earlier bundles, no record shows any more" in night.message("GapsClosed")
         assert (night.status["closedEventsTotal"], night.status["unverifiedEvents"]) == (0, 7)
         assert night.status["oldestGapSince"] == since
         assert _oldest_gap_seconds(night.status, 4e9) > 0, "the alert goes on"

@@ -321,9 +321,9 @@ def test_a_scan_of_which_the_status_does_not_know_yet_has_not_ended(cluster: Mak
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        ([], "0 events are missing, the scan of 2026-11-20 10:01 UTC says."),
-        ([(5, 5)], "1 event is missing, the scan of 2026-11-20 10:01 UTC says."),
-        ([(5, 6)], "2 events are missing, the scan of 2026-11-20 10:01 UTC says."),
+        ([], "0 events are missing according to the scan of 2026-11-20 10:01 UTC."),
+        ([(5, 5)], "1 event is missing according to the scan of 2026-11-20 10:01 UTC."),
+        ([(5, 6)], "2 events are missing according to the scan of 2026-11-20 10:01 UTC."),
     ],
 )
 def test_what_the_scan_before_found_is_said_again_when_the_obstacle_is_gone(

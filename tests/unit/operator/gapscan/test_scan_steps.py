@@ -202,7 +202,7 @@ def test_a_scan_that_is_too_late_is_said_with_its_time(cluster: Make) -> None:
         (
             EventType.WARNING,
             "ScanMissed",
-            "The scan of 2026-11-20 11:00 UTC was left out: it is past startingDeadlineSeconds.",
+            "The scan of 2026-11-20 11:00 UTC was skipped: startingDeadlineSeconds has passed.",
         )
     ]
     assert night.status["lastScheduleTime"] == "2026-11-20T11:00:00Z"
@@ -236,8 +236,8 @@ def test_a_schedule_that_nobody_can_read_is_said_once_and_everywhere(cluster: Ma
 def test_no_scan_yet_waits_for_its_time(cluster: Make) -> None:
     night = cluster(schedule=HOURLY)
     night.step()
-    assert night.message("Ready") == "There was no scan yet."
-    assert night.message("Reconciling") == "The first scan waits for its time."
+    assert night.message("Ready") == "No scan has run yet."
+    assert night.message("Reconciling") == "The first scan waits for its scheduled time."
     assert night.condition("Stalled") == ("False", "NotStalled")
     assert asks_again_after(night) == pytest.approx(3600.1)
 
@@ -314,7 +314,7 @@ def test_a_scan_is_tried_again_on_the_second_and_at_the_latest_every_half_hour(c
         night.settle()
         pause = min(30 * 2 ** (number - 1), 1800)
         again = night.now + timedelta(seconds=pause)
-        assert night.message("Reconciling") == f"It is tried again at {again:%H:%M:%S} UTC."
+        assert night.message("Reconciling") == f"The next attempt begins at {again:%H:%M:%S} UTC."
         assert asks_again_after(night) == pytest.approx(pause + 0.1)
         night.later(seconds=pause - 1)
         assert asks_again_after(night) == pytest.approx(1.1)

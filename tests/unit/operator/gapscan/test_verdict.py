@@ -127,7 +127,7 @@ def test_what_ended_without_a_pod_says_what_the_engine_says() -> None:
         assert ending is not None
         return ending.message
 
-    assert message(Phase.SUCCEEDED) == f"The {NAME} ended well, and its pod was gone before its log could be read."
+    assert message(Phase.SUCCEEDED) == f"The {NAME} succeeded, but its pod was gone before its log could be read."
     assert message(Phase.FAILED) == f"The {NAME} failed and left no pod behind."
     assert message(Phase.FAILED, "no room") == f"The {NAME} failed: no room."
     assert message(Phase.FAILED, "a" * 498 + " b") == f"The {NAME} failed: {'a' * 498} b."
@@ -183,7 +183,7 @@ def test_an_end_without_a_result_that_can_be_read_says_so(
     ending = outcome_of(an_attempt(phase, pod=a_pod(pod, outcome=outcome, exit_code=code)), ENGINE, at(0))
     assert ending == (
         Reason.RESULT_UNREADABLE,
-        f"Pod p ended well, and its result cannot be read: {problem}.",
+        f"Pod p succeeded, but its result cannot be read: {problem}.",
         None,
     )
 
@@ -191,13 +191,13 @@ def test_an_end_without_a_result_that_can_be_read_says_so(
 @pytest.mark.parametrize(
     ("code", "why", "reason", "message"),
     [
-        (2, "Error", Reason.BAD_CONFIGURATION, "Pod p ended with exit code 2; its log says more."),
-        (3, "Error", Reason.SOURCE_UNREACHABLE, "Pod p ended with exit code 3; its log says more."),
-        (130, "Error", Reason.STOPPED, "Pod p ended with exit code 130; its log says more."),
-        (143, "Error", Reason.STOPPED, "Pod p ended with exit code 143; its log says more."),
-        (1, "Error", Reason.SCAN_FAILED, "Pod p ended with exit code 1; its log says more."),
-        (None, "", Reason.SCAN_FAILED, "Pod p ended with exit code None; its log says more."),
-        (137, "OOMKilled", Reason.SCAN_FAILED, "Pod p ran out of memory and was ended; raise engine.driver.memory."),
+        (2, "Error", Reason.BAD_CONFIGURATION, "Pod p ended with exit code 2; see its log."),
+        (3, "Error", Reason.SOURCE_UNREACHABLE, "Pod p ended with exit code 3; see its log."),
+        (130, "Error", Reason.STOPPED, "Pod p ended with exit code 130; see its log."),
+        (143, "Error", Reason.STOPPED, "Pod p ended with exit code 143; see its log."),
+        (1, "Error", Reason.SCAN_FAILED, "Pod p ended with exit code 1; see its log."),
+        (None, "", Reason.SCAN_FAILED, "Pod p ended with exit code None; see its log."),
+        (137, "OOMKilled", Reason.SCAN_FAILED, "Pod p ran out of memory and was killed; raise engine.driver.memory."),
         (2, "Evicted", Reason.STOPPED, "The node ended pod p (Evicted)."),
         (2, "Preempting", Reason.STOPPED, "The node ended pod p (Preempting)."),
         (2, "Terminated", Reason.STOPPED, "The node ended pod p (Terminated)."),

@@ -232,11 +232,11 @@ def test_why_a_look_failed_is_said_and_forgotten_with_the_spec_that_it_was_about
 def test_a_look_that_fails_without_a_word_is_said_as_such(world: World) -> None:
     world.diode()
     world.settle()
-    assert world.said(Type.LINK_UP, "hall", "Diode").message == "The node has not been looked at yet."
+    assert world.said(Type.LINK_UP, "hall", "Diode").message == "The preflight check has not run yet."
     world.end_job(JOB, "BackoffLimitExceeded")
     world.settle()
     message = world.said(Type.LINK_UP, "hall", "Diode").message
-    assert message == f"The preflight Job {JOB} ended without saying what it found; it is tried again."
+    assert message == f"The preflight Job {JOB} ended without a result; it is retried."
 
 
 def test_a_look_that_fails_after_a_good_one_leaves_nothing_good_said(world: World) -> None:

@@ -306,7 +306,7 @@ def test_two_resends_of_the_same_work_never_run_at_once(ready: World) -> None:
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({}, "offsets do not tell from when the work is"),
+        ({}, "offsets do not show when the work was created"),
         (
             {"timeRange": {"topic": "transfer", "from": "2026-11-19T23:59:59Z"}},
             "its time range begins at 2026-11-19T23:59:59Z",

@@ -39,7 +39,7 @@ def test_a_log_that_cannot_be_read_is_said_with_since_when_and_the_rest_goes_on(
     assert ready.writes == writes, "it is said once"
     assert ready.standing()[0] == "Sending"
     message = ready.said(Type.READY).message
-    assert f"What pod {pod} says has been unknown since 2026-11-20T10:01:00Z: Get https" in message
+    assert f"The output of pod {pod} has been unreadable since 2026-11-20T10:01:00Z: Get https" in message
     assert ready.a_resend().status.progress.sent == 400
     ready.resend(suspend=True)
     ready.settle()
@@ -142,7 +142,7 @@ def test_nobody_is_told_that_a_pod_has_stopped_before_it_has(ready: World) -> No
     assert ready.standing()[0] == "Suspended"
     message = ready.said(Type.READY).message
     assert message.startswith(
-        f"spec.suspend is true; pod {pod} was told to stop, and nobody knows whether it has. Node"
+        f"spec.suspend is true; pod {pod} is being deleted, and it is unknown whether it has stopped. Node"
     )
     ready.delete("Pod", pod)
     ready.settle()

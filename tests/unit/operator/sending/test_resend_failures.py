@@ -39,7 +39,7 @@ def test_stops_at_once_when_the_configuration_is_wrong(ready: World) -> None:
     assert ready.standing() == ("BadConfiguration", "False", "False", "True", "False")
     assert ready.said(Type.STALLED).message == (
         "The file /etc/gapless/secrets/kafka-ca.crt is no certificate; replace it. Remove the cause, then set "
-        "spec.retry to another word: it goes on where it stopped."
+        "spec.retry to another word: it continues where it stopped."
     )
     ready.later(hours=1)
     ready.settle()
@@ -69,7 +69,7 @@ def test_gives_up_after_backoff_limit(ready: World, code: int, reason: str) -> N
         ready.start_pods()
         ready.settle()
     assert ready.standing() == (reason, "False", "False", "True", "False")
-    assert "3 tries" in ready.said(Type.STALLED).message
+    assert "All 3 attempts failed" in ready.said(Type.STALLED).message
 
 
 def test_gives_up_when_its_time_is_over(ready: World) -> None:

@@ -29,7 +29,7 @@ def test_what_is_stopped_says_why_and_that_nothing_is_lost(ready: World) -> None
     ready.resend(parallelism=2)
     plan = ready.reconcile("Resend", "repeat")
     assert plan.requeue_after_seconds == 2
-    assert ready.said(Type.READY).message == "The settings have changed; it goes on with the new ones."
+    assert ready.said(Type.READY).message == "The settings have changed; it continues with the new ones."
     ready.settle()
     ready.resend(suspend=True)
     ready.reconcile("Resend", "repeat")
@@ -42,7 +42,7 @@ def test_what_runs_and_is_not_wanted_any_more_says_so(ready: World) -> None:
     ready.settle()
     ready.resend(force="all over")
     ready.reconcile("Resend", "repeat")
-    message = "What runs is not what the spec says any more; it is being stopped, and progress is saved."
+    message = "What runs no longer matches the spec; it is being stopped, and progress is saved."
     assert ready.said(Type.READY).message == message
 
 

@@ -267,7 +267,7 @@ def test_a_bundle_in_a_volume_is_sent_a_second_after_it_was_looked_into(ready: W
     plan = ready.reconcile("Resend", "repeat")
     assert plan.requeue_after_seconds == 1
     assert ready.standing() == ("Planning", "False", "True", "False", "Unknown")
-    assert ready.said(Type.READY).message == "The bundle was looked into; it will be sent."
+    assert ready.said(Type.READY).message == "The bundle was read; it will be sent."
     assert ready.a_resend().status.plan.events == 1
 
 
@@ -276,7 +276,7 @@ def test_a_sender_that_does_not_name_the_bundle_is_of_another_version(ready: Wor
     ready.end(f"{job}-0-0", 0, ready.plan(1))
     ready.settle()
     assert ready.standing() == ("Defect", "False", "False", "True", "False")
-    message = "The sender did not say which bundle it read; see that the sender image and the operator match."
+    message = "The sender did not report which bundle it read; check that the sender image and the operator match."
     assert ready.said(Type.STALLED).message == message
     assert ready.a_resend().status.plan.events == 1
 
