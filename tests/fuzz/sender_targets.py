@@ -18,6 +18,7 @@ from gapless_api.keys.signatures import load_verifying
 from gapless_sender.replay import checkpoint, saved_progress
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.settings.resend import RESEND
+from gapless_sender.settings.selection import SelectionSettings
 from gapless_sender.source.plan import select
 from gapless_sender.wire.encryption import KeyExchange, SessionKey
 from gapless_sender.wire.packets import MAX_FRAGMENTS, PacketError, Reassembler, packetize, parse_packet
@@ -85,7 +86,7 @@ def _properties(content: bytes) -> None:
     """A properties file, and what the settings in it select."""
     values = resolve(RESEND, file=as_file(content, "resend.properties"), environment={}, options={}).values
     if values["resendFileName"] is None:
-        select(values, None)
+        select(SelectionSettings.of(values), None)
 
 
 def _filter_rules(content: bytes) -> None:

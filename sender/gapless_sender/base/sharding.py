@@ -7,7 +7,7 @@ the pods of an Indexed Job; processes that one program starts are `shards`' own 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 
@@ -41,13 +41,12 @@ class FileOrFolder(NamedTuple):
     is_folder: bool
 
 
-def shard_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Shard:
-    """The shard that this program is.
+def shard_of(count: int, index: int | None, environment: Mapping[str, str]) -> Shard:
+    """The shard that this program is: the one with the given `index`, or the one that the environment names.
 
     Raises:
         ConfigurationError: nobody says which one, or there is no such one.
     """
-    count, index = values["shardCount"], values["shardIndex"]
     where = "The setting shardIndex"
     if index is None and count > 1:
         text = environment.get(INDEX_VARIABLE, "")
@@ -89,44 +88,3 @@ def _own_file(given: FileOrFolder, shard: Shard, usual: str) -> Path:
     if is_folder or path.is_dir():
         path /= usual
     return path if shard.count == 1 else path.with_name(f"{path.stem}.{shard}{path.suffix}")
-
-
-def check_sharing(values: dict[str, Any], shard: Shard) -> None:
-    """Refuse settings that would make programs which send beside each other do harm. Raises ConfigurationError."""
-    if values["sessionKeyFile"] is not None:
-        if not values["encryption"]:
-            raise ConfigurationError("sessionKeyFile is given and encryption is off; switch it on, or delete the key.")
-        if values["generateNewSymmetricKeyEvery"] and values["keyRotationFile"] is None:
-            raise ConfigurationError(
-                "generateNewSymmetricKeyEvery with sessionKeyFile needs keyRotationFile, the file by which the senders "
-                "that share the key replace it together; give it, or delete one of the two."
-            )
-    elif values["encryption"] and shard.count > 1:
-        raise ConfigurationError(
-            "Several shards that encrypt must share one key, because the receiver has one key for all its senders; "
-            "give all of them the same sessionKeyFile."
-        )
-    if values["keyRotationFile"] is not None and not (
-        values["sessionKeyFile"] is not None and values["generateNewSymmetricKeyEvery"]
-    ):
-        raise ConfigurationError(
-            "keyRotationFile is for senders that share sessionKeyFile and replace its key with "
-            "generateNewSymmetricKeyEvery; give both, or delete keyRotationFile."
-        )
-    if has_link_budget(values) and values["budgetFile"] is None:
-        raise ConfigurationError(
-            "budgetEps and budgetBitsPerSecond need budgetFile, the file that the senders of this machine share; give "
-            "it, or use eps and bitsPerSecond."
-        )
-
-
-def has_link_budget(values: Mapping[str, Any]) -> bool:
-    """Whether the senders of this machine keep a budget beside each one's own pace."""
-    return bool(values["budgetEps"] or values["budgetBitsPerSecond"])
-
-
-def pace_file(values: Mapping[str, Any]) -> Path | None:
-    """The file in which eps and bitsPerSecond are kept with others; ``None`` for a pace of our own."""
-    if values["paceFile"] is not None or has_link_budget(values):
-        return cast("Path | None", values["paceFile"])
-    return cast("Path | None", values["budgetFile"])

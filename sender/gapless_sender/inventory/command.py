@@ -24,12 +24,12 @@ from gapless_sender.base.lazy_log import begin_log
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.inventory.link_output import InventoryLink
 from gapless_sender.inventory.partition_offsets import Absences, check_topic_ids, entries_of
+from gapless_sender.settings.inventory import InventorySettings
+from gapless_sender.settings.link import LinkSettings
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import Names
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_api.base.settings import Resolved
     from gapless_api.inventory.form import Inventory
     from gapless_api.offsets.ids import TopicPartition
@@ -45,30 +45,30 @@ def run(found: Resolved) -> int:
     Raises:
         GaplessError: with the sentence for the user; an inventory that is in its place then is whole.
     """
-    values = found.values
+    settings = InventorySettings.of(found.values)
     begin_log(found)
     shutdown = Shutdown(way_on="run it again to have an inventory")
     shutdown.listen()
     with ExitStack() as stack:
-        link = InventoryLink.of(values, shutdown)
+        link = InventoryLink.of(settings, LinkSettings.of(found.values), shutdown)
         if link is not None:
             stack.callback(link.close)
-        _check_files(values)
-        connection = connection_from(values, client_id=KAFKA_NAME)
+        _check_files(settings)
+        connection = connection_from(found.values, client_id=KAFKA_NAME)
         source = KafkaSource(
-            replace(connection, group_id=values["groupID"] or KAFKA_NAME),
-            isolation_level=values["isolationLevel"],
-            connect_timeout_seconds=values["connectTimeout"],
-            stall_timeout_seconds=values["stallTimeout"],
+            replace(connection, group_id=connection.group_id or KAFKA_NAME),
+            isolation_level=settings.isolation_level,
+            connect_timeout_seconds=settings.connect_timeout_seconds,
+            stall_timeout_seconds=settings.stall_timeout_seconds,
             pulse=shutdown.check,
         )
         stack.callback(source.close)
         source.connect()
-        inventory = _made(values, source)
-        if values["signingKey"] is not None:
-            inventory = signed(inventory, values["signingKey"])
-        if values["inventory"] is not None or link is None:
-            write_inventory(values["inventory"], inventory)
+        inventory = _take_inventory(settings, source)
+        if settings.signing_key is not None:
+            inventory = signed(inventory, settings.signing_key)
+        if settings.inventory is not None or link is None:
+            write_inventory(settings.inventory, inventory)
         sentence = _sentence(inventory)
         if link is not None:
             sentence += f" {link.send(inventory)}"
@@ -76,34 +76,34 @@ def run(found: Resolved) -> int:
     return ExitCode.DONE
 
 
-def _made(values: dict[str, Any], source: KafkaSource) -> Inventory:
-    window = PartitionWindow(values["partitionStartValue"], values["partitionStopValue"])
-    names = Names.of(window, values["topicTranslations"])
-    cluster, isolation = source.topics.cluster_id(), Isolation(values["isolationLevel"])
+def _take_inventory(settings: InventorySettings, source: KafkaSource) -> Inventory:
+    window = PartitionWindow(settings.window_start, settings.window_count)
+    names = Names.of(window, settings.topic_translations)
+    cluster, isolation = source.topics.cluster_id(), Isolation(settings.isolation_level)
     created = datetime.now(UTC)  # before the first look, so that all that existed then is in the inventory
-    entries = entries_of(source, _topics(values), names)
-    if values["absent"]:
-        entries = _with_absent(values, source, entries, _known(values, cluster, isolation))
+    entries = entries_of(source, _topics(settings), names)
+    if settings.absent:
+        entries = _with_absent(settings, source, entries, _known(settings, cluster, isolation))
     check_topic_ids(source, entries)
     described = {"command": "gapless inventory"}
-    if values["sourceName"]:
-        described["name"] = values["sourceName"]
+    if settings.source_name:
+        described["name"] = settings.source_name
     return new_inventory(entries.values(), created=created, cluster=cluster, isolation=isolation, source=described)
 
 
-def _topics(values: dict[str, Any]) -> tuple[str, ...]:
-    names: tuple[str, ...] = values["topics"] or tuple(values["topicTranslations"])
+def _topics(settings: InventorySettings) -> tuple[str, ...]:
+    names: tuple[str, ...] = settings.topics or tuple(settings.topic_translations)
     if not names:
         raise ConfigurationError(
             "No topic is chosen; give topics, or a properties file of the live sender, which names its topic."
         )
-    wires = {values["topicTranslations"].get(name, name): name for name in names}
+    wires = {settings.topic_translations.get(name, name): name for name in names}
     return tuple(wires.values())
 
 
-def _known(values: dict[str, Any], cluster: str, isolation: Isolation) -> dict[TopicPartition, Any]:
+def _known(settings: InventorySettings, cluster: str, isolation: Isolation) -> dict[TopicPartition, Any]:
     """What the previous inventory says, by topic and partition."""
-    path: Path | None = values["previous"]
+    path = settings.previous
     if path is None:
         return {}
     previous = read_inventory(path)
@@ -120,13 +120,13 @@ def _known(values: dict[str, Any], cluster: str, isolation: Isolation) -> dict[T
 
 
 def _with_absent(
-    values: dict[str, Any], source: KafkaSource, entries: EntriesByPlace, known: dict[TopicPartition, Any]
+    settings: InventorySettings, source: KafkaSource, entries: EntriesByPlace, known: dict[TopicPartition, Any]
 ) -> EntriesByPlace:
-    absences = Absences(source, known, most_ranges=values["absentLimit"])
+    absences = Absences(source, known, most_ranges=settings.absent_limit)
     total = absences.to_read(entries.values())
     sys.stderr.write(f"Reading all {total} offsets of {len(entries)} partitions to find the absent ones.\n")
     read = 0
-    with ReadingProgress("inventory", interval_seconds=values["progressInterval"]) as progress:
+    with ReadingProgress("inventory", interval_seconds=settings.progress_seconds) as progress:
         progress.begin(total)
 
         def advanced(offsets: int) -> None:
@@ -148,12 +148,12 @@ def _sentence(inventory: Inventory) -> str:
     )
 
 
-def _check_files(values: dict[str, Any]) -> None:
+def _check_files(settings: InventorySettings) -> None:
     """Find out before the work what would spoil its result."""
-    check_output("inventory", values["inventory"])
-    if values["signingKey"] is not None:
+    check_output("inventory", settings.inventory)
+    if settings.signing_key is not None:
         from gapless_api.keys.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
 
-        load_signing(values["signingKey"])
-    if values["previous"] is not None and not values["absent"]:
+        load_signing(settings.signing_key)
+    if settings.previous is not None and not settings.absent:
         raise ConfigurationError("previous is given without absent, for which alone it is read; give absent, too.")

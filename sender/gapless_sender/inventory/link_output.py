@@ -7,12 +7,12 @@ is announced, so that an encrypted live stream to the same receiver goes on undi
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.parts import part_texts
 from gapless_api.inventory.writer import inventory_pieces
-from gapless_sender.link.opening import open_link
+from gapless_sender.link.udp_link import open_link
 from gapless_sender.pace.pacing import Pace
 from gapless_sender.wire.packets import HEADER_BYTES, STATUS_ID, rfc3339, status_packet
 
@@ -22,33 +22,36 @@ if TYPE_CHECKING:
     from gapless_api.inventory.form import Inventory
     from gapless_sender.link.udp_link import UdpLink
     from gapless_sender.pace.pacing import Clock
+    from gapless_sender.settings.inventory import InventorySettings
+    from gapless_sender.settings.link import LinkSettings
 
 
 class InventoryLink:
     """The link to the receiver that shall get an inventory."""
 
-    def __init__(self, link: UdpLink, values: dict[str, Any], clock: Clock) -> None:
+    def __init__(self, link: UdpLink, settings: InventorySettings, way: LinkSettings, clock: Clock) -> None:
         self._link = link
-        self._sender = values["id"]
-        self._copies: int = values["copies"]
-        self._payload_size: int = values["payloadSize"] or link.mtu_payload_size()
-        self._pace = Pace(values["eps"], clock=clock)
+        self._sender = settings.id
+        self._copies = way.copies
+        self._payload_size = way.payload_size or link.mtu_payload_size()
+        self._pace = Pace(settings.datagrams_per_second, clock=clock)
 
     @classmethod
-    def of(cls, values: dict[str, Any], clock: Clock) -> Self | None:
+    def of(cls, settings: InventorySettings, way: LinkSettings, clock: Clock) -> Self | None:
         """Open the link that the settings describe; ``None`` when the inventory is not to be sent.
 
         Raises:
             ConfigurationError: the settings of the link do not fit together.
         """
-        if values["targetIP"] is None and values["targetPort"] is None:
+        needed = {"targetIP": settings.target_ip, "targetPort": settings.target_port}
+        if not any(value is not None for value in needed.values()):
             return None
-        for name in ("targetIP", "targetPort"):
-            if values[name] is None:
+        for name, value in needed.items():
+            if value is None:
                 raise ConfigurationError(f"To send the inventory, {name} is missing; give targetIP and targetPort.")
-        link = open_link({**values, "order": "strict"}, clock)
+        link = open_link(way, clock, order="strict")
         try:
-            return cls(link, values, clock)
+            return cls(link, settings, way, clock)
         except BaseException:
             link.close()
             raise

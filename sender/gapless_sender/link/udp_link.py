@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from gapless_sender.settings.link import LinkSettings
+
 DEADLINE_SECONDS = 30.0
 """So long a link may be full or away before the work ends."""
 FIRST_PAUSE_SECONDS = 0.0005
@@ -313,3 +315,17 @@ class UdpLink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def open_link(settings: LinkSettings, clock: Clock, *, order: str) -> UdpLink:
+    """Open the link that the settings describe; `clock` can end its waits. Raises ConfigurationError."""
+    return UdpLink.open(
+        settings.target_ip,
+        settings.target_port,
+        nic=settings.nic or "",
+        source_address=settings.source_address or "",
+        ttl=settings.ttl,
+        dscp=settings.dscp,
+        order="strict" if order == "strict" else "free",
+        clock=clock,
+    )

@@ -6,42 +6,41 @@ one that follows the rate file changes, the others keep to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_sender.base.lazy_log import log
-from gapless_sender.base.sharding import has_link_budget, pace_file
 from gapless_sender.pace.pace_state import PaceState
 from gapless_sender.pace.pacing import Clock, Pace, Paces
-from gapless_sender.pace.rate_file import RATES, RateFollower
+from gapless_sender.pace.rate_file import RateFollower
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_sender.base.sharding import Shard
+    from gapless_sender.settings.pace import PaceSettings
 
 
 class SharedPace:
     """The limits that everything a resend sends must keep to."""
 
     def __init__(
-        self, values: Mapping[str, Any], clock: Clock, *, own: PaceState, link: PaceState | None, part: int
+        self, settings: PaceSettings, clock: Clock, *, own: PaceState, link: PaceState | None, part: int
     ) -> None:
-        """Make it; see `of`, which finds the budgets.
+        """Make it; see `of`, which finds the states.
 
         Args:
-            values: the settings, with those of the rate file.
+            settings: with the rates of the rate file.
             clock: for sleeps that can be ended.
             own: the memory of the resend's own pace.
             link: that of all resends over the link together.
             part: this is one of so many programs that each take an equal part of the resend's own pace.
         """
-        self._given = {name: values[name] for name in RATES}
-        self._rates = dict(self._given)
+        self._given = self._rates = settings
         self._part = part
         self._follower: RateFollower | None = None
-        if values["rateFile"] is not None:
-            clock = self._follower = RateFollower(values["rateFile"], clock, self._change)
+        if settings.rate_file is not None:
+            clock = self._follower = RateFollower(settings.rate_file, clock, self._change)
             self._follower.listen()
         self._own = Pace(0, 0, clock=clock, state=own)
         self._link = None if link is None else Pace(0, 0, clock=clock, state=link)
@@ -49,13 +48,14 @@ class SharedPace:
         self._set()
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], clock: Clock, shard: Shard) -> Self:
-        """Make the pace that the settings want. Raises ConfigurationError or LocalStorageError."""
-        file = pace_file(values)
-        alone = PaceState.shared if values["parallelism"] > 1 else PaceState
+    def of(cls, settings: PaceSettings, clock: Clock, shard: Shard, *, processes: int = 1) -> Self:
+        """Make the pace of a resend that has so many `processes`. Raises ConfigurationError or LocalStorageError."""
+        file = settings.shared_file
+        alone = PaceState.shared if processes > 1 else PaceState
         own = PaceState.in_file(file) if file is not None else alone()
-        link = PaceState.in_file(values["budgetFile"]) if has_link_budget(values) else None
-        return cls(values, clock, own=own, link=link, part=shard.count if file is None else 1)
+        budget = settings.budget_file if settings.has_link_budget else None
+        link = None if budget is None else PaceState.in_file(budget)
+        return cls(settings, clock, own=own, link=link, part=shard.count if file is None else 1)
 
     def follow(self) -> None:
         """Take over new rates if the rate file has any."""
@@ -68,20 +68,20 @@ class SharedPace:
             self._follower.rest()
 
     def _change(self, found: Mapping[str, float]) -> None:
-        wanted = {**self._given, **found}
-        if wanted == self._rates:
+        changed = self._given.with_rates(found)
+        if changed == self._rates:
             return
-        if self._link is None and has_link_budget(wanted):
+        if self._link is None and changed.has_link_budget:
             raise ConfigurationError(
                 "The rate file sets a budget, and the resend was started without one; start it again with budgetFile "
                 "and a budget."
             )
-        self._rates = wanted
+        self._rates = changed
         self._set()
-        log("info", "the rates have changed", **wanted)
+        log("info", "the rates have changed", **changed.rates)
 
     def _set(self) -> None:
         rates = self._rates
-        self._own.set_rates(rates["eps"] / self._part, rates["bitsPerSecond"] / self._part)
+        self._own.set_rates(rates.events_per_second / self._part, rates.bits_per_second / self._part)
         if self._link is not None:
-            self._link.set_rates(rates["budgetEps"], rates["budgetBitsPerSecond"])
+            self._link.set_rates(rates.budget_events_per_second, rates.budget_bits_per_second)

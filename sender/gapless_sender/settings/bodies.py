@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from gapless_api.base.settings import Setting, boolean, choice, integer
+from gapless_sender.settings.typed import TypedSettings, setting
 from gapless_sender.settings.values import seconds
 
 _GROUP = "Bodies: filter, compression, encryption"
@@ -111,3 +113,21 @@ BODIES: tuple[Setting, ...] = (
         group=_GROUP,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodySettings(TypedSettings):
+    """What is done to an event on its way."""
+
+    input_filter_rules: str | None
+    input_filter_default_action: str
+    compress_above_bytes: int = setting("compressWhenLengthExceeds")
+    """0 for never."""
+    encryption: bool
+    public_key_file: Path | None
+    rotate_key_every_seconds: int = setting("generateNewSymmetricKeyEvery")
+    """0 for one key all along."""
+    session_key_file: Path | None
+    key_rotation_file: Path | None
+    key_repeats: int
+    key_settle_seconds: float = setting("keySettle")

@@ -5,7 +5,7 @@ What a resend has, too, has the same name, so that one properties file serves bo
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gapless_api.base.log_settings import LOG_SETTINGS
@@ -16,6 +16,7 @@ from gapless_sender.settings.kafka import KAFKA
 from gapless_sender.settings.link import LINK
 from gapless_sender.settings.output import OUTPUT
 from gapless_sender.settings.selection import SELECTION
+from gapless_sender.settings.typed import TypedSettings, setting
 from gapless_sender.settings.values import rate, topics
 
 _WHAT = "What to look at"
@@ -131,3 +132,27 @@ INVENTORY = SettingsTable(
     foreign={**foreign_settings(_settings), "tcp*": "it belongs to the TCP transport of the live stream"},
 )
 """Everything ``gapless inventory`` can be told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventorySettings(TypedSettings):
+    """What one run was told, but for how Kafka is reached."""
+
+    topics: tuple[str, ...] | None
+    window_start: int = setting("partitionStartValue")
+    window_count: int = setting("partitionStopValue")
+    topic_translations: dict[str, str]
+    absent: bool
+    previous: Path | None
+    absent_limit: int
+    inventory: Path | None
+    source_name: str
+    signing_key: Path | None
+    isolation_level: str
+    connect_timeout_seconds: float = setting("connectTimeout")
+    stall_timeout_seconds: float = setting("stallTimeout")
+    target_ip: str | None = setting("targetIP")
+    target_port: int | None
+    datagrams_per_second: float = setting("eps")
+    id: str
+    progress_seconds: float = setting("progressInterval")

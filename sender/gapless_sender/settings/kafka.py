@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.settings import Setting, boolean, choice
 from gapless_kafka.settings import CONNECT_TIMEOUT, KAFKA_GROUP
 from gapless_kafka.stall_clock import STALLED_AFTER_SECONDS
+from gapless_sender.settings.typed import TypedSettings, setting
 from gapless_sender.settings.values import positive_seconds
+
+if TYPE_CHECKING:
+    from gapless_api.base.allowed_topics import AllowedTopics
 
 KAFKA: tuple[Setting, ...] = (
     Setting(
@@ -53,3 +60,14 @@ KAFKA: tuple[Setting, ...] = (
         group=KAFKA_GROUP,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSettings(TypedSettings):
+    """How Kafka is read; how it is reached is the connection's affair."""
+
+    client_id: str = setting("clientID")
+    allowed_topics: AllowedTopics | None
+    isolation_level: str
+    connect_timeout_seconds: float = setting("connectTimeout")
+    stall_timeout_seconds: float = setting("stallTimeout")

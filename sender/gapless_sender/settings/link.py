@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gapless_api.base.settings import Setting, boolean, integer
+from gapless_sender.settings.typed import TypedSettings, setting
 from gapless_sender.settings.values import address, code_point, payload_size
 
 _GROUP = "The link"
@@ -98,3 +101,20 @@ LINK: tuple[Setting, ...] = (
         group=_GROUP,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings(TypedSettings):
+    """The way over the link."""
+
+    target_ip: str = setting("targetIP")
+    target_port: int
+    nic: str | None
+    source_address: str | None
+    dscp: int | None
+    ttl: int | None
+    payload_size: int
+    """In bytes; 0 for what the interface's MTU carries."""
+    copies: int
+    max_fragments: int = 4096
+    status_packets: bool = True

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from gapless_api.base.log_settings import LOG_GROUP, LOG_SETTINGS
 from gapless_api.base.settings import Setting, boolean, integer
+from gapless_sender.settings.typed import TypedSettings, setting
 from gapless_sender.settings.values import file_or_folder, seconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _GROUP = "What is said"
 
@@ -52,3 +59,17 @@ OUTPUT: tuple[Setting, ...] = (
         group=LOG_GROUP,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSettings(TypedSettings):
+    """What a resend writes, and where."""
+
+    report: Path | None
+    """This shard's own."""
+    report_line: bool
+    progress_seconds: float = setting("progressInterval")
+    """0 for no lines."""
+    statistics_seconds: int = setting("logStatistics")
+    """0 for no lines."""
+    id: str

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.settings import Setting
+from gapless_sender.settings.typed import TypedSettings, setting, setting_of
 from gapless_sender.settings.values import bit_rate, rate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _GROUP = "Pace"
 
@@ -80,3 +86,43 @@ PACE: tuple[Setting, ...] = (
         group=_GROUP,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaceSettings(TypedSettings):
+    """How fast it may go; a rate of 0 is no limit."""
+
+    events_per_second: float = setting("eps")
+    bits_per_second: float
+    rate_file: Path | None
+    pace_file: Path | None
+    budget_file: Path | None
+    budget_events_per_second: float = setting("budgetEps")
+    budget_bits_per_second: float
+
+    @property
+    def has_link_budget(self) -> bool:
+        """Whether the senders of this machine keep a budget beside each one's own pace."""
+        return bool(self.budget_events_per_second or self.budget_bits_per_second)
+
+    @property
+    def shared_file(self) -> Path | None:
+        """The file in which eps and bitsPerSecond are kept with others; ``None`` for a pace of our own."""
+        return self.pace_file if self.pace_file is not None or self.has_link_budget else self.budget_file
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """What a rate file may set, by the names of the settings."""
+        return {
+            "eps": self.events_per_second,
+            "bitsPerSecond": self.bits_per_second,
+            "budgetEps": self.budget_events_per_second,
+            "budgetBitsPerSecond": self.budget_bits_per_second,
+        }
+
+    def with_rates(self, rates: Mapping[str, float]) -> PaceSettings:
+        """The same with `rates`, by the names of their settings."""
+        changes: dict[str, Any] = {
+            each.name: rates[setting_of(each)] for each in fields(self) if setting_of(each) in rates
+        }
+        return replace(self, **changes)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from gapless_api.base.settings import Setting, choice, integer
 from gapless_sender.base.sharding import INDEX_VARIABLE
+from gapless_sender.settings.typed import TypedSettings
 from gapless_sender.settings.values import file_or_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _GROUP = "Progress, safety and speed"
 
@@ -62,3 +69,13 @@ SAFETY: tuple[Setting, ...] = (
         group=_GROUP,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetySettings(TypedSettings):
+    """What a resend keeps and how it shares its work."""
+
+    checkpoint: Path | None
+    """This shard's own."""
+    parallelism: int
+    order: str

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from gapless_api.base.settings import Setting, boolean, choice, integer
 from gapless_api.keys.trusted_keys import parse_keys
 from gapless_api.offsets.ids import MAX_PARTITION
+from gapless_sender.settings.typed import TypedSettings, setting
 from gapless_sender.settings.values import manual_offset, moment, partition, reasons, sha256, translations
 
 _GROUP = "What to resend"
@@ -155,3 +157,28 @@ SELECTION: tuple[Setting, ...] = (
         group=_GROUP,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionSettings(TypedSettings):
+    """What to resend."""
+
+    bundle: Path | None = setting("resendFileName")  # noqa: RUF009 -- a field
+    topic: str | None
+    partition: int | None
+    first_offset: int | None = setting("offsetFrom")
+    last_offset: int | None = setting("offsetTo")
+    """Inclusive."""
+    first_timestamp_ms: int | None = setting("from")
+    last_timestamp_ms: int | None = setting("to")
+    """Inclusive."""
+    window_start: int = setting("partitionStartValue")
+    window_count: int = setting("partitionStopValue")
+    topic_translations: dict[str, str]
+    """Upstream topic to topic on the wire."""
+    unavailable: str
+    fill: tuple[str, ...]
+    plan: bool
+    verify_key: Path | None
+    trusted_keys: dict[str, str] | None
+    bundle_sha256: str | None

@@ -25,8 +25,10 @@ from gapless_sender.source.range_cursor import Chunk, RangeCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from typing import Self
 
     from gapless_kafka.connection import KafkaConnection
+    from gapless_sender.settings.kafka import KafkaSettings
     from gapless_sender.source.plan import PartitionPlan, Place
 
 LARGEST_READ = BatchSize(events=1000, bytes=4 * 1024 * 1024)
@@ -97,6 +99,17 @@ class KafkaSource:
         self._watch: TopicWatch | None = None
         self._mean_bytes = 0.0
         """Mean length of the values seen lately."""
+
+    @classmethod
+    def of(cls, settings: KafkaSettings, connection: KafkaConnection, pulse: Callable[[], None]) -> Self:
+        """Make the source that the settings describe."""
+        return cls(
+            connection,
+            isolation_level=settings.isolation_level,
+            connect_timeout_seconds=settings.connect_timeout_seconds,
+            stall_timeout_seconds=settings.stall_timeout_seconds,
+            pulse=pulse,
+        )
 
     def connect(self) -> None:
         """Reach a broker. Raises SourceUnreachableError or ConfigurationError."""

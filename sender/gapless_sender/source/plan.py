@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from gapless_api.bundle.form import Bundle
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_sender.settings.selection import SelectionSettings
 
 
 class Mode(StrEnum):
@@ -151,12 +152,12 @@ class PartitionPlan:
 
 
 def select(
-    values: Mapping[str, Any], bundle: Bundle | None, *, bundle_digest: str = "", shard: Shard = UNSHARDED
+    chosen: SelectionSettings, bundle: Bundle | None, *, bundle_digest: str = "", shard: Shard = UNSHARDED
 ) -> Selection:
-    """Turn resolved settings into a selection; the first that is given decides: bundle, offsets, time.
+    """Turn settings into a selection; the first that is given decides: bundle, offsets, time.
 
     Args:
-        values: the settings of ``gapless resend`` by name.
+        chosen: the settings of what to resend.
         bundle: the content of ``resendFileName``.
         bundle_digest: what tells this bundle from another.
         shard: whose share the selection shall be. Shares follow from what is wanted alone, so that all shards agree on
@@ -165,15 +166,15 @@ def select(
     Raises:
         ConfigurationError: nothing is chosen, the choice is contradictory, or a partition maps below zero.
     """
-    window = PartitionWindow(values["partitionStartValue"], values["partitionStopValue"])
-    names = Names.of(window, values["topicTranslations"])
-    first_ms, last_ms = values["from"], values["to"]
+    window = PartitionWindow(chosen.window_start, chosen.window_count)
+    names = Names.of(window, chosen.topic_translations)
+    first_ms, last_ms = chosen.first_timestamp_ms, chosen.last_timestamp_ms
     if first_ms is not None and last_ms is not None and last_ms < first_ms:
         raise ConfigurationError("The setting to is before from; give a time range whose end is not before its start.")
     identity = {
         "partitionStartValue": window.start,
         "partitionStopValue": window.count,
-        "topicTranslations": values["topicTranslations"],
+        "topicTranslations": chosen.topic_translations,
         "from": first_ms,
         "to": last_ms,
     }
@@ -192,15 +193,17 @@ def select(
             shard=shard,
             identity=identity,
         )
-    topic, partition = names.wire(values["topic"]), values["partition"]
+    topic, partition = names.wire(chosen.topic), chosen.partition
+    first, last = chosen.first_offset, chosen.last_offset
     identity |= {"topic": topic, "partition": partition}
-    if topic is not None and partition is not None and values["offsetFrom"] is not None:
-        wish = _of_offsets(names, topic, partition, values["offsetFrom"], values["offsetTo"])
-        identity |= {"offsetFrom": values["offsetFrom"], "offsetTo": values["offsetTo"]}
+    if topic is not None and partition is not None and first is not None:
+        wish = _of_offsets(names, topic, partition, first, last)
+        identity |= {"offsetFrom": first, "offsetTo": last}
         mine = wishes_of_shard(wish, shard)
         return Selection(Mode.OFFSETS, mine, first_ms, last_ms, window=window, shard=shard, identity=identity)
-    if values["offsetFrom"] is not None or values["offsetTo"] is not None:
-        missing = [name for name in ("topic", "partition", "offsetFrom") if values[name] is None]
+    if first is not None or last is not None:
+        needed = {"topic": topic, "partition": partition, "offsetFrom": first}
+        missing = [name for name, value in needed.items() if value is None]
         raise ConfigurationError(
             f"A resend by offsets needs topic, partition and offsetFrom, and {' and '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing; give them, or delete the offsets."
@@ -221,15 +224,15 @@ def select(
     )
 
 
-def upstream_topics(values: Mapping[str, Any], bundle: Bundle | None) -> set[str]:
-    """The topics of Kafka that a selection by `values` and `bundle` reads, whichever shard does."""
-    window = PartitionWindow(values["partitionStartValue"], values["partitionStopValue"])
-    names = Names.of(window, values["topicTranslations"])
+def upstream_topics(chosen: SelectionSettings, bundle: Bundle | None) -> set[str]:
+    """The topics of Kafka that a selection by `chosen` and `bundle` reads, whichever shard does."""
+    window = PartitionWindow(chosen.window_start, chosen.window_count)
+    names = Names.of(window, chosen.topic_translations)
     if bundle is not None:
         return {
             names.upstream(gaps.topic) for gaps in bundle.results if window.handles(gaps.partition) and len(gaps.ranges)
         }
-    topic = names.wire(values["topic"])
+    topic = names.wire(chosen.topic)
     return set() if topic is None else {names.upstream(topic)}
 
 

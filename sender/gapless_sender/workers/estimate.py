@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless_api.base.files import write_whole
 from gapless_api.wire.resend_plan import RESEND_PLAN, Estimate, PlannedPartition, ResendPlan
-from gapless_kafka.connection import connection_from
-from gapless_sender.link.opening import open_link
+from gapless_sender.link.udp_link import open_link
 from gapless_sender.replay.checkpoint import load
 from gapless_sender.replay.report import skipped_entries
 from gapless_sender.replay.report_output import write_plan_line
@@ -24,10 +23,13 @@ from gapless_sender.wire.packets import HEADER_BYTES
 from gapless_sender.workers.partition_worker import PartitionWork, all_wishes, plan_partitions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from gapless_api.wire.resend_report import ReadBundle
+    from gapless_kafka.connection import KafkaConnection
     from gapless_sender.base.shutdown import Shutdown
+    from gapless_sender.settings.resend import ResendSettings
     from gapless_sender.source.plan import Selection
 
 _SAMPLED_PARTITIONS = 20
@@ -56,41 +58,46 @@ class Outlook:
         return self.partition.totals.remaining - self.expired - self.not_yet_written - self.earlier - self.later
 
 
-def show_plan(values: dict[str, Any], selection: Selection, bundle: ReadBundle | None, shutdown: Shutdown) -> int:
+def show_plan(
+    settings: ResendSettings,
+    connect: Callable[[], KafkaConnection],
+    selection: Selection,
+    bundle: ReadBundle | None,
+    shutdown: Shutdown,
+) -> int:
     """Print the plan as a table on a terminal and as JSON elsewhere, and write it to the report file if there is one.
 
     Raises:
         GaplessError: Kafka cannot be asked, or the report cannot be written.
     """
-    payload_size = values["payloadSize"]
+    payload_size = settings.link.payload_size
     if not payload_size:
-        link = open_link(values, shutdown)
+        link = open_link(settings.link, shutdown, order=settings.safety.order)
         payload_size = link.mtu_payload_size()
         link.close()
-    outlooks = _look(values, selection, shutdown) if selection.wishes or selection.all_partitions_of else []
-    made = _plan(values, selection, bundle, outlooks, payload_size)
-    path: Path | None = values["report"]
+    outlooks = (
+        _look(settings, connect(), selection, shutdown) if selection.wishes or selection.all_partitions_of else []
+    )
+    made = _plan(settings, selection, bundle, outlooks, payload_size)
+    path: Path | None = settings.output.report
     text = json.dumps(RESEND_PLAN.to_json(made), indent=1) + "\n"
     if path is not None:
         write_whole(path, text.encode(), what="report")
-    if values["reportLine"]:
+    if settings.output.report_line:
         write_plan_line(made)
     if sys.stdout.isatty():
         _print_table(made)
-    elif path is None and not values["reportLine"]:
+    elif path is None and not settings.output.report_line:
         sys.stdout.write(text)
     return 0
 
 
-def _look(values: dict[str, Any], selection: Selection, shutdown: Shutdown) -> list[Outlook]:
-    progress = load(values["checkpoint"], selection.identity) if values["checkpoint"] is not None else Progress()
-    source = KafkaSource(
-        connection_from(values, client_id=values["clientID"]),
-        isolation_level=values["isolationLevel"],
-        connect_timeout_seconds=values["connectTimeout"],
-        stall_timeout_seconds=values["stallTimeout"],
-        pulse=shutdown.check,
-    )
+def _look(
+    settings: ResendSettings, connection: KafkaConnection, selection: Selection, shutdown: Shutdown
+) -> list[Outlook]:
+    path = settings.safety.checkpoint
+    progress = load(path, selection.identity) if path is not None else Progress()
+    source = KafkaSource.of(settings.kafka, connection, shutdown.check)
     try:
         source.connect()
         wishes = all_wishes(selection, source)
@@ -127,7 +134,7 @@ def _outlook(partition: PartitionWork, source: KafkaSource, selection: Selection
 
 
 def _plan(
-    values: dict[str, Any],
+    settings: ResendSettings,
     selection: Selection,
     bundle: ReadBundle | None,
     outlooks: list[Outlook],
@@ -136,7 +143,7 @@ def _plan(
     events = sum(outlook.events for outlook in outlooks)
     means = [outlook.mean_bytes for outlook in outlooks if outlook.mean_bytes is not None]
     mean = sum(means) / len(means) if means else 0.0
-    estimate = _estimate(values, outlooks, mean, payload_size)
+    estimate = _estimate(settings, outlooks, mean, payload_size)
     unavailable = {
         str(Reason.EXPIRED): sum(outlook.expired for outlook in outlooks),
         str(Reason.NOT_YET_WRITTEN): sum(outlook.not_yet_written for outlook in outlooks),
@@ -158,8 +165,8 @@ def _plan(
     )
 
 
-def _estimate(values: dict[str, Any], outlooks: list[Outlook], mean: float, payload_size: int) -> Estimate:
-    overhead = 28 if values["encryption"] else 0
+def _estimate(settings: ResendSettings, outlooks: list[Outlook], mean: float, payload_size: int) -> Estimate:
+    overhead = 28 if settings.bodies.encryption else 0
     datagrams = payload_bytes = 0.0
     for outlook in outlooks:
         body = (mean if outlook.mean_bytes is None else outlook.mean_bytes) + overhead
@@ -167,15 +174,16 @@ def _estimate(values: dict[str, Any], outlooks: list[Outlook], mean: float, payl
         each = max(-(-body // max(payload_size - HEADER_BYTES - id_bytes, 1)), 1)
         datagrams += outlook.events * each
         payload_bytes += outlook.events * (body + each * (HEADER_BYTES + id_bytes))
-    datagrams *= values["copies"]
-    bits = (payload_bytes * values["copies"] + datagrams * _IP_AND_UDP_BYTES) * 8
+    copies, pace = settings.link.copies, settings.pace
+    datagrams *= copies
+    bits = (payload_bytes * copies + datagrams * _IP_AND_UDP_BYTES) * 8
     events = sum(outlook.events for outlook in outlooks)
-    limits = [events / values["eps"]] if values["eps"] else []
-    limits += [bits / values["bitsPerSecond"]] if values["bitsPerSecond"] else []
+    limits = [events / pace.events_per_second] if pace.events_per_second else []
+    limits += [bits / pace.bits_per_second] if pace.bits_per_second else []
     return Estimate(
         mean_event_bytes=round(mean, 1),
         datagrams=round(datagrams),
-        payload_bytes=round(payload_bytes * values["copies"]),
+        payload_bytes=round(payload_bytes * copies),
         seconds=round(max(limits), 1) if limits else None,
     )
 

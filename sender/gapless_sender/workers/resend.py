@@ -11,7 +11,7 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import (
     BundleError,
@@ -35,15 +35,17 @@ from gapless_sender.replay.progress import ProgressView
 from gapless_sender.replay.report import Account, report, verdict_of
 from gapless_sender.replay.report_output import write_report, write_report_line
 from gapless_sender.replay.saved_progress import Progress
+from gapless_sender.settings.resend import ResendSettings
 from gapless_sender.source.plan import select, upstream_topics
 from gapless_sender.workers.partition_worker import known_partitions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from gapless_api.base.allowed_topics import AllowedTopics
     from gapless_api.base.settings import Resolved
     from gapless_api.bundle.form import Bundle
+    from gapless_kafka.connection import KafkaConnection
     from gapless_sender.base.sharding import Shard
     from gapless_sender.source.plan import Selection
 
@@ -60,27 +62,32 @@ def run(found: Resolved) -> int:
     account = Account()
     selection: Selection | None = None
     bundle: ReadBundle | None = None
-    values = found.values
     report_path: Path | None = None
+    report_line: bool = found.values["reportLine"]
     ending: tuple[Outcome, int, str]
     problem: GaplessError | None = None
     try:
-        shard = shard_of(values, os.environ)
-        values = with_own_files(values, shard)
+        shard = shard_of(found.values["shardCount"], found.values["shardIndex"], os.environ)
+        values = with_own_files(found.values, shard)
         check_paths(values, found.file)
-        report_path = _checked_report(values["report"])
+        report_path = values["report"]
+        _check_report_folder(report_path)
         _log_oddities(found)
-        values = with_rates(values)
+        settings = ResendSettings.of(with_rates(values))
+
+        def connection() -> KafkaConnection:
+            from gapless_kafka.connection import connection_from  # noqa: PLC0415 -- slow to load
+
+            return connection_from(values, client_id=settings.kafka.client_id)
+
         with shutdown.at_once():  # A large bundle takes its time, and nothing has begun.
-            selection, bundle = _selection(values, shard)
-            if values["plan"]:
+            selection, bundle = _selection(settings, shard)
+            if settings.selection.plan:
                 from gapless_sender.workers.estimate import show_plan  # noqa: PLC0415 -- only --plan needs it
 
-                return show_plan(values, selection, bundle, shutdown)
-        began_complete = _work(values, selection, account, shutdown)
-        ending = verdict_of(
-            account, began_complete=began_complete, listed=report_path is not None or values["reportLine"]
-        )
+                return show_plan(settings, connection, selection, bundle, shutdown)
+        began_complete = _work(settings, connection, selection, account, shutdown)
+        ending = verdict_of(account, began_complete=began_complete, listed=report_path is not None or report_line)
     except GaplessError as error:
         outcome = Outcome.STOPPED if isinstance(error, StoppedError) else Outcome.FAILED
         ending = outcome, verdict(error).exit_code, str(error)
@@ -97,7 +104,7 @@ def run(found: Resolved) -> int:
         started=began.isoformat(timespec="seconds"),
         seconds=time.monotonic() - started,
     )
-    if values["reportLine"]:
+    if report_line:
         write_report_line(made)
     if report_path is not None:
         write_report(report_path, made)
@@ -109,13 +116,18 @@ def run(found: Resolved) -> int:
     return exit_code
 
 
-def _work(values: dict[str, Any], selection: Selection, account: Account, shutdown: Shutdown) -> bool:
+def _work(
+    settings: ResendSettings,
+    connect: Callable[[], KafkaConnection],
+    selection: Selection,
+    account: Account,
+    shutdown: Shutdown,
+) -> bool:
     """Do everything; afterwards `account` holds what was done, also when an error ends the work.
 
     Returns:
         Whether a checkpoint said beforehand that nothing is left.
     """
-    from gapless_kafka.connection import connection_from  # noqa: PLC0415 -- slow to load
     from gapless_sender.workers.runtime import SenderRuntime, Whole, work_alone  # noqa: PLC0415 -- slow to load
 
     forbid_core_dumps()
@@ -123,12 +135,12 @@ def _work(values: dict[str, Any], selection: Selection, account: Account, shutdo
     # them took 3 % of a resend.
     gc.freeze()
     gc.set_threshold(50_000)
-    connection = connection_from(values, client_id=values["clientID"])
-    path: Path | None = values["checkpoint"]
+    connection = connect()
+    path = settings.safety.checkpoint
     if path is not None:
         shutdown.keeps_progress()
     with ExitStack() as stack:
-        runtime = SenderRuntime.create(values, shutdown, selection.shard)
+        runtime = SenderRuntime.create(settings, shutdown, selection.shard)
         stack.callback(runtime.link.close)
         if not selection.wishes and selection.all_partitions_of is None:
             return False
@@ -143,19 +155,19 @@ def _work(values: dict[str, Any], selection: Selection, account: Account, shutdo
             stack.callback(checkpoint.close)
             remove_shard_files(path)
         view = ProgressView(
-            interval_seconds=values["progressInterval"],
-            statistics_seconds=values["logStatistics"],
-            sender_id=values["id"],
+            interval_seconds=settings.output.progress_seconds,
+            statistics_seconds=settings.output.statistics_seconds,
+            sender_id=settings.output.id,
             shard=selection.shard,
         )
         known = None if selection.all_partitions_of is not None else len(selection.wishes)
-        shards = values["parallelism"] if known is None else min(values["parallelism"], known)
+        processes = settings.safety.parallelism if known is None else min(settings.safety.parallelism, known)
         whole = Whole(selection, connection, progress, checkpoint, view, account)
         try:
-            if shards > 1:
+            if processes > 1:
                 from gapless_sender.workers.worker_pool import WorkerPool  # noqa: PLC0415 -- only several processes need it
 
-                WorkerPool(runtime, whole, shards).run()
+                WorkerPool(runtime, whole, processes).run()
             else:
                 work_alone(runtime, whole)
         except GaplessError:
@@ -176,32 +188,36 @@ def _account_for_remembered(account: Account, selection: Selection, progress: Pr
     account.begin(account.totals)
 
 
-def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBundle | None]:
+def _selection(settings: ResendSettings, shard: Shard) -> tuple[Selection, ReadBundle | None]:
     """What is to be resent, and the bundle as the report names it."""
-    file: Path | None = values["resendFileName"]
+    chosen = settings.selection
+    file, wanted = chosen.bundle, chosen.bundle_sha256
     if file is None:
-        for name in ("verifyKey", "trustedKeys", "bundleSha256"):
-            if values[name] is not None:
+        for name, given in (
+            ("verifyKey", chosen.verify_key),
+            ("trustedKeys", chosen.trusted_keys),
+            ("bundleSha256", wanted),
+        ):
+            if given is not None:
                 raise ConfigurationError(f"{name} is given without a bundle; delete it, or give the bundle it is for.")
-        _check_topics(values, None)
-        return select(values, None, shard=shard), None
+        _check_topics(settings, None)
+        return select(chosen, None, shard=shard), None
     from gapless_api.bundle.form import canonical_sha256  # noqa: PLC0415
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- slow to load
 
-    bundle = read_bundle(file, verification_key=values["verifyKey"])
-    if values["trustedKeys"] is not None:
+    bundle = read_bundle(file, verification_key=chosen.verify_key)
+    if chosen.trusted_keys is not None:
         from gapless_api.bundle.signature import check_trusted  # noqa: PLC0415 -- cryptography is slow to import
 
-        check_trusted(bundle.metadata, values["trustedKeys"], bundle=str(file))
+        check_trusted(bundle.metadata, chosen.trusted_keys, bundle=str(file))
     digest = bundle.metadata.sha256 if bundle.metadata is not None else canonical_sha256(bundle.kind, bundle.results)
-    wanted = values["bundleSha256"]
     if wanted is not None and digest != wanted:
         raise BundleError(
             f"The bundle {file} is another one: its digest is {digest} and {wanted} is wanted (bundleSha256); give the "
             f"bundle that is meant, or the digest of this one."
         )
-    _check_topics(values, bundle)
-    selection = select(values, bundle, bundle_digest=digest, shard=shard)
+    _check_topics(settings, bundle)
+    selection = select(chosen, bundle, bundle_digest=digest, shard=shard)
     named = ReadBundle(
         file=str(file),
         type=str(bundle.kind),
@@ -220,11 +236,13 @@ def _selection(values: dict[str, Any], shard: Shard) -> tuple[Selection, ReadBun
     return selection, named
 
 
-def _check_topics(values: dict[str, Any], bundle: Bundle | None) -> None:
+def _check_topics(settings: ResendSettings, bundle: Bundle | None) -> None:
     """Make sure that every topic may be read. Raises ConfigurationError."""
-    allowed: AllowedTopics | None = values["allowedTopics"]
+    allowed = settings.kafka.allowed_topics
     if allowed is not None:
-        allowed.check(upstream_topics(values, bundle), what="The bundle" if bundle is not None else "The resend")
+        allowed.check(
+            upstream_topics(settings.selection, bundle), what="The bundle" if bundle is not None else "The resend"
+        )
 
 
 def _log_oddities(found: Resolved) -> None:
@@ -235,10 +253,9 @@ def _log_oddities(found: Resolved) -> None:
         log("info", "settings are accepted and have no effect", settings=", ".join(without_effect))
 
 
-def _checked_report(path: Path | None) -> Path | None:
+def _check_report_folder(path: Path | None) -> None:
     """Find out before anything is sent whether the report has a place at all."""
     if path is not None and not os.access(path.parent, os.W_OK | os.X_OK):
         raise LocalStorageError(
             f"The report {path} cannot be written (its folder is missing or closed to us); give another place for it."
         )
-    return path

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError, StoppedError
 from gapless_api.wire.totals import Totals
 from gapless_sender.base.lazy_log import log
-from gapless_sender.base.sharding import UNSHARDED, Shard, check_sharing
-from gapless_sender.link.opening import open_link
+from gapless_sender.base.sharding import UNSHARDED, Shard
 from gapless_sender.link.transmitter import MOST_BATCH_EVENTS, Transmitter
+from gapless_sender.link.udp_link import open_link
 from gapless_sender.pace.shared_pace import SharedPace
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import DISORDER_OFFSETS, Treatment
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from gapless_sender.replay.progress import ProgressView
     from gapless_sender.replay.report import Account
     from gapless_sender.replay.saved_progress import Progress
+    from gapless_sender.settings.resend import ResendSettings
+    from gapless_sender.settings.selection import SelectionSettings
     from gapless_sender.source.plan import Selection
     from gapless_sender.wire.encryption import KeyExchange, SessionKey
 
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 class SenderRuntime:
     """The link and everything between a batch and it."""
 
-    values: dict[str, Any]
+    settings: ResendSettings
     shutdown: Shutdown
     link: UdpLink
     payload_size: int
@@ -59,34 +61,34 @@ class SenderRuntime:
     shard: Shard
 
     @classmethod
-    def create(cls, values: dict[str, Any], shutdown: Shutdown, shard: Shard = UNSHARDED) -> SenderRuntime:
+    def create(cls, settings: ResendSettings, shutdown: Shutdown, shard: Shard = UNSHARDED) -> SenderRuntime:
         """Make everything that needs no Kafka, so that whatever is wrong shows before anything is sent.
 
         Raises:
             ConfigurationError: a rule, a certificate, the interface or the target is wrong.
         """
-        rules = values["inputFilterRules"] or ""
-        input_filter = InputFilter.parse(rules, values["inputFilterDefaultAction"])
+        bodies, order = settings.bodies, settings.safety.order
+        input_filter = InputFilter.parse(bodies.input_filter_rules or "", bodies.input_filter_default_action)
         exchange, given_key, secret, sealing_bytes = None, None, None, 0
-        check_sharing(values, shard)
-        if values["encryption"]:
-            if values["publicKeyFile"] is None:
+        settings.check_sharing(shard)
+        if bodies.encryption:
+            if bodies.public_key_file is None:
                 raise ConfigurationError(
                     "encryption is on and publicKeyFile is missing; give the certificate of the receiver, or leave "
                     "encryption out."
                 )
             from gapless_sender.wire.encryption import OVERHEAD_BYTES, KeyExchange, SessionKey  # noqa: PLC0415 -- slow to load
 
-            exchange, sealing_bytes = KeyExchange.load(values["publicKeyFile"]), OVERHEAD_BYTES
+            exchange, sealing_bytes = KeyExchange.load(bodies.public_key_file), OVERHEAD_BYTES
             if exchange.warning:
                 log("warning", exchange.warning)
-            if values["sessionKeyFile"] is not None:
-                loaded = SessionKey.load(values["sessionKeyFile"], series=shard.index)
-                given_key, secret = (loaded, None) if values["keyRotationFile"] is None else (None, loaded)
-        pace = SharedPace.of(values, shutdown, shard)
-        link = open_link(values, shutdown)
+            if bodies.session_key_file is not None:
+                loaded = SessionKey.load(bodies.session_key_file, series=shard.index)
+                given_key, secret = (loaded, None) if bodies.key_rotation_file is None else (None, loaded)
+        pace = SharedPace.of(settings.pace, shutdown, shard, processes=settings.safety.parallelism)
+        link = open_link(settings.link, shutdown, order=order)
         try:
-            payload_size = values["payloadSize"] or link.mtu_payload_size()
+            payload_size = settings.link.payload_size or link.mtu_payload_size()
             if (shared := given_key or secret) is not None and exchange is not None and shard.count > 1:
                 _check_announcement(exchange.packets(shared, payload_size), payload_size)
         except BaseException:
@@ -95,15 +97,15 @@ class SenderRuntime:
         treatment = Treatment(
             payload_size=payload_size,
             input_filter=input_filter,
-            compress_above_bytes=values["compressWhenLengthExceeds"],
-            fill=fillable(values),
-            most_fragments=values["maxFragments"],
-            keeps_order=values["order"] == "strict",
-            disorder_offsets=MOST_BATCH_EVENTS if values["order"] == "free" else DISORDER_OFFSETS,
+            compress_above_bytes=bodies.compress_above_bytes,
+            fill=fillable(settings.selection),
+            most_fragments=settings.link.max_fragments,
+            keeps_order=order == "strict",
+            disorder_offsets=MOST_BATCH_EVENTS if order == "free" else DISORDER_OFFSETS,
             sealing_bytes=sealing_bytes,
         )
         return cls(
-            values,
+            settings,
             shutdown,
             link,
             payload_size,
@@ -125,7 +127,7 @@ class SenderRuntime:
         return Transmitter(
             link,
             self.pace.pace,
-            self.values["copies"],
+            self.settings.link.copies,
             under_way=under_way,
             sharers=sharers,
             follow_rates=self.pace.follow,
@@ -138,43 +140,39 @@ class SenderRuntime:
         from gapless_sender.link.session_keys import AnnouncedKeys  # noqa: PLC0415 -- slow to load
         from gapless_sender.wire.key_schedule import KeyTimings  # noqa: PLC0415 -- only encryption needs it
 
-        values = self.values
+        bodies = self.settings.bodies
         common: dict[str, Any] = {
             "payload_size": self.payload_size,
-            "timings": KeyTimings(announcements=values["keyRepeats"], settle_seconds=values["keySettle"]),
-            "every_seconds": values["generateNewSymmetricKeyEvery"],
+            "timings": KeyTimings(announcements=bodies.key_repeats, settle_seconds=bodies.key_settle_seconds),
+            "every_seconds": bodies.rotate_key_every_seconds,
             "clock": self.shutdown,
         }
         if self.secret is None:
             return AnnouncedKeys(self.exchange, self.link, given=self.given_key, **common)
         from gapless_sender.link.shared_keys import SharedKeys  # noqa: PLC0415 -- only shards that replace keys need it
 
-        path, senders = values["keyRotationFile"], self.shard.count
+        path = bodies.key_rotation_file
+        assert path is not None, "a secret is loaded for the senders that share this file"  # noqa: S101
+        senders = self.shard.count
         return SharedKeys(self.exchange, self.link, secret=self.secret, path=path, senders=senders, **common)
 
     def source(self, connection: KafkaConnection, pulse: Callable[[], None] | None = None) -> KafkaSource:
         """A connection to Kafka, not yet made; `pulse` is called while Kafka is waited for and may end the work."""
-        return KafkaSource(
-            connection,
-            isolation_level=self.values["isolationLevel"],
-            connect_timeout_seconds=self.values["connectTimeout"],
-            stall_timeout_seconds=self.values["stallTimeout"],
-            pulse=pulse or self.shutdown.check,
-        )
+        return KafkaSource.of(self.settings.kafka, connection, pulse or self.shutdown.check)
 
     def say_starting(self) -> None:
         """Tell the receiver that a resend begins."""
-        self._say(starting_text(_now(), self.values["id"], str(self.values["resendFileName"] or "")))
+        self._say(starting_text(_now(), self.settings.output.id, str(self.settings.selection.bundle or "")))
 
     def say_ended(self, error: BaseException | None) -> None:
         """Tell the receiver how it ended, if it was not by an error."""
         if error is None:
-            self._say(finished_text(_now(), self.values["id"]))
+            self._say(finished_text(_now(), self.settings.output.id))
         elif isinstance(error, StoppedError):
-            self._say(stopping_text(_now(), self.values["id"]))
+            self._say(stopping_text(_now(), self.settings.output.id))
 
     def _say(self, text: str) -> None:
-        if self.values["statusPackets"]:
+        if self.settings.link.status_packets:
             self.link.send([status_packet(text, self.payload_size)])
 
     def traffic(self, link: UdpLink) -> Traffic:
@@ -192,9 +190,9 @@ def _check_announcement(packets: Sequence[bytes], payload_size: int) -> None:
         )
 
 
-def fillable(values: dict[str, Any]) -> frozenset[Reason]:
+def fillable(settings: SelectionSettings) -> frozenset[Reason]:
     """The reasons for which an event that cannot be sent is sent empty."""
-    return frozenset(Reason(word) for word in values["fill"]) if values["unavailable"] == "fill" else frozenset()
+    return frozenset(map(Reason, settings.fill)) if settings.unavailable == "fill" else frozenset()
 
 
 @dataclass(slots=True)

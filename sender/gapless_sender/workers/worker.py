@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import GaplessError
-from gapless_sender.link.opening import open_link
+from gapless_sender.link.udp_link import open_link
 from gapless_sender.replay.checkpoint import Checkpoint, shard_path
 from gapless_sender.replay.report import Traffic
 from gapless_sender.replay.saved_progress import Progress
@@ -106,7 +106,7 @@ def run_worker(  # noqa: PLR0913, PLR0917 -- the arguments of a process
     traffic = Traffic()
     try:
         with ExitStack() as stack:
-            link = open_link(runtime.values, runtime.shutdown)
+            link = open_link(runtime.settings.link, runtime.shutdown, order=runtime.settings.safety.order)
             stack.callback(link.close)
             try:
                 _work(number, workers, runtime, whole, instructions, link, stack)

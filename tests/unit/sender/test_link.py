@@ -19,9 +19,9 @@ from gapless_api.base.settings import resolve
 from gapless_sender.base.network import MOST_PAYLOAD_SIZE, resolve_target
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.link.gso_batches import MOST_SEGMENT_BYTES, MOST_SEGMENTS, GsoBatch, Order, arrange
-from gapless_sender.link.opening import open_link
 from gapless_sender.link.sendmmsg import MOST_BATCHES
-from gapless_sender.link.udp_link import UdpLink, UnsentError
+from gapless_sender.link.udp_link import UdpLink, UnsentError, open_link
+from gapless_sender.settings.link import LinkSettings
 from gapless_sender.settings.resend import RESEND
 from kit.machine.examples import examples
 from kit.network.listener import Listener
@@ -360,7 +360,7 @@ def test_the_marks_of_the_settings_are_those_of_the_link_that_a_resend_opens(rec
     receiver.socket.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
     receiver.socket.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
     values = resolve(RESEND, file=None, environment={}, options=options).values
-    with open_link(values, Shutdown()) as link:
+    with open_link(LinkSettings.of(values), Shutdown(), order="grouped") as link:
         link.send([b"marked"])
     _, control, _, sender = receiver.socket.recvmsg(100, 200)
     assert sorted(content[0] for _, _, content in control) == [9, 18 << 2]

@@ -11,24 +11,31 @@ from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.offsets.windows import PartitionWindow
 from gapless_sender.base.sharding import Shard
+from gapless_sender.settings.selection import SelectionSettings
+from gapless_sender.source import plan
 from gapless_sender.source.plan import (
     Mode,
     PartitionPlan,
     Place,
     Reason,
+    Selection,
     Skipped,
     Wish,
     distribute,
     plan_partition,
-    select,
     wishes_of_all,
     wishes_of_shard,
 )
 
 NOTHING: dict[str, Any] = {
     "partitionStartValue": 0, "partitionStopValue": 0, "topicTranslations": {}, "from": None, "to": None,
-    "topic": None, "partition": None, "offsetFrom": None, "offsetTo": None,
+    "topic": None, "partition": None, "offsetFrom": None, "offsetTo": None, "resendFileName": None,
+    "unavailable": "report", "fill": (), "plan": False, "verifyKey": None, "trustedKeys": None, "bundleSha256": None,
 }  # fmt: skip
+
+
+def select(values: dict[str, Any], found: Bundle | None, **more: Any) -> Selection:
+    return plan.select(SelectionSettings.of(values), found, **more)
 
 
 def bundle(*entries: tuple[str, int, list[tuple[int, int]]], kind: BundleKind = BundleKind.ALL) -> Bundle:

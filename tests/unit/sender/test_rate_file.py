@@ -14,6 +14,7 @@ from gapless_sender.base.lazy_log import choose_log
 from gapless_sender.base.sharding import UNSHARDED, Shard
 from gapless_sender.pace.rate_file import LOOK_SECONDS, RateFollower, read_rates, with_rates
 from gapless_sender.pace.shared_pace import SharedPace
+from gapless_sender.settings.pace import PaceSettings
 from gapless_sender.settings.resend import RESEND
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def test_a_pace_looks_while_it_waits(file: Path) -> None:
     """Between two events of a slow pace lie hours."""
     file.write_text("eps=0.0001")
     clock = HandClock()
-    pace = SharedPace.of(with_rates(settings(rateFile=file)), clock, UNSHARDED).pace
+    pace = SharedPace.of(PaceSettings.of(with_rates(settings(rateFile=file))), clock, UNSHARDED).pace
     pace.admit(1, 0)
     file.write_text("eps=1000")
     begun = clock.seconds
@@ -197,7 +198,7 @@ def test_each_rate_has_its_place(file: Path, processes: int, tmp_path: Path) -> 
     given = {"parallelism": processes, "rateFile": file, "eps": 8, "budgetFile": tmp_path / "b", "budgetEps": 100}
     file.write_text("")
     clock = HandClock()
-    shared = SharedPace.of(with_rates(settings(**given)), clock, UNSHARDED)
+    shared = SharedPace.of(PaceSettings.of(with_rates(settings(**given))), clock, UNSHARDED)
     assert shared.pace.rates == (8, None)
     for content, rates in {
         "eps=0": (100, None),
@@ -216,7 +217,7 @@ def test_each_rate_has_its_place(file: Path, processes: int, tmp_path: Path) -> 
 def test_shards_without_a_common_file_take_equal_parts_of_a_new_rate_too(file: Path) -> None:
     file.write_text("eps=8")
     clock = HandClock()
-    shared = SharedPace.of(with_rates(settings(rateFile=file, shardCount=4)), clock, Shard(1, 4))
+    shared = SharedPace.of(PaceSettings.of(with_rates(settings(rateFile=file, shardCount=4))), clock, Shard(1, 4))
     assert shared.pace.rates == (2, None)
     file.write_text("eps=80")
     clock.seconds += LOOK_SECONDS
@@ -227,7 +228,7 @@ def test_shards_without_a_common_file_take_equal_parts_of_a_new_rate_too(file: P
 def test_a_budget_cannot_come_later(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file.write_text("eps=8")
     clock = HandClock()
-    shared = SharedPace.of(with_rates(settings(rateFile=file)), clock, UNSHARDED)
+    shared = SharedPace.of(PaceSettings.of(with_rates(settings(rateFile=file))), clock, UNSHARDED)
     file.write_text("eps=9\nbudgetEps=5")
     clock.seconds += LOOK_SECONDS
     shared.follow()

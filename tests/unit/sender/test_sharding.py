@@ -19,12 +19,12 @@ from gapless_sender.base.sharding import (
     UNSHARDED,
     FileOrFolder,
     Shard,
-    check_sharing,
-    pace_file,
     shard_of,
     with_own_files,
 )
-from gapless_sender.settings.resend import RESEND
+from gapless_sender.settings.pace import PaceSettings
+from gapless_sender.settings.resend import RESEND, ResendSettings
+from gapless_sender.settings.selection import SelectionSettings
 from gapless_sender.source.plan import Wish, select, wishes_of_all
 
 NEEDED = {"targetIP": "10.0.0.2", "targetPort": "1234", "bootstrapServers": "kafka:9092"}
@@ -33,6 +33,10 @@ NEEDED = {"targetIP": "10.0.0.2", "targetPort": "1234", "bootstrapServers": "kaf
 def values(**given: Any) -> dict[str, Any]:
     texts = {**NEEDED, **{name: str(value) for name, value in given.items()}}
     return resolve(RESEND, file=None, environment={}, options=texts).values
+
+
+def shard_among(found: dict[str, Any], environment: dict[str, str]) -> Shard:
+    return shard_of(found["shardCount"], found["shardIndex"], environment)
 
 
 gaps = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 5000)), min_size=1, max_size=5)
@@ -51,7 +55,7 @@ def test_every_partition_of_a_bundle_belongs_to_exactly_one_shard(
     for index in range(count):
         chance.shuffle(results)  # The order in which a bundle lists its partitions does not matter.
         bundle = Bundle(BundleKind.ALL, tuple(results), None)
-        shares += select(values(), bundle, shard=Shard(index, count)).wishes
+        shares += select(SelectionSettings.of(values()), bundle, shard=Shard(index, count)).wishes
     places = [(wish.place.topic, wish.place.partition) for wish in shares]
     assert sorted(places) == sorted(found)
     assert sum(wish.ranges.count for wish in shares) == sum(gaps.ranges.count for gaps in results)
@@ -61,7 +65,7 @@ def test_every_partition_of_a_bundle_belongs_to_exactly_one_shard(
 def test_shards_of_a_time_range_agree_even_if_the_topic_grows_while_they_start(
     count: int, partitions: int, more: int
 ) -> None:
-    chosen = select(values(topic="t", **{"from": "2026-01-01T00:00:00Z"}), None)
+    chosen = select(SelectionSettings.of(values(topic="t", **{"from": "2026-01-01T00:00:00Z"})), None)
     shards = [replace(chosen, shard=Shard(index, count)) for index in range(count)]
     early = [{wish.place.partition for wish in wishes_of_all(shard, partitions)} for shard in shards]
     late = [{wish.place.partition for wish in wishes_of_all(shard, partitions + more)} for shard in shards]
@@ -71,19 +75,25 @@ def test_shards_of_a_time_range_agree_even_if_the_topic_grows_while_they_start(
 
 def test_a_single_partition_belongs_to_the_first_shard() -> None:
     chosen = values(topic="t", partition=3, offsetFrom=5, offsetTo=9)
-    assert [len(select(chosen, None, shard=Shard(index, 3)).wishes) for index in range(3)] == [1, 0, 0]
+    assert [len(select(SelectionSettings.of(chosen), None, shard=Shard(index, 3)).wishes) for index in range(3)] == [
+        1,
+        0,
+        0,
+    ]
 
 
 def test_a_checkpoint_belongs_to_one_shard_of_one_count() -> None:
     chosen = values(topic="t", partition=3, offsetFrom=5)
-    assert select(chosen, None, shard=Shard(1, 3)).identity["shard"] == "1-of-3"
-    assert "shard" not in select(chosen, None).identity, "so that checkpoints of before are understood"
+    assert select(SelectionSettings.of(chosen), None, shard=Shard(1, 3)).identity["shard"] == "1-of-3"
+    assert "shard" not in select(SelectionSettings.of(chosen), None).identity, (
+        "so that checkpoints of before are understood"
+    )
 
 
 def test_the_index_comes_from_the_setting_or_from_the_indexed_job() -> None:
-    assert shard_of(values(), {INDEX_VARIABLE: "7"}) == UNSHARDED
-    assert shard_of(values(shardCount=4, shardIndex=2), {INDEX_VARIABLE: "1"}) == Shard(2, 4)
-    assert shard_of(values(shardCount=4), {INDEX_VARIABLE: "1"}) == Shard(1, 4)
+    assert shard_among(values(), {INDEX_VARIABLE: "7"}) == UNSHARDED
+    assert shard_among(values(shardCount=4, shardIndex=2), {INDEX_VARIABLE: "1"}) == Shard(2, 4)
+    assert shard_among(values(shardCount=4), {INDEX_VARIABLE: "1"}) == Shard(1, 4)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +107,7 @@ def test_the_index_comes_from_the_setting_or_from_the_indexed_job() -> None:
 )
 def test_a_shard_that_does_not_exist_is_refused(given: dict[str, int], environment: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        shard_of(values(**given), environment)
+        shard_among(values(**given), environment)
 
 
 def test_each_shard_has_its_own_files(tmp_path: Path) -> None:
@@ -147,12 +157,12 @@ def test_a_folder_gets_files_of_usual_names(tmp_path: Path) -> None:
 )
 def test_settings_that_would_do_harm_together_are_refused(given: dict[str, Any], shard: Shard, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        check_sharing(values(**given), shard)
+        ResendSettings.of(values(**given)).check_sharing(shard)
 
 
 def test_a_budget_file_without_a_budget_keeps_the_pace() -> None:
-    assert pace_file(values(budgetFile="b")) == Path("b")
-    assert pace_file(values(budgetFile="b", budgetEps=5)) is None
-    assert pace_file(values(budgetFile="b", budgetEps=5, paceFile="p")) == Path("p")
-    assert pace_file(values(budgetFile="b", paceFile="p")) == Path("p")
-    assert pace_file(values()) is None
+    assert PaceSettings.of(values(budgetFile="b")).shared_file == Path("b")
+    assert PaceSettings.of(values(budgetFile="b", budgetEps=5)).shared_file is None
+    assert PaceSettings.of(values(budgetFile="b", budgetEps=5, paceFile="p")).shared_file == Path("p")
+    assert PaceSettings.of(values(budgetFile="b", paceFile="p")).shared_file == Path("p")
+    assert PaceSettings.of(values()).shared_file is None
