@@ -214,7 +214,8 @@ def pack(path: str, described: str) -> None:
                 body = gzip_body(value) if packed else value
                 made: list[bytes] = []
                 kind = PacketType.CLEAR | GZIP_FLAG if packed else int(PacketType.CLEAR)
-                packetizer.add(made, offset, kind, body + bytes(OVERHEAD_BYTES) if encrypted else body)
+                sealed = body + bytes(OVERHEAD_BYTES) if encrypted else body
+                packetizer.add_batch(made, (offset,), kind, (sealed,))
                 out.writelines(struct.pack("=I", len(datagram)) + datagram for datagram in made)
 
 

@@ -21,8 +21,9 @@ from gapless_sender.settings.resend import RESEND
 from gapless_sender.settings.selection import SelectionSettings
 from gapless_sender.source.plan import select
 from gapless_sender.wire.encryption import KeyExchange, SessionKey
-from gapless_sender.wire.packets import MAX_FRAGMENTS, PacketError, Reassembler, packetize, parse_packet
+from gapless_sender.wire.packets import MAX_FRAGMENTS, packetize
 from kit.peer import reassembly
+from kit.peer.strict_packets import MalformedPacketError, Reassembler, parse_packet
 
 CHEAP_ROUNDS = 4096
 """A key that costs a second is accepted by the product and would cost a million inputs a fortnight."""
@@ -51,7 +52,7 @@ def _packets(content: bytes) -> None:
             their_packet = reassembly.parse(datagram, MAX_FRAGMENTS)
         try:
             packet = parse_packet(datagram)
-        except PacketError as error:
+        except MalformedPacketError as error:
             refused = error
             # The peer takes numbers that cannot be, and then waits for ever.
             assert their_packet is None or not 1 <= their_packet.number <= their_packet.announced
@@ -182,7 +183,12 @@ def _checkpoints(content: bytes) -> None:
 _NAMES = tuple(spelling.encode() + b"=" for setting in RESEND.settings for spelling in (setting.name,))
 
 SENDER_TARGETS = (
-    Target("packets", _packets, (PacketError,), tokens=(b"STATUS", b"KEY_UPDATE#", b"\x00\x01\x00\x01", b"\x80\x20")),
+    Target(
+        "packets",
+        _packets,
+        (MalformedPacketError,),
+        tokens=(b"STATUS", b"KEY_UPDATE#", b"\x00\x01\x00\x01", b"\x80\x20"),
+    ),
     Target(
         "properties",
         _properties,

@@ -168,11 +168,6 @@ class UdpLink:
         """Arrange `datagrams` for as few system calls as the order allows."""
         return arrange(datagrams, self._order)
 
-    @property
-    def uses_gso(self) -> bool:
-        """Whether datagrams are handed to the kernel in groups; it ends when the kernel or the NIC refuses."""
-        return self._gso
-
     def send(self, datagrams: Sequence[bytes]) -> None:
         """Send all of `datagrams`; when this returns, the kernel has accepted each.
 

@@ -30,15 +30,14 @@ class PaceState:
     """The due times and rates behind a `Pace`.
 
     There are three kinds. One of this process alone (`PaceState()`). One in anonymous memory (`shared`): a child made
-    by fork has it as it is, and a program started with ``pass_fds=[budget.fileno()]`` takes it with `attach`; the rates
-    are in it, so that they can be changed for all, and it is gone with the last process that has it. And one in a file
-    (`in_file`) for programs that know nothing of each other but the file's name: there the file holds the due times
-    alone, each program, with its children made by fork, brings its own rates, and due times of before a restart of the
-    machine do not count, because its clock began anew.
+    by fork has it as it is; the rates are in it, so that they can be changed for all, and it is gone with the last
+    process that has it. And one in a file (`in_file`) for programs that know nothing of each other but the file's
+    name: there the file holds the due times alone, each program, with its children made by fork, brings its own rates,
+    and due times of before a restart of the machine do not count, because its clock began anew.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """A budget of this process alone, or the one in the memory file `descriptor`; see `shared` and `attach`."""
+        """A budget of this process alone, or the one in the memory file `descriptor`; see `shared`."""
         self._descriptor = descriptor
         self._memory = None if descriptor is None else mmap.mmap(descriptor, mmap.PAGESIZE)
         room = bytearray(_DOUBLE_BYTES * (_DUE_TIMES + _RATES)) if self._memory is None else self._memory
@@ -57,11 +56,6 @@ class PaceState:
         """Make a budget that other processes can share."""
         descriptor = os.memfd_create("gapless-budget")
         os.ftruncate(descriptor, mmap.PAGESIZE)
-        return cls(descriptor)
-
-    @classmethod
-    def attach(cls, descriptor: int) -> PaceState:
-        """Take the shared budget whose descriptor this process inherited."""
         return cls(descriptor)
 
     @classmethod

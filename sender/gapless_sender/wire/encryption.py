@@ -139,16 +139,12 @@ class SessionKey:
         """Begin with nonces that no other process uses."""
         self._prefix = self._series + secrets.token_bytes(NONCE_BYTES - 4 - len(self._series))
 
-    def seal(self, body: bytes) -> bytes:
-        """Encrypt one body.
+    def seal_batch(self, bodies: Sequence[bytes]) -> list[bytes]:
+        """Encrypt many bodies, in order.
 
         Raises:
             ValueError: the key has been destroyed or all nonces are used up.
         """
-        return self.seal_batch((body,))[0]
-
-    def seal_batch(self, bodies: Sequence[bytes]) -> list[bytes]:
-        """Encrypt many bodies, in order. Raises ValueError like `seal`."""
         if self._cipher is None:
             raise ValueError("the session key has been destroyed")
         first = self._messages - self._counted_from

@@ -27,7 +27,8 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_sender.wire.encryption import MESSAGES_PER_KEY, NONCE_BYTES, OVERHEAD_BYTES, KeyExchange, SessionKey
-from gapless_sender.wire.packets import KEY_ID, PacketType, Reassembler, parse_packet
+from gapless_sender.wire.packets import KEY_ID, PacketType
+from kit.peer.strict_packets import Reassembler, parse_packet
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 CERTIFICATE = VECTORS / "test-cert.pem"
@@ -67,7 +68,7 @@ def test_bodies_come_back_in_order(bodies: list[bytes]) -> None:
 
 
 def test_an_empty_body_becomes_28_bytes() -> None:
-    assert len(SessionKey.generate().seal(b"")) == 28
+    assert len(SessionKey.generate().seal_batch([b""])[0]) == 28
 
 
 def test_no_nonce_comes_twice_within_a_process_or_across_processes_that_share_a_key() -> None:
@@ -97,13 +98,13 @@ def test_no_nonce_comes_twice_within_a_process_or_across_processes_that_share_a_
 
 def test_a_fork_draws_new_nonces_in_the_child_only() -> None:
     key = SessionKey(KEY)
-    before = key.seal(b"")[:8]
+    before = key.seal_batch([b""])[0][:8]
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Newer Pythons warn of forks beside threads.
         child = os.fork()
     if child == 0:
-        os.write(writing, key.seal(b"")[:8])
+        os.write(writing, key.seal_batch([b""])[0][:8])
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
@@ -111,7 +112,7 @@ def test_a_fork_draws_new_nonces_in_the_child_only() -> None:
     os.waitpid(child, 0)
     assert len(theirs) == 8
     assert theirs != before
-    assert key.seal(b"")[:8] == before
+    assert key.seal_batch([b""])[0][:8] == before
 
 
 def test_a_batch_that_fails_midway_does_not_give_its_nonces_again() -> None:
@@ -119,14 +120,14 @@ def test_a_batch_that_fails_midway_does_not_give_its_nonces_again() -> None:
     with pytest.raises(TypeError):
         key.seal_batch([b"first", None])  # type: ignore[list-item]
     assert key.messages == 2
-    assert int.from_bytes(key.seal(b"later")[8:12], "big") == 2
+    assert int.from_bytes(key.seal_batch([b"later"])[0][8:12], "big") == 2
 
 
 def test_a_key_asks_to_be_replaced_long_before_its_counter_ends() -> None:
     key = SessionKey(KEY)
     key._messages = MESSAGES_PER_KEY - 1
     assert not key.exhausted
-    key.seal(b"")
+    key.seal_batch([b""])[0]
     assert key.exhausted
     assert MESSAGES_PER_KEY == 2**32 // 4
 
@@ -136,9 +137,9 @@ def test_a_key_without_nonces_left_seals_nothing() -> None:
     key._messages = 2**32 - 1
     with pytest.raises(ValueError, match="used up its nonces"):
         key.seal_batch([b"", b""])
-    assert unsealed(KEY, key.seal(b"the last")) == b"the last"
+    assert unsealed(KEY, key.seal_batch([b"the last"])[0]) == b"the last"
     with pytest.raises(ValueError, match="used up its nonces"):
-        key.seal(b"")
+        key.seal_batch([b""])[0]
 
 
 def test_a_destroyed_key_is_overwritten_and_does_nothing_more() -> None:
@@ -146,7 +147,7 @@ def test_a_destroyed_key_is_overwritten_and_does_nothing_more() -> None:
     memory = key._key
     key.destroy()
     assert memory == bytes(32)
-    for use in (lambda: key.seal(b""), lambda: key.key):
+    for use in (lambda: key.seal_batch([b""])[0], lambda: key.key):
         with pytest.raises(ValueError, match="destroyed"):
             use()
     key.destroy()

@@ -87,7 +87,7 @@ def test_every_datagram_arrives_byte_for_byte(
     datagrams = noise(sizes)
     with UdpLink.open(address, receiver.port, gso=gso, order=order) as link:
         link.send(datagrams)
-        assert link.uses_gso == gso
+        assert link._gso == gso
         assert link.stats.datagrams == len(datagrams)
         assert link.stats.payload_bytes == sum(sizes)
         assert (link.stats.calls < len(datagrams)) == gso
@@ -281,7 +281,7 @@ def test_a_kernel_or_nic_without_segmentation_gets_one_datagram_at_a_time(receiv
     datagrams = noise([300] * 100)
     with link:
         link.send(datagrams)
-        assert not link.uses_gso
+        assert not link._gso
         link.send(datagrams)
     assert Counter(receiver.all()) == Counter(datagrams * 2)
     assert link.stats.calls == 200

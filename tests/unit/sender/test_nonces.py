@@ -65,7 +65,7 @@ def test_all_processes_together_stay_far_below_2_to_the_32_messages(sharers: int
     key = SessionKey(KEY)
     key._messages = -(-MESSAGES_PER_KEY // sharers) - 1
     assert not key.exhausted_among(sharers)
-    key.seal(b"")
+    key.seal_batch([b""])[0]
     assert key.exhausted_among(sharers)
     assert sharers * key.messages < 2**31
 
@@ -124,7 +124,7 @@ def test_a_worker_that_has_encrypted_its_part_says_so_once_and_goes_on_with_the_
     assert from_worker.receive() == [Paused()]
     assert keys.announced == 2
     with pytest.raises(ValueError, match="destroyed"):
-        old.seal(b"")
+        old.seal_batch([b""])[0]
 
 
 def test_a_worker_that_waits_for_kafka_pauses_without_a_batch_of_its_own() -> None:

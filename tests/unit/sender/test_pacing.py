@@ -216,7 +216,7 @@ def test_several_paces_of_one_budget_keep_one_rate_together() -> None:
     clock = SteppedClock(lambda: 0.0001)
     budget = PaceState.shared()
     first = Pace(1000, clock=clock, state=budget)
-    paces = [first, *(Pace(clock=clock, state=PaceState.attach(os.dup(budget.fileno()))) for _ in range(3))]
+    paces = [first, *(Pace(clock=clock, state=PaceState(os.dup(budget.fileno()))) for _ in range(3))]
     assert all(pace.rates == (1000, None) for pace in paces), "joining a budget does not change it"
     start, events = clock.now(), 0
     while clock.now() - start < 10:
@@ -231,7 +231,7 @@ def test_several_paces_of_one_budget_keep_one_rate_together() -> None:
 _SHARD = """
 import os, sys, time
 from gapless_sender.pace.pacing import PaceState, Pace
-pace = Pace(state=PaceState.attach(int(sys.argv[1])))
+pace = Pace(state=PaceState(int(sys.argv[1])))
 deadline = time.monotonic() + 60
 admitted = 0
 print("ready", flush=True)

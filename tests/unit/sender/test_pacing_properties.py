@@ -129,7 +129,7 @@ def sharing(how: str, rates: tuple[float | None, float | None], clock: Simulated
             return [Pace(*rates, clock=clock, state=PaceState.in_file(path)) for _ in range(SHARERS)]
     budget = PaceState.shared()
     first = Pace(*rates, clock=clock, state=budget)
-    return [first, *(Pace(clock=clock, state=PaceState.attach(os.dup(budget.fileno()))) for _ in range(SHARERS - 1))]
+    return [first, *(Pace(clock=clock, state=PaceState(os.dup(budget.fileno()))) for _ in range(SHARERS - 1))]
 
 
 def burst_of(rate: float, largest: float) -> float:

@@ -22,13 +22,11 @@ from gapless_sender.wire.packets import (
     KEY_ID,
     STATUS_ID,
     EventPacketizer,
-    Message,
     PacketType,
-    Reassembler,
     packetize,
-    parse_packet,
     status_packet,
 )
+from kit.peer.strict_packets import Message, Reassembler, parse_packet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +66,7 @@ def opened(key_hex: str, body: bytes) -> bytes:
     clear = AESGCM(bytes.fromhex(key_hex)).decrypt(nonce, rest, None)
     key = SessionKey(bytes.fromhex(key_hex))
     key._prefix, key._messages = nonce[:-4], int.from_bytes(nonce[-4:], "big")
-    assert key.seal(clear) == body, "the same key and nonce must give the same bytes"
+    assert key.seal_batch([clear])[0] == body, "the same key and nonce must give the same bytes"
     return clear
 
 
@@ -108,8 +106,8 @@ def test_a_live_senders_packets_are_read_and_made_again_byte_for_byte(file: Path
         assert event is not None
         assert event.offset == given["offset"]
         made: list[bytes] = []
-        EventPacketizer(event.topic, event.partition, payload_size).add(
-            made, event.offset, message.packet_type, message.body
+        EventPacketizer(event.topic, event.partition, payload_size).add_batch(
+            made, (event.offset,), message.packet_type, (message.body,)
         )
         assert made == carried
     assert next(inputs, None) is None
@@ -120,8 +118,8 @@ def test_a_body_of_exactly_the_capacity_differs_from_the_open_source_senders_in_
     assert [parse_packet(packet).fragments for packet in packets[1:]] == [2], "what the open-source sender announces"
     given = vector["inputs"][0]
     made: list[bytes] = []
-    EventPacketizer(given["topic"], given["partition"], vector["settings"]["payloadSize"]).add(
-        made, given["offset"], PacketType.CLEAR, bytes.fromhex(given["payload_hex"])
+    EventPacketizer(given["topic"], given["partition"], vector["settings"]["payloadSize"]).add_batch(
+        made, (given["offset"],), PacketType.CLEAR, (bytes.fromhex(given["payload_hex"]),)
     )
     assert made == [packets[1][:3] + b"\x00\x01" + packets[1][5:]]
     assert Reassembler().add(parse_packet(made[0])) is not None
@@ -148,5 +146,7 @@ def test_a_resends_packets_are_read_and_made_again_byte_for_byte(file: Path) -> 
         event = parse_event_id(message.packet_id.decode())
         assert event is not None
         made: list[bytes] = []
-        EventPacketizer(event.topic, event.partition, 1400).add(made, event.offset, message.packet_type, message.body)
+        EventPacketizer(event.topic, event.partition, 1400).add_batch(
+            made, (event.offset,), message.packet_type, (message.body,)
+        )
         assert made == carried

@@ -19,22 +19,19 @@ from gapless_sender.wire.packets import (
     RECEIVER_FRAGMENTS,
     RECEIVER_KEEPS_SECONDS,
     EventPacketizer,
-    Message,
-    Packet,
     PacketError,
     PacketType,
-    Reassembler,
     event_fragments,
     finished_text,
     fragment_count,
     packetize,
-    parse_packet,
     rfc3339,
     starting_text,
     status_packet,
     stopping_text,
 )
 from kit.machine.examples import examples
+from kit.peer.strict_packets import MalformedPacketError, Message, Packet, Reassembler, parse_packet
 
 MIB = 1024 * 1024
 types = st.sampled_from(
@@ -72,7 +69,7 @@ def test_any_body_comes_back_whole_whatever_the_order_of_its_packets(  # noqa: P
     body = body_of(length, seed)
     event_id = str(EventId(topic, partition, offset)).encode()
     made: list[bytes] = []
-    EventPacketizer(topic, partition, payload_size).add(made, offset, packet_type, body)
+    EventPacketizer(topic, partition, payload_size).add_batch(made, (offset,), packet_type, (body,))
     assert made == packetize(packet_type, event_id, body, payload_size)
     assert max(map(len, made)) <= payload_size
     assert len(made) == fragment_count(length, len(event_id), payload_size)
@@ -133,7 +130,7 @@ def test_an_event_around_the_size_of_a_packet_is_cut_as_any_message(offset: int,
     name = b"some-topic_3_%d" % offset
     body = body_of(700 - HEADER_BYTES - len(name) + more, 1)
     made: list[bytes] = []
-    EventPacketizer("some-topic", 3, 700).add(made, offset, PacketType.CLEAR, body)
+    EventPacketizer("some-topic", 3, 700).add_batch(made, (offset,), PacketType.CLEAR, (body,))
     assert made == packetize(PacketType.CLEAR, name, body, 700)
     assert len(made) == (2 if more > 0 else 1)
     assert max(map(len, made)) <= 700
@@ -172,7 +169,7 @@ def test_a_body_that_needs_more_packets_than_can_be_numbered_is_refused_with_its
     with pytest.raises(PacketError, match=rf"{largest + 1} bytes needs 65536 packets of 500 bytes.* at least 501\."):
         fragment_count(largest + 1, 5, 500)
     with pytest.raises(PacketError):
-        EventPacketizer("t", 0, 500).add([], 1, PacketType.CLEAR, bytes(largest + 1))
+        EventPacketizer("t", 0, 500).add_batch([], (1,), PacketType.CLEAR, (bytes(largest + 1),))
 
 
 def test_the_size_named_in_the_refusal_is_enough() -> None:
@@ -211,14 +208,14 @@ def test_a_payload_size_without_room_for_a_payload_is_refused() -> None:
     ],
 )
 def test_a_datagram_that_is_no_packet_is_refused(datagram: bytes, reason: str) -> None:
-    with pytest.raises(PacketError, match=reason):
+    with pytest.raises(MalformedPacketError, match=reason):
         parse_packet(datagram)
 
 
 @settings(max_examples=examples(300))
 @given(st.binary(max_size=64))
 def test_noise_is_a_packet_or_a_packet_error_and_nothing_else(noise: bytes) -> None:
-    with contextlib.suppress(PacketError):
+    with contextlib.suppress(MalformedPacketError):
         parse_packet(noise)
 
 
@@ -230,7 +227,7 @@ def test_an_altered_payload_or_length_is_noticed(place: int, change: int) -> Non
     index = start + place % (len(packet) - start)
     altered = bytearray(packet)
     altered[index] ^= change
-    with pytest.raises(PacketError):
+    with pytest.raises(MalformedPacketError):
         parse_packet(bytes(altered))
 
 

@@ -279,7 +279,7 @@ def test_after_a_rotation_events_are_sealed_with_the_new_key_and_the_old_one_is_
     assert keys.announced == len({key for _, key in used}) == 2
     assert used[0][0] is not used[-1][0]
     with pytest.raises(ValueError, match="destroyed"):
-        used[0][0].seal(b"with the old key")
+        used[0][0].seal_batch([b"with the old key"])[0]
     assert replayed.arrived() == {offset: b"%d" % offset for offset in range(120)}, "a receiver has one key at a time"
 
 

@@ -22,8 +22,8 @@ from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import PartitionReplay, Treatment
 from gapless_sender.source.plan import FILLED, PartitionPlan, Place, Reason
 from gapless_sender.source.range_cursor import Chunk, Hole, parts
-from gapless_sender.wire.packets import parse_packet
 from kit.machine.examples import examples
+from kit.peer.strict_packets import parse_packet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
