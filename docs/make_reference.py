@@ -1,6 +1,6 @@
 """Owns the pages of docs/reference that are made from the code, so that the two cannot say different things.
 
-Must not know any command, setting or field: it asks the installed ones. ``make docs`` writes the pages; a test runs
+Must not know any command, setting or field: it reads the installed ones. ``make docs`` writes the pages; a test runs
 ``--check``.
 """
 

@@ -1,4 +1,4 @@
-"""Owns the reference page of the messages between programs; must not know their members: it asks the models."""
+"""Owns the reference page of the messages between programs; must not know their members: it reads the models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOW_MESSAGES_ARE_READ = (
     "What one program of Gapless writes and another reads, in lines of a pod's log and in files. Every message says "
     "its version. A reader refuses another version, a member that is missing or unknown, and one of another type, with "
     "a sentence that names both versions; so use sender, Spark and operator images of one release. Numbers are 0 or "
-    "more; whole numbers have no upper bound where none is given. What may be null is always there.\n"
+    "more; integers have no upper bound where none is given. What may be null is always there.\n"
 )
 
 
@@ -155,7 +155,7 @@ def _type(kind: Any) -> str:  # noqa: PLR0911 -- one for each kind
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return ", ".join(f"`{word}`" for word in kind)
     most = next((f" up to {note.most}" for note in notes if isinstance(note, AtMost)), "")
-    return {int: "whole number", float: "number", bool: "boolean", str: "text"}.get(kind, "anything") + most
+    return {int: "an integer", float: "number", bool: "boolean", str: "text"}.get(kind, "anything") + most
 
 
 def _docstrings(owner: Any) -> dict[str, str]:

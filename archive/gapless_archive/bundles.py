@@ -1,4 +1,4 @@
-"""Owns how a bundle comes from an object store to this machine: whole, checked, or not at all.
+"""Owns how a bundle comes from an object store to this machine: complete, checked, or not at all.
 
 Must not know how a store is asked, nor what a bundle must be like.
 """
@@ -34,7 +34,9 @@ def fetch_bundle(store: ObjectStore, address: ObjectAddress, output: Path, *, sh
         StoreUnreachableError: the store does not answer.
     """
     if output.exists() and not output.is_file():
-        raise LocalStorageError(f"The bundle {output} cannot be written (it is no ordinary file); give another place.")
+        raise LocalStorageError(
+            f"The bundle {output} cannot be written (it is not a regular file); give another place."
+        )
     with written_whole(output, what="bundle") as stream:
         store.get(address.key, stream)
         stream.flush()
@@ -42,7 +44,7 @@ def fetch_bundle(store: ObjectStore, address: ObjectAddress, output: Path, *, sh
         digest = canonical_sha256(bundle.kind, bundle.results)
         if sha256 is not None and digest != sha256.lower():
             raise BundleError(
-                f"The bundle {address} is another one: its digest is {digest[:12]}… and {sha256[:12]}… is wanted; "
+                f"The bundle {address} is another one: its digest is {digest[:12]}… and {sha256[:12]}… is expected; "
                 f"give the digest of this one, or the address of the other."
             )
     return bundle

@@ -26,7 +26,7 @@ class _Address(click.ParamType[Any]):
 @click.command()
 @click.argument("url", type=_Address())
 @click.option("--output", required=True, type=click.Path(path_type=Path), help="Where to write the bundle.")
-@click.option("--sha256", metavar="DIGEST", help="Digest that the bundle must have, as gapless bundle show says it.")
+@click.option("--sha256", metavar="DIGEST", help="Expected digest of the bundle, as gapless bundle show prints it.")
 @click.option(
     "--endpoint-url", "--s3-endpoint-url", default="", help="Address of the store. [default: the public cloud's]"
 )
@@ -35,7 +35,7 @@ class _Address(click.ParamType[Any]):
     "--access-key-file",
     "--s3-access-key-file",
     type=click.Path(path_type=Path),
-    help="File with the access key; without it requests are not signed.",
+    help="File with the access key. If absent, requests are not signed.",
 )
 @click.option(
     "--secret-key-file", "--s3-secret-key-file", type=click.Path(path_type=Path), help="File with the secret key."

@@ -169,11 +169,11 @@ def test_kubectl_waits_for_conditions_and_shows_progress_in_columns(cluster: Clu
 @pytest.mark.parametrize(
     ("field", "sentence"),
     [
-        ("resend", "An order to send events of Kafka again over a Diode"),
-        ("resend.spec.unavailable", "Report lists them in the status; Fill sends empty events in their place"),
+        ("resend", "Sends events from Kafka over a Diode again"),
+        ("resend.spec.unavailable", "Report lists them in the status. Fill sends empty events in their place"),
         ("gapscan.spec.schedule.timeZone", "Time zone of the fields, such as Europe/Stockholm."),
         ("diode.spec.encryption.sharedWithLiveStream", "A receiver has one key for all its senders"),
-        ("diode.status.ledger", "it is moved to the ConfigMaps of the ledger."),
+        ("diode.status.ledger", "They are moved to the ConfigMaps of the ledger."),
     ],
 )
 def test_kubectl_explains_fields_in_sentences(cluster: Cluster, place: str, field: str, sentence: str) -> None:

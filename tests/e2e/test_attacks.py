@@ -144,7 +144,7 @@ def test_a_foreign_topic_is_refused_by_the_api_server_and_in_a_signed_bundle_by_
     target.apply(target.resend("topic", bundle={"inline": text}))
     reason, sentence = target.stalled("topic")
     assert reason == "BadConfiguration"
-    assert "asks for the topic salaries" in sentence
+    assert "requests the topic salaries" in sentence
     assert not target.pods("topic")
 
 
@@ -196,7 +196,7 @@ def test_an_unsigned_bundle_and_one_of_another_signer_are_refused_and_no_pod_sta
     before = target.site.datagrams()
     for name, key, sentence in (
         ("unsigned", None, "The bundle spec.bundle.inline is not signed; have it signed where it was made"),
-        ("foreign", foreign.private, "fits none of the trusted keys (receiving-side)"),
+        ("foreign", foreign.private, "matches none of the trusted keys (receiving-side)"),
     ):
         target.apply(target.resend(name, bundle={"inline": bundle_of(target.site.topic, tmp_path, signing_key=key)}))
         reason, message = target.stalled(name)

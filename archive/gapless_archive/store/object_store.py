@@ -77,7 +77,7 @@ class ObjectStore(Protocol):
         """
 
     def put(self, key: str, file: Path) -> None:
-        """Keep the content of a file as an object, whole or not at all.
+        """Keep the content of a file as an object, completely or not at all.
 
         Raises:
             ConfigurationError: there is no such bucket, or we are not allowed to write there.
@@ -307,7 +307,7 @@ S3_SETTINGS: tuple[Setting, ...] = (
     ),
     _setting(
         "s3AccessKeyIdFile",
-        "File with the access key; without it requests are not signed.",
+        "File with the access key. If absent, requests are not signed.",
         aliases=("s3AccessKeyFile",),
         parse=Path,
         metavar="FILE",

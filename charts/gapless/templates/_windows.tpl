@@ -42,7 +42,7 @@
 {{- $window := index $byCluster (substr 11 -1 .) -}}
 {{- if $previous -}}
 {{- if or (not $previous.count) (lt (float64 $window.start) (addf $previous.start $previous.count)) -}}
-{{- fail (printf "The partition windows of %s (%s) and %s (%s) overlap; events of one would pass for events of the other: give %s a start beyond the last partition of %s%s." $previous.cluster (include "gapless.windowText" $previous) $window.cluster (include "gapless.windowText" $window) $window.cluster $previous.cluster (ternary "" (printf ", and give %s a count" $previous.cluster) (gt (float64 $previous.count) 0.0))) -}}
+{{- fail (printf "The partition windows of %s (%s) and %s (%s) overlap; their events could not be told apart: give %s a start beyond the last partition of %s%s." $previous.cluster (include "gapless.windowText" $previous) $window.cluster (include "gapless.windowText" $window) $window.cluster $previous.cluster (ternary "" (printf ", and give %s a count" $previous.cluster) (gt (float64 $previous.count) 0.0))) -}}
 {{- end -}}
 {{- end -}}
 {{- $previous = $window -}}

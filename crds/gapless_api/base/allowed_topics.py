@@ -1,6 +1,6 @@
 """Owns which topics a Kafka connection opens, and the sentence that refuses the others.
 
-Must not know who asks, nor where the list stands.
+Must not know who reads, nor where the list is.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AllowedTopics:
 
         Args:
             topics: as Kafka names them.
-            what: who asks for them, as the sentence begins, such as ``The bundle``.
+            what: who requests them, as the sentence begins, such as ``The bundle``.
 
         Raises:
             ConfigurationError: some may not; the sentence names the first.
@@ -56,7 +56,7 @@ class AllowedTopics:
             return
         others = "" if len(refused) == 1 else f" and {len(refused) - 1:,} more"
         raise ConfigurationError(
-            f"{what} asks for the topic {refused[0]}{others}, and only {_shown(self.entries)} may be read; ask the "
+            f"{what} requests the topic {refused[0]}{others}, and only {_shown(self.entries)} may be read; ask the "
             f"platform team to add it to allowedTopics of the KafkaConnection."
         )
 

@@ -4,7 +4,7 @@
 
     GaplessError
     ├── ConfigurationError        the user's settings or files
-    │   └── BundleError           the bundle that was carried here
+    │   └── BundleError           the transferred bundle
     ├── LocalStorageError         this machine's disk (checkpoint, report, bundle)
     ├── SourceUnreachableError    the environment: Kafka cannot be reached or denies access
     │   ├── SourceStalledError    Kafka was reached and stopped answering within the deadline
@@ -22,7 +22,7 @@ from gapless_api.base.exit_codes import ExitCode
 
 
 class GaplessError(Exception):
-    """Anything that Gapless tells its user in one sentence."""
+    """An error that the user sees as one sentence."""
 
 
 class ConfigurationError(GaplessError):
@@ -54,11 +54,11 @@ class UndeliveredError(GaplessError):
 
 
 class LinkError(GaplessError):
-    """The one-way link does not take datagrams; the network must be looked at."""
+    """The one-way link does not accept datagrams; the network must be checked."""
 
 
 class StoppedError(GaplessError):
-    """A signal asked us to stop; progress is saved."""
+    """A signal stopped the work; progress is saved."""
 
     def __init__(self, message: str, *, by_terminal: bool) -> None:
         super().__init__(message)

@@ -11,15 +11,15 @@ class ExitCode(IntEnum):
     """How a ``gapless`` command ended. 1 is left to defects of Gapless itself (an unexpected exception)."""
 
     DONE = 0
-    """Everything asked for was done, or there was nothing to do."""
+    """The work is complete, or there was nothing to do."""
     BAD_CONFIGURATION = 2
-    """A setting, a file or this machine is not as it must be; nothing was sent."""
+    """A setting, a file or this machine is invalid; nothing was sent."""
     SOURCE_UNREACHABLE = 3
     """Kafka (or the archive) could not be reached, or stopped making progress."""
     INCOMPLETE = 4
     """Finished, but some events could not be delivered or some records not read; they are listed."""
     LINK_FAILED = 5
-    """The one-way link did not take the datagrams."""
+    """The one-way link did not accept the datagrams."""
     INTERRUPTED = 130
     """Stopped by SIGINT; progress is saved."""
     TERMINATED = 143

@@ -1,4 +1,4 @@
-"""Owns how a file appears on disk, whole or not at all, and how a small one is read; must not know what is in it.
+"""Owns how a file appears on disk, completely or not at all, and how a small one is read; must not know what is in it.
 
 A temporary file is locked (flock) by the program that writes it. One without a lock was left by a program that was
 killed, in whatever container it ran, and the next one that writes the same file deletes it.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MOST_READ = 64 * 1024 * 1024
-"""Bytes of a file that is read into memory as a whole: settings, rules, keys, lists."""
+"""Bytes of a file that is read into memory: settings, rules, keys, lists."""
 
 
 def read_small(path: Path) -> bytes:
@@ -101,7 +101,7 @@ def check_output(what: str, path: Path | None) -> None:
 
 
 def write_whole(path: Path, content: bytes, *, what: str) -> None:
-    """Write `content` to `path` whole or not at all. Raises LocalStorageError like `written_whole`."""
+    """Write `content` to `path` completely or not at all. Raises LocalStorageError like `written_whole`."""
     with written_whole(path, what=what) as stream:
         stream.write(content)
 
@@ -130,7 +130,7 @@ def _new_temporary(target: Path, mode: int) -> IO[bytes]:
     while True:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
         stream = open(temporary, "xb", opener=made)  # noqa: SIM115 -- with a mode; the caller closes it
-        with contextlib.suppress(OSError):  # A file system without locks; there nobody deletes it either.
+        with contextlib.suppress(OSError):  # A file system without locks; there no other process deletes it either.
             fcntl.flock(stream, fcntl.LOCK_EX)
         if os.fstat(stream.fileno()).st_nlink:  # Else it was deleted before it was locked.
             return stream

@@ -1,6 +1,6 @@
 """Owns what SIGHUP does in this process: everybody who wants to know is told, and the process goes on.
 
-Must not know who that is. Without this, the one who asks last for the signal takes it from the one before.
+Must not know who that is. Without this, the last handler of the signal replaces the one before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def survive_hangups() -> None:
 
 
 def at_hangup(method: Callable[[], None]) -> None:
-    """Call `method`, of an object that somebody keeps, at each SIGHUP.
+    """Call `method`, of an object that is referenced elsewhere, at each SIGHUP.
 
     It may only take a note, for it can run in the middle of anything.
     """

@@ -35,7 +35,7 @@ def is_local(text: str) -> bool:
 
 
 def refuse_local(hosts: Iterable[tuple[str, int]], *, what: str) -> None:
-    """Make sure that no host resolves to such an address. A name that does not resolve is left to whoever connects.
+    """Make sure that no host resolves to such an address. Names that do not resolve are skipped.
 
     Args:
         hosts: names or addresses, each with its port.

@@ -1,7 +1,7 @@
 """Owns how log lines look and where they go; must not know what is logged.
 
-A person at a terminal gets readable lines, everything else gets one JSON object a line. With a file, SIGHUP opens it
-anew, as log rotation expects. Import this module late: structlog is slow to load.
+A person at a terminal gets readable lines, everything else gets one JSON object a line. With a file, SIGHUP reopens it,
+as log rotation expects. Import this module late: structlog is slow to load.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def configure_logging(level: str = "INFO", file: Path | None = None, json: bool 
 
 
 class _ReopenedFile:
-    """A log file that is opened anew at the first line after a SIGHUP.
+    """A log file that is reopened at the first line after a SIGHUP.
 
-    The handler only takes a note: it can run in the middle of a write. Lines go out whole and at the end of the file
-    (O_APPEND), so that several processes can share it.
+    The handler only takes a note: it can run in the middle of a write. Lines are written completely and at the end of
+    the file (O_APPEND), so that several processes can share it.
     """
 
     def __init__(self, path: Path) -> None:

@@ -14,7 +14,7 @@ LOG_GROUP = "Log"
 LOG_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "logLevel",
-        "Least important log lines that are written.",
+        "Minimum log level.",
         parse=choice("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"),
         default="INFO",
         shown_default="INFO",
@@ -23,7 +23,7 @@ LOG_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "logFileName",
-        "File for log lines instead of standard error; SIGHUP opens it anew.",
+        "File for log lines instead of standard error. SIGHUP reopens it.",
         parse=Path,
         metavar="FILE",
         group=LOG_GROUP,

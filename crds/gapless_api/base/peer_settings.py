@@ -1,7 +1,7 @@
 """Owns the names that files of the peer's programs may hold, with why they do not matter to another program.
 
 One properties file often serves several of the peer's programs. A command names such keys once in a log line and goes
-on, while a key that nobody knows is an error. Must not know which settings our commands have.
+on, while an unknown key is an error. Must not know which settings our commands have.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Setting:
     parse: Callable[[str], Any] = str
     """Turns the text into the value; raises ValueError with the end of the sentence "it must be …"."""
     default: Any = None
-    """The value when nobody sets it."""
+    """The value when it is not set."""
     shown_default: str = ""
     """The default as ``--help`` shows it; empty for none."""
     metavar: str = "TEXT"
@@ -253,16 +253,16 @@ def snake(name: str) -> str:
 
 
 def integer(least: int, most: int | None = None) -> Callable[[str], int]:
-    """A parser of whole numbers from `least` to `most`, both inclusive."""
+    """A parser of integers from `least` to `most`, both inclusive."""
 
     def parse(text: str) -> int:
-        wanted = f"a whole number of {least} or more" if most is None else f"a whole number from {least} to {most}"
+        expected = f"an integer of {least} or more" if most is None else f"an integer from {least} to {most}"
         try:
             number = int(text)
         except ValueError:
-            raise ValueError(wanted) from None
+            raise ValueError(expected) from None
         if number < least or (most is not None and number > most):
-            raise ValueError(wanted)
+            raise ValueError(expected)
         return number
 
     return parse
@@ -272,13 +272,13 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
     """A parser of durations from `least` to `most` seconds, both inclusive."""
 
     def parse(text: str) -> float:
-        wanted = f"a number of seconds from {least:g} to {most:g}"
+        expected = f"a number of seconds from {least:g} to {most:g}"
         try:
             found = float(text)
         except ValueError:
-            raise ValueError(wanted) from None
+            raise ValueError(expected) from None
         if not least <= found <= most:
-            raise ValueError(wanted)
+            raise ValueError(expected)
         return found
 
     return parse

@@ -1,6 +1,6 @@
 """Owns what tools make of bundles: one of several, what one has and another has not, pieces of one.
 
-Plain bundles in, plain portions out. Must not know files, nor how a person asks for it. What was only inferred stays
+Plain bundles in, plain portions out. Must not know files, nor the command line. What was only inferred stays
 marked as inferred on every way.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
 _NOTHING = OffsetRanges()
 _BYTES_AROUND = 1024
-"""What a bundle's frame and mark take at most, beside its source."""
+"""What a bundle's frame and metadata take at most, beside its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def differences(first: Bundle, second: Bundle, *, names: tuple[str, str]) -> Ite
 
 
 def pieces(bundle: Bundle, limits: Limits, *, by: str | None = None, inferred_apart: bool = False) -> Iterator[Portion]:
-    """Cut a bundle into pieces that together list the same, in its order; each is made when it is asked for.
+    """Cut a bundle into pieces that together list the same, in its order; each is made on request.
 
     Args:
         bundle: what is cut. Partitions of which nothing is missing are in no piece.

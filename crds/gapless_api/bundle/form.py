@@ -11,9 +11,9 @@ mark and backslash. These are the lines that `bundle_writer` writes, so the dige
 
     sed -n 's/^  "type": "\(.*\)",$/\1/p; s/^  \({.*}\),\{0,1\}$/\1/p' bundle.json | sha256sum
 
-Ranges that were only inferred are among the others, and the mark lists them once more. That list has a digest of its
-own, made alike: the line ``inferred``, then for each topic and partition one with the members ``partition``, ``ranges``
-and ``topic``.
+Ranges that were only inferred are among the others, and the metadata lists them once more. That list has a digest of
+its own, made alike: the line ``inferred``, then for each topic and partition one with the members ``partition``,
+``ranges`` and ``topic``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class BundleMetadata:
     id: str
     """Tells bundles apart: when it was made and the beginning of its digest; fit to be part of a Kubernetes name."""
     created: datetime
-    """In UTC, with whole seconds."""
+    """In UTC, without fractions of a second."""
     source: dict[str, str]
     """Where the bundle comes from, for people."""
     missing: int
@@ -74,12 +74,12 @@ class BundleMetadata:
     sha256: str
     """Hexadecimal digest of the canonical form."""
     signature: str | None = None
-    """Base64 of an Ed25519 signature over everything else in the mark."""
+    """Base64 of an Ed25519 signature over everything else in the metadata."""
     inferred: tuple[PartitionGaps, ...] = ()
-    """What of the results nobody has reported as missing, in their order; windows as there, no entry without ranges."""
+    """Inferred ranges of the results, in their order; windows as there, no entry without ranges."""
 
     def members(self) -> dict[str, Any]:
-        """The mark as JSON members in the order in which they are written, without the list of what was inferred.
+        """The metadata as JSON members in the order in which they are written, without the list of what was inferred.
 
         That list may be as long as the results; its digest is here in its place, so the signature covers it too.
         """
@@ -220,7 +220,7 @@ def new_metadata(
     sha256: str,
     inferred: tuple[PartitionGaps, ...] = (),
 ) -> BundleMetadata:
-    """Make the mark of a bundle. Its id sorts by time and ends alike for bundles with the same content.
+    """Make the metadata of a bundle. Its id sorts by time and ends alike for bundles with the same content.
 
     Raises:
         ValueError: `created` has no time zone.

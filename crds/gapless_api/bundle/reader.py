@@ -2,7 +2,7 @@
 
 Read as a stream of JSON events, so that memory holds the ranges (8 bytes each, 16 beyond 2^32) and nothing else; a
 bundle that is compressed with gzip is unpacked on the way. Everything that a program could misunderstand is refused
-with one sentence; keys that nobody knows are skipped.
+with one sentence; unknown keys are skipped.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def read_bundle_text(text: bytes, *, name: str) -> Bundle:
 
 
 class _Partition:
-    """What the entries of one topic and partition have said so far."""
+    """The entries of one topic and partition so far."""
 
     __slots__ = ("listed", "window_max", "window_min")
 
@@ -104,7 +104,7 @@ class _Reading(StrictReading):
     def bundle(self) -> Bundle:
         found, kind_text, metadata = self._parsed(self._parse)
         if "results" not in found:
-            self._refuse("is no bundle, for it has no results", "give the file that gapless scan or create wrote")
+            self._refuse("is not a bundle: it has no results", "give the file that gapless scan or create wrote")
         kind = self._kind(kind_text)
         results = tuple(self._gaps_of(place, self._partitions.pop(place)) for place in sorted(self._partitions))
         if metadata is not None:
@@ -113,9 +113,9 @@ class _Reading(StrictReading):
         return Bundle(kind, results, metadata)
 
     def _parse(self) -> tuple[set[str], Any, BundleMetadata | None]:
-        """Read the whole text; return the members it has, the type as it stands there, and the mark."""
+        """Read the text; return the members it has, the type as it stands there, and the metadata."""
         if next(self._events)[0] != "start_map":
-            self._refuse("is no bundle, for it is no JSON object", "give the file that gapless scan or create wrote")
+            self._refuse("is not a bundle: it is no JSON object", "give the file that gapless scan or create wrote")
         kind_text: Any = None
         found: set[str] = set()
         metadata: BundleMetadata | None = None
@@ -137,7 +137,7 @@ class _Reading(StrictReading):
             return BundleKind(text)
         except ValueError:
             shown = "no type" if text is None else f"the unknown type {str(text)[:40]!r}"
-            self._refuse(f"has {shown}, and only all and first are understood", "have it made again")
+            self._refuse(f"has {shown}, and only all and first are supported", "create a new one")
 
     def _results(self) -> None:
         self._where = "results"
@@ -189,7 +189,7 @@ class _Reading(StrictReading):
         try:
             ranges = partition.listed.in_order()
         except ValueError as error:
-            self._refuse(f"lists offset {error} of topic {topic}, partition {number}, twice", "have it made again")
+            self._refuse(f"lists offset {error} of topic {topic}, partition {number}, twice", "create a new one")
         highest = ranges.last_offset if len(ranges) else 0
         window_max = highest if partition.window_max is None else partition.window_max
         return PartitionGaps(topic, number, partition.window_min or 0, window_max, ranges)
@@ -223,7 +223,7 @@ class _Reading(StrictReading):
         self._inferred_sha256 = texts.get("inferred_sha256")
         created = moment_of(texts["created"])
         if created is None:
-            self._refuse("has a time of making that is not like 2026-11-20T10:00:00Z")
+            self._refuse("has a creation time that is not like 2026-11-20T10:00:00Z")
         return BundleMetadata(
             numbers["version"],
             texts["id"],
@@ -264,7 +264,7 @@ class _Reading(StrictReading):
             self._refuse(f"is about topic {topic}, partition {number}, as another one is")
 
     def _inferred_of(self, results: tuple[PartitionGaps, ...]) -> tuple[PartitionGaps, ...]:
-        """What the mark lists as inferred, which must be among `results`."""
+        """What the metadata lists as inferred, which must be among `results`."""
         self._where = "gapless.inferred" if self._inferred else ""
         held = {(entry.topic, entry.partition): entry for entry in results}
         found = []

@@ -1,4 +1,4 @@
-"""Owns what became of an older bundle: which of its offsets have closed, which are open, and what nobody can tell.
+"""Owns what became of an older bundle: which of its offsets have closed, which are open, and which are unknown.
 
 Plain findings in, plain counts out. Must not know where a newer finding comes from. Silence is no success: an offset
 that the newer finding did not look at is unknown, never closed.
@@ -26,11 +26,11 @@ MOST_PARTITIONS = 100
 TOOLS = "gapless bundle "
 """How the source of a bundle begins that is a part of others or put together of them, and so no look at everything."""
 _BY_RECORDS = frozenset({"gapless scan", "gapless create"})
-"""The sources of bundles that are made of a detector's records; the peer's bundles, without a mark, are too."""
+"""The sources of bundles that are made of a detector's records; the peer's bundles, without metadata, are too."""
 MADE_OF_RECORDS = {"of_records": "true"}
 """What the source of a bundle has, too, that a tool made of such bundles alone."""
 _UNSAID = (
-    "The newer bundle is made of a gaps topic that may have lost records, so it closes nothing by not listing it; scan "
+    "The newer bundle comes from a gaps topic that may have lost records, so what it does not list is not closed; scan "
     "the topic itself (--against=scan), or audit."
 )
 _NAMED_RANGES = 5
@@ -59,7 +59,7 @@ class NewerFinding:
         """What a newer bundle says.
 
         Of one that a tool made of others only what it lists is known, and so it is of one that was made of a gaps topic
-        which may have lost records, or of which nobody says that it has not.
+        which may have lost records, or whose policy is unknown.
         """
         source = {} if bundle.metadata is None else bundle.metadata.source
         made_of_others = source.get("command", "").startswith(TOOLS)
@@ -96,7 +96,7 @@ class PartitionReconciliation:
     filled: int
     """The same, with empty events that a resend sent in their place."""
     unavailable: int
-    """Not seen to be there, and never to come: a resend, or the other side's inventory, has said so."""
+    """Not received and permanently unavailable, according to a resend or an inventory."""
     open: int
     """Still missing."""
     unknown: int
@@ -158,11 +158,11 @@ class Reconciliation:
         listed, left = self.total("listed"), {name: self.total(name) for name in ("open", "unknown")}
         more = f" {_amount(self.total('new'))} missing now that it does not list." if self.total("new") else ""
         if not listed:
-            return f"The older bundle lists nothing, so nothing of it had to close.{more}"
+            return f"The older bundle lists no missing offsets.{more}"
         ways = (
             (self.total("closed"), "arrived"),
             (self.total("filled"), "closed with an empty event"),
-            (self.total("unavailable"), "reported unavailable upstream for ever"),
+            (self.total("unavailable"), "permanently unavailable upstream"),
         )
         told = ", ".join(f"{count} {words}" for count, words in ways if count)
         if self.settled:
@@ -174,7 +174,7 @@ class Reconciliation:
             return f"{lead}: {told}.{more}"
         waiting = [f"still open: {left['open']}"] if left["open"] else []
         if left["unknown"]:
-            waiting.append(f"unknown, because not looked at: {left['unknown']}")
+            waiting.append(f"not checked: {left['unknown']}")
         done = f" ({told})" if told else ""
         why = f" {self.why_unknown}" if left["unknown"] and self.why_unknown else ""
         return f"Of {listed} offsets of the older bundle {', '.join(waiting)}{done}.{why}{more}"
@@ -198,7 +198,7 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
 
     One linear pass for each partition; no list of ranges is kept.
     """
-    said = resends or ResendFindings()
+    findings = resends or ResendFindings()
     now = {(entry.topic, entry.partition): entry for entry in newer.results}
     before = {(entry.topic, entry.partition): entry.ranges for entry in old.results}
     unrecorded: dict[TopicPartition, OffsetRanges] = {}
@@ -213,8 +213,8 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
         if place in unrecorded:
             looked -= unrecorded[place]
         missing = _NOTHING if entry is None else entry.ranges
-        gone = said.unavailable.get(place, _NOTHING) | (newer.absent or {}).get(place, _NOTHING)
-        empty = said.filled.get(place, _NOTHING)
+        gone = findings.unavailable.get(place, _NOTHING) | (newer.absent or {}).get(place, _NOTHING)
+        empty = findings.filled.get(place, _NOTHING)
         partitions.append(_partition(place, before.get(place, _NOTHING), missing, looked, gone, empty))
     metadata = old.metadata
     sha256 = metadata.sha256 if metadata is not None else canonical_sha256(old.kind, old.results)

@@ -57,7 +57,7 @@ def typed_lines(bundle: Bundle, *, width: int = USUAL_WIDTH) -> Iterator[str]:
 
 
 def read_typed(text: str) -> Portion:
-    """Read lines that `typed_lines` wrote and somebody has typed; windows begin at 0 and end with the last gap.
+    """Read lines that `typed_lines` wrote and a person has typed; windows begin at 0 and end with the last gap.
 
     Raises:
         BundleError: a line is mistyped, missing or in the wrong place; the sentence names the first ones.
@@ -80,11 +80,11 @@ def read_typed(text: str) -> Portion:
     if wrong:
         shown = ", ".join(wrong[:_NAMED_LINES]) + (", …" if len(wrong) > _NAMED_LINES else "")
         raise BundleError(
-            f"The check word of line {shown} does not fit: something is mistyped, missing or in another order in it or "
+            f"The checksum of line {shown} does not fit: something is mistyped, missing or in another order in it or "
             f"before it; {_COMPARE}."
         )
     if not payloads or payloads.pop()[1] != _END:
-        raise BundleError("The line that begins with end is not the last; type all lines, that one too.")
+        raise BundleError("The line that begins with end is missing or not the last; type all lines.")
     return _read(payloads)
 
 
@@ -112,7 +112,7 @@ def _lines(bundle: Bundle, width: int) -> Iterator[str]:
 
 
 def _marked(ranges: OffsetRanges, inferred: OffsetRanges) -> Iterator[tuple[str, int, int]]:
-    """All ranges in order, those that were only inferred with their mark."""
+    """All ranges in order, those that were only inferred with their prefix."""
     known = (("", *found) for found in (ranges - inferred if len(inferred) else ranges))
     return heapq.merge(known, (("?", *found) for found in inferred), key=itemgetter(1))
 
@@ -198,6 +198,6 @@ def _place(payload: str, before: TopicPartition | None, number: int) -> tuple[To
 
 def _no_line(number: int) -> BundleError:
     return BundleError(
-        f"Line {number} is no line of a bundle as gapless bundle text writes them, although its check word fits; have "
+        f"Line {number} is no line of a bundle as gapless bundle text writes them, although its checksum matches; have "
         f"the lines made again by the same version."
     )

@@ -1,7 +1,7 @@
-"""Owns how a bundle is written: the peer's layout, one partition a line, our mark last; must not know what is missing.
+"""Owns how a bundle is written: one partition a line, our metadata last; must not know what is missing.
 
 Written as a stream, so that ten million ranges need no more memory than they take in an `OffsetRanges`. The same input
-gives the same bytes, but for the time of making and what follows from it.
+gives the same bytes, but for the creation time and what follows from it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
     inferred: Iterable[PartitionGaps] = (),
     signing_key: Path | None = None,
 ) -> BundleMetadata:
-    """Write a bundle whole or not at all.
+    """Write a bundle completely or not at all.
 
     Args:
         path: the file; ``None`` for standard output.
@@ -51,7 +51,7 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
         signing_key: an Ed25519 private key (PEM, PKCS#8) to sign with.
 
     Returns:
-        The mark that was written.
+        The metadata that was written.
 
     Raises:
         ConfigurationError: the key cannot be used.
@@ -70,7 +70,7 @@ def write_bundle(  # noqa: PLR0913 -- what a bundle says, and where it goes
 
 
 def write_signed(path: Path | None, bundle: Bundle, *, created: datetime, signing_key: Path) -> BundleMetadata:
-    """Write `bundle` again with a signature; one without a mark gets one with the time `created`.
+    """Write `bundle` again with a signature; one without metadata gets it with the time `created`.
 
     Raises:
         ConfigurationError: the key cannot be used.
@@ -94,7 +94,7 @@ def _write(
     results: tuple[PartitionGaps, ...],
     finish: Callable[[str, int], BundleMetadata],
 ) -> BundleMetadata:
-    """Write canonical `results`, and the mark that `finish` makes of the digest and the number of missing offsets."""
+    """Write canonical `results`, and the metadata that `finish` makes of the digest and the count."""
     digest = CanonicalDigest(kind)
     stream.write(f'{{\n  "type": "{kind}",\n  "results": [\n'.encode())
     for index, entry in enumerate(results):

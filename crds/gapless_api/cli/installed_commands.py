@@ -26,7 +26,7 @@ class InstalledCommands(click.Group):
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each command with its whole first sentence, which click would cut."""
+        """Write each command with its complete first sentence, which click would cut."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in found if command])

@@ -74,8 +74,8 @@ def main() -> None:
         sys.exit(ExitCode.BAD_CONFIGURATION)
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "gapless"
-        said = " ".join(error.format_message().split()).rstrip(".")
-        click.echo(f"gapless: {said}; see {command} --help.", err=True)
+        problem = " ".join(error.format_message().split()).rstrip(".")
+        click.echo(f"gapless: {problem}; see {command} --help.", err=True)
         sys.exit(ExitCode.BAD_CONFIGURATION)
     except click.Abort:
         sys.exit(ExitCode.INTERRUPTED)

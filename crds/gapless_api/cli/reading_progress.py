@@ -23,7 +23,7 @@ SHOWN_AFTER_SECONDS = 2.0
 
 PROGRESS_INTERVAL = Setting(
     "progressInterval",
-    "Seconds between progress lines (JSON on standard error) when that is no terminal; 0 for none.",
+    "Seconds between progress lines (JSON on standard error) when that is not a terminal; 0 disables them.",
     parse=seconds(0, 3600),
     default=5.0,
     shown_default="5",

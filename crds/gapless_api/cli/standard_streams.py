@@ -1,6 +1,6 @@
-"""Owns the standard streams of a ``gapless`` process: all three exist, and trouble with one is said, not a traceback.
+"""Owns the standard streams of a ``gapless`` process: all three exist, and an error is a message, not a traceback.
 
-Must not know what is written to them. Work does not end because nobody reads its log: what standard error does not take
+Must not know what is written to them. Work does not end because its log is not read: what standard error does not take
 is dropped. Standard output carries results: what it does not take is an error.
 """
 
@@ -24,7 +24,7 @@ _WAIT_SECONDS = 1.0
 
 
 class OutputClosedError(Exception):
-    """Whoever reads our standard output has gone, as ``head`` does.
+    """The reader of our standard output has gone, as ``head`` does.
 
     No OSError: click would make a broken pipe exit code 1, which is for defects.
     """

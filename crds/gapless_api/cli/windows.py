@@ -49,9 +49,9 @@ def check(files: tuple[Path, ...]) -> None:
 
 
 def _fleet(found: list[WindowFile]) -> dict[str, PartitionWindow]:
-    """Put the lists together: plain lists add up, values files each repeat the whole list."""
+    """Put the lists together: plain lists add up, values files each repeat the list."""
     plain = [file for file in found if not file.is_values and file.windows is not None]
-    whole = [file for file in found if file.is_values and file.windows is not None]
+    fleets = [file for file in found if file.is_values and file.windows is not None]
     fleet: dict[str, PartitionWindow] = {}
     for file in plain:
         for cluster, window in (file.windows or {}).items():
@@ -61,9 +61,9 @@ def _fleet(found: list[WindowFile]) -> dict[str, PartitionWindow]:
                 )
             fleet[cluster] = window
     origin = ", ".join(str(file.path) for file in plain)
-    if not plain and whole:
-        fleet, origin = dict(whole[0].windows or {}), str(whole[0].path)
-    for file in whole:
+    if not plain and fleets:
+        fleet, origin = dict(fleets[0].windows or {}), str(fleets[0].path)
+    for file in fleets:
         if file.windows != fleet:
             raise ConfigurationError(
                 f"The windows in {file.path} and in {origin} differ ({_difference(file.windows or {}, fleet)}); every "
@@ -98,7 +98,7 @@ def _senders(found: list[WindowFile], fleet: dict[str, PartitionWindow]) -> dict
         if file.cluster in senders:
             raise ConfigurationError(
                 f"The values {senders[file.cluster].path} and {file.path} both are the sending cluster {file.cluster}; "
-                f"two clusters in one window pass for each other: give each its own clusterName and window."
+                f"events of two clusters in one window cannot be told apart: give each its own clusterName and window."
             )
         senders[file.cluster] = file
     return senders

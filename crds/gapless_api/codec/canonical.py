@@ -1,4 +1,4 @@
-"""Owns what marks and canonical forms of bundles and inventories share: moments, ids, texts, lists of ranges.
+"""Owns what metadata and canonical forms of bundles and inventories share: moments, ids, texts, lists of ranges.
 
 Must not know what either of them says.
 """
@@ -19,7 +19,7 @@ _RANGES_AT_ONCE = 8192
 
 
 def moment_text(moment: datetime) -> str:
-    """Write `moment`, which has a time zone, in UTC with whole seconds, like 2026-11-20T10:00:00Z."""
+    """Write `moment`, which has a time zone, in UTC without fractions of a second, like 2026-11-20T10:00:00Z."""
     return moment.astimezone(UTC).strftime(_MOMENT)
 
 

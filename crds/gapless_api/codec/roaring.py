@@ -114,7 +114,7 @@ def _run_container(reader: _Reader, cardinality: int) -> Iterator[tuple[int, int
 
 
 class _Reader:
-    """Hands out bytes from the front and knows what was wanted when there are too few."""
+    """Hands out bytes from the front and names what is missing when there are too few."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gapless_api.base.errors import ConfigurationError
 
-CARRY_AGAIN = "carry it again or have it made again"
+CARRY_AGAIN = "transfer it again or create a new one"
 _MOST_SOURCE_MEMBERS = 1000
 _RANGES_AT_ONCE = 1024
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -137,7 +137,7 @@ class StrictReading:
     def _members(self, known: frozenset[str] | None) -> Iterator[str]:
         """Go through the members of the object just begun: yield `known` names once each, skip others' values.
 
-        The caller must take the whole value of a name before it goes on.
+        The caller must take the complete value of a name before it goes on.
         """
         outer = self._where
         found: set[str] = set()
@@ -174,7 +174,7 @@ class StrictReading:
     def _whole(self, most: int | None) -> int:
         _, number = self._scalar()
         if type(number) is not int or number < 0 or (most is not None and number > most):
-            self._refuse(f"is not a whole number {'of 0 or more' if most is None else f'from 0 to {most}'}")
+            self._refuse(f"is not an integer {'of 0 or more' if most is None else f'from 0 to {most}'}")
         return number
 
     def _expect(self, event: str, otherwise: str) -> None:
@@ -194,7 +194,7 @@ class StrictReading:
         place = f" (in {self._where})" if self._where else ""
         self._where = ""
         if self._stream.bytes_read == 0:
-            self._refuse("is empty", "the program that made it failed: have it made again")
+            self._refuse("is empty", "the program that wrote it failed: create a new one")
         if self._complete:
             self._refuse("goes on after its end", "delete what follows the last brace, or " + CARRY_AGAIN)
         if self._stream.ended and isinstance(error, ijson.IncompleteJSONError):
@@ -204,7 +204,7 @@ class StrictReading:
 
 def _why_no_range(first: Any, last: Any) -> str:
     if type(first) is not int or type(last) is not int:
-        return "is not a list of one or two whole numbers"
+        return "is not a list of one or two integers"
     if last < first:
         return f"is reversed: it goes from {first} to {last}"
     return f"has an offset that is not within 0 to {MAX_OFFSET}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 COMPACT = "compact"
 UNKNOWN = "unknown"
-"""The policy of a topic whose configuration nobody could read."""
+"""The policy of a topic whose configuration could not be read."""
 KEEPS_ALL = {"keeps_all": "true"}
 """What the source of a bundle has that was made of a topic which has kept the latest record of every window."""
 

@@ -100,7 +100,7 @@ def _decode_json(key: GapKey, value: bytes) -> GapRecord:
 
 def _json_gap(gap: Any) -> tuple[int, int]:
     if not isinstance(gap, list) or len(gap) not in {1, 2} or not all(type(end) is int for end in gap):
-        raise UndecodableRecordError("a gap of the JSON value is not one or two whole numbers")
+        raise UndecodableRecordError("a gap of the JSON value is not one or two integers")
     if gap[0] < 0 or gap[-1] < gap[0]:
         raise UndecodableRecordError("a gap of the JSON value is negative or reversed")
     return gap[0], gap[-1]
@@ -117,7 +117,7 @@ def _list(gaps: Any) -> list[Any]:
 def _whole(record: dict[str, Any], name: str) -> int:
     number = record.get(name)
     if type(number) is not int or not 0 <= number <= MAX_OFFSET:
-        raise UndecodableRecordError(f"the {name} of the JSON value is not a whole number from 0 to {MAX_OFFSET}")
+        raise UndecodableRecordError(f"the {name} of the JSON value is not an integer from 0 to {MAX_OFFSET}")
     return number
 
 

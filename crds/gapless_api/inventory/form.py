@@ -9,8 +9,9 @@ the order of their code points, then partitions by number::
 and, from version 2 on, with the topic's id at the end: ``…,"topic":"transfer","topic_id":"vJdzA4Q-QhyXGS0vI5_Q6g"}``.
 
 JSON without white space, keys in the alphabet's order, ranges ascending and merged where they touch, ``[a]`` for one
-offset and ``[a,b]`` for more, ``[]`` for none and ``null`` where nobody has looked; no escapes in the topic but those
-of quotation mark and backslash. `inventory.writer` writes these lines, so the digest can be checked without Gapless::
+offset and ``[a,b]`` for more, ``[]`` for none and ``null`` where the records were not read; no escapes in the topic but
+those of quotation mark and backslash. `inventory.writer` writes these lines, so the digest can be checked without
+Gapless::
 
     { echo manifest; sed -n 's/^  \({.*}\),\{0,1\}$/\1/p' inventory.json; } | sha256sum
 """
@@ -63,7 +64,7 @@ class PartitionOffsets:
     last: int | None
     """The highest offset, inclusive; ``None`` when the partition is empty."""
     absent: OffsetRanges | None = None
-    """The offsets between that are no events; ``None`` when nobody has looked."""
+    """The offsets between that are no events; ``None`` when the records were not read."""
     topic_id: str | None = None
     """Kafka's own for the topic, another one when it is recreated; ``None`` in version 1 or where brokers have none."""
 
@@ -108,7 +109,7 @@ class InventoryMetadata:
     id: str
     """When it was made and the beginning of its digest."""
     created: datetime
-    """In UTC, with whole seconds: all that existed then is in the inventory."""
+    """In UTC, without fractions of a second: all that existed then is in the inventory."""
     cluster: str
     """Kafka's own id of the upstream cluster."""
     isolation: Isolation
@@ -119,10 +120,10 @@ class InventoryMetadata:
     sha256: str
     """Hexadecimal digest of the canonical form."""
     signature: str | None = None
-    """Base64 of an Ed25519 signature over everything else in the mark."""
+    """Base64 of an Ed25519 signature over everything else in the metadata."""
 
     def members(self) -> dict[str, Any]:
-        """The mark as JSON members in the order in which they are written."""
+        """The metadata as JSON members in the order in which they are written."""
         unsigned = {
             "version": self.version,
             "id": self.id,

@@ -51,9 +51,9 @@ def part_texts(inventory_id: str, pieces: Iterable[bytes], *, opening: str, text
         text_bytes: the longest text in bytes of UTF-8.
 
     Raises:
-        ConfigurationError: so many texts that nobody should send them, or no room for a text.
+        ConfigurationError: too many texts, or no room for a text.
     """
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)  # gzip without a time of making
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)  # gzip without a creation time
     packed = b"".join(packer.compress(piece) for piece in pieces) + packer.flush()
     coded = base64.b64encode(packed).decode("ascii")
     room = text_bytes - len(f"{opening} gapless-manifest {inventory_id} {MOST_PARTS}/{MOST_PARTS} ".encode())

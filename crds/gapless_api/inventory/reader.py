@@ -1,7 +1,7 @@
 """Owns how an inventory is read and what is refused; must not know what is done with it.
 
 An inventory decides which losses can be seen, so that nothing of it is guessed: what does not fit is refused with one
-sentence. Keys that nobody knows are skipped, and a later `version` is refused.
+sentence. Unknown keys are skipped, and a later `version` is refused.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def _verify(inventory: Inventory, key_file: Path, name: str) -> None:
     signature = inventory.metadata.signature
     if signature is None:
         raise ConfigurationError(
-            f"The inventory {name} is not signed; have it made with --signing-key, or ask for it again."
+            f"The inventory {name} is not signed; create it with --signing-key, or request a new one."
         )
     if not fits(signature, inventory_signed_bytes(inventory)):
         raise ConfigurationError(
-            f"The signature of the inventory {name} does not fit the public key {key_file}; the inventory was altered "
-            f"or signed by somebody else: do not use it."
+            f"The signature of the inventory {name} does not match the public key {key_file}; the inventory was "
+            f"altered or signed with another key: do not use it."
         )
 
 
@@ -96,13 +96,13 @@ class _Reading(StrictReading):
     def inventory(self) -> Inventory:
         entries, metadata = self._parsed(self._parse)
         if entries is None:
-            self._refuse('is no inventory, for it has no list "manifest"', _MAKER)
+            self._refuse('is not an inventory: it has no list "manifest"', _MAKER)
         if metadata is None:
-            self._refuse("has no mark (the key gapless)", _MAKER)
+            self._refuse("has no metadata (the key gapless)", _MAKER)
         try:
             ordered = in_order(entries)
         except ValueError as error:
-            self._refuse(f"is contradictory: {error}", "have it made again")
+            self._refuse(f"is contradictory: {error}", "create a new one")
         self._check(ordered, metadata)
         return Inventory(ordered, metadata)
 
@@ -110,7 +110,7 @@ class _Reading(StrictReading):
         entries: list[PartitionOffsets] | None = None
         metadata: InventoryMetadata | None = None
         if next(self._events)[0] != "start_map":
-            self._refuse("is no inventory, for it is no JSON object", _MAKER)
+            self._refuse("is not an inventory: it is no JSON object", _MAKER)
         for name in self._members(frozenset({"manifest", "gapless"})):
             if name == "manifest":
                 entries = self._entries()
@@ -155,14 +155,14 @@ class _Reading(StrictReading):
                 texts["topic"], numbers["partition"], numbers["first"], last, absent, texts.get("topic_id")
             )
         except ValueError as error:
-            self._refuse(f"cannot be: {error}", "have it made again")
+            self._refuse(f"cannot be: {error}", "create a new one")
 
     def _absent(self) -> OffsetRanges | None:
         read = self._ranges()
         if read is None:
             return None
         if not read.ascending:
-            self._refuse("lists ranges that do not ascend, or touch", "have it made again")
+            self._refuse("lists ranges that do not ascend, or touch", "create a new one")
         return read.in_order()
 
     def _last(self) -> int | None:
@@ -170,7 +170,7 @@ class _Reading(StrictReading):
         if event == "null":
             return None
         if type(number) is not int or not 0 <= number <= MAX_OFFSET:
-            self._refuse(f"is neither null nor a whole number from 0 to {MAX_OFFSET}")
+            self._refuse(f"is neither null nor an integer from 0 to {MAX_OFFSET}")
         return number
 
     def _text(self) -> str:
@@ -201,7 +201,7 @@ class _Reading(StrictReading):
             self._refuse("has no source")
         created = moment_of(texts["created"])
         if created is None:
-            self._refuse("has a time of making that is not like 2026-11-20T10:00:00Z")
+            self._refuse("has a creation time that is not like 2026-11-20T10:00:00Z")
         if texts["isolation"] not in set(Isolation):
             self._refuse(f"has an isolation that is not {' or '.join(Isolation)}")
         isolation = Isolation(texts["isolation"])

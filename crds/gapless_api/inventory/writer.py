@@ -1,6 +1,6 @@
-"""Owns how an inventory is written: one partition a line, the mark last; must not know what exists upstream.
+"""Owns how an inventory is written: one partition a line, the metadata last; must not know what exists upstream.
 
-The same input gives the same bytes, but for the time of making and what follows from it.
+The same input gives the same bytes, but for the creation time and what follows from it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def signed(inventory: Inventory, key_file: Path) -> Inventory:
 
 
 def inventory_signed_bytes(inventory: Inventory) -> bytes:
-    """What the signature of `inventory` is over: its mark without the signature."""
+    """What the signature of `inventory` is over: its metadata without the signature."""
     from gapless_api.keys.signatures import signed_bytes  # noqa: PLC0415
 
     return signed_bytes("gapless manifest", replace(inventory.metadata, signature=None).members())
@@ -50,7 +50,7 @@ def inventory_pieces(inventory: Inventory) -> Iterator[bytes]:
 
 
 def write_inventory(path: Path | None, inventory: Inventory) -> None:
-    """Write `inventory` to `path`, whole or not at all; ``None`` for standard output.
+    """Write `inventory` to `path`, completely or not at all; ``None`` for standard output.
 
     Raises:
         LocalStorageError: it cannot be written.

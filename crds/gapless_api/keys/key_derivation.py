@@ -1,7 +1,7 @@
 """Owns what it costs to turn a password into the key of an encrypted PKCS#8 key; must not know passwords or files.
 
-The file itself says how many rounds that takes, and how much memory (PBKDF2: RFC 8018, scrypt: RFC 7914). Whoever can
-put a file in the place of a key could so keep a program busy for years, or take all its memory.
+The file itself says how many rounds that takes, and how much memory (PBKDF2: RFC 8018, scrypt: RFC 7914). Who can put
+a file in the place of a key could keep a program busy for years, or take all its memory.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def _check_sequence(content: bytes, depth: int) -> None:
         raise CostlyKeyError
 
 
-def _single(content: bytes, wanted: int) -> bytes:
+def _single(content: bytes, expected: int) -> bytes:
     tag, inner, rest = _element(content)
-    if tag != wanted or rest:
+    if tag != expected or rest:
         raise ValueError("not one element")
     return inner
 

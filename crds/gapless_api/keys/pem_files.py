@@ -43,7 +43,7 @@ _MOST_KEY_BYTES = 32 * 1024
 
 
 def read_file(path: Path, *, setting: str) -> bytes:
-    """Read the whole file that `setting` names.
+    """Read the file that `setting` names.
 
     Raises:
         ConfigurationError: it is missing, may not be read, or is larger than any such file.
@@ -147,7 +147,7 @@ def read_private_key(
 
 
 def _private_key_block(content: bytes) -> tuple[bytes, bytes] | None:
-    """The label and the whole text of the first private key; ``None`` when there is none, or one of absurd size."""
+    """The label and the text of the first private key; ``None`` when there is none, or one of absurd size."""
     begins = _PRIVATE_KEY_BEGINS.search(content)
     if begins is None:
         return None
@@ -157,7 +157,7 @@ def _private_key_block(content: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _affordable(block: bytes) -> bytes:
-    """An encrypted PKCS#8 key, written anew so that what was looked at is what will be decrypted.
+    """An encrypted PKCS#8 key, encoded again so that what was looked at is what will be decrypted.
 
     Raises:
         CostlyKeyError: to decrypt it would take too long.

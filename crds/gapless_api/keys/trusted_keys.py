@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _BODY = "MCowBQYDK2VwAyEA[A-Za-z0-9+/]{43}="
 """Of an Ed25519 public key (RFC 8410): 12 bytes that say so and the 32 bytes of the key, in Base64."""
 PEM = rf"\s*-----BEGIN PUBLIC KEY-----\s+{_BODY}\s+-----END PUBLIC KEY-----\s*"
-"""A whole text; Python, RE2 and JSON schema read it alike."""
+"""A complete text; Python, RE2 and JSON schema read it alike."""
 _ENTRY = re.compile(rf"(?P<name>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):(?P<key>{_BODY})")
 
 

@@ -78,7 +78,7 @@ class OffsetRanges:
     """All are full but the last."""
     _length: int
     _open: tuple[int, list[int], list[int]]
-    """The block that was looked into last: its number, first and last offsets. Whoever walks stays in it for long."""
+    """The block that was looked into last: its number, first and last offsets. A walk stays in it for long."""
 
     def __init__(self, pairs: Iterable[tuple[int, int]] = ()) -> None:
         """Take `pairs` of (first, last), both inclusive, in any order, overlapping or not.

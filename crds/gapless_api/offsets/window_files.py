@@ -1,6 +1,6 @@
 """Owns the reading of files that hold partition windows: plain lists and values of the Helm chart.
 
-Must not know what makes windows disjoint, nor who asks.
+Must not know what makes windows disjoint, nor who uses them.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _values(path: Path, content: dict[Any, Any]) -> WindowFile:
         raise ConfigurationError(f"The clusterName in {path} is not text; put it into quotation marks.")
     roles = content.get("roles")
     if roles is None:
-        upstream = bool(cluster)  # the roles come from another file; whoever names a cluster wants its window
+        upstream = bool(cluster)  # the roles come from another file; a file that names a cluster needs its window
     else:
         role = roles.get("upstream") if isinstance(roles, dict) else None
         upstream = isinstance(role, dict) and role.get("enabled") is True
@@ -168,7 +168,7 @@ def _window(entry: Any, place: str) -> tuple[str, PartitionWindow]:
         raise ConfigurationError(f"The entry {place} has no cluster; give its name.")
     for name in ("start", "count"):
         if type(entry.get(name)) is not int:
-            raise ConfigurationError(f"The {name} of {place} ({cluster}) is not a whole number; {EXAMPLE}.")
+            raise ConfigurationError(f"The {name} of {place} ({cluster}) is not an integer; {EXAMPLE}.")
     return cluster, PartitionWindow(entry["start"], entry["count"])
 
 

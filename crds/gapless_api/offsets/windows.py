@@ -1,4 +1,4 @@
-"""Owns partition windows: which downstream partitions belong to which upstream cluster; must not know who asks.
+"""Owns partition windows: which downstream partitions belong to which upstream cluster; must not know who uses them.
 
 Several upstream clusters share one downstream cluster by shifting their partition numbers; the peer calls the two
 numbers partitionStartValue and partitionStopValue (which is a count).

@@ -54,7 +54,7 @@ Former = Annotated[
 
 
 def int32(least: int, most: int) -> Any:
-    """The schema of a whole number from `least` to `most`."""
+    """The schema of an integer from `least` to `most`."""
     return Field(ge=least, le=most, json_schema_extra={"format": "int32"})
 
 
@@ -93,7 +93,8 @@ class PartitionWindow(ApiModel):
     start: Partition = 0
     """What the live sender adds to this cluster's partition numbers (air-gap's partitionStartValue)."""
     count: Partition = 0
-    """How many partitions, from start up, belong to this cluster (air-gap's partitionStopValue); 0 for all above."""
+    """Number of partitions that belong to this cluster, from start (air-gap's partitionStopValue). 0 means all from
+    start."""
 
     def window(self) -> windows.PartitionWindow:
         """The same for the functions of `gapless_api.offsets.windows`."""
@@ -121,12 +122,12 @@ class Reference(ApiModel):
 
 
 class Resources(ApiModel):
-    """What a container asks for and is limited to."""
+    """Resources of a container."""
 
     cpu: Cpu | None = None
-    """Processor time it is guaranteed, such as 500m or 2; it may use more when there is more."""
+    """CPU request, such as 500m or 2. There is no CPU limit."""
     memory: Memory | None = None
-    """Memory it is guaranteed and limited to, such as 256Mi."""
+    """Memory request and limit, such as 256Mi."""
 
 
 class Toleration(ApiModel):
@@ -146,10 +147,10 @@ class Toleration(ApiModel):
     )
 
     key: Annotated[str, Field(min_length=1, max_length=316)] | None = None
-    """Key of the taint; without it every taint is meant."""
+    """Key of the taint. If absent, all taints match."""
     operator: Literal["Equal", "Exists"] = "Equal"
-    """Whether the taint's value must be the one given, or only be there."""
+    """Whether the value must be equal (Equal) or is ignored (Exists)."""
     value: Annotated[str, Field(max_length=63)] | None = None
     """Value of the taint."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    """Effect of the taint; without it every effect is meant."""
+    """Effect of the taint. If absent, all effects match."""

@@ -29,11 +29,11 @@ class ConditionType(StrEnum):
     LINK_UP = "LinkUp"
     """Diode: the last preflight on its node found the interface fit to send."""
     READY = "Ready"
-    """Diode and GapScan: everything is as the spec asks; Resend: it has succeeded."""
+    """Diode and GapScan: the observed state matches the spec; Resend: it has succeeded."""
     RECONCILING = "Reconciling"
-    """Gapless is working towards the spec."""
+    """Gapless is reconciling the spec."""
     STALLED = "Stalled"
-    """Somebody must act before anything goes on; the message says who and what."""
+    """Progress requires a manual change; the message says who must do what."""
     SUCCEEDED = "Succeeded"
     """The work is done (True), could not be done (False), or is not finished (Unknown)."""
 
@@ -49,13 +49,13 @@ class Condition(StatusModel):
     status: ConditionStatus
     """Status of the condition: True, False or Unknown."""
     observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
-    """The generation of the spec that the condition is about."""
+    """Generation of the spec that the condition describes."""
     last_transition_time: Moment
     """When the status last changed."""
     reason: Annotated[str, Field(min_length=1, max_length=64)]
-    """Why, in one word; docs/reference/conditions.md lists them all."""
+    """Machine-readable reason; docs/reference/conditions.md lists all of them."""
     message: Message = ""
-    """Why, in a sentence that says what to do."""
+    """Description of the state and the required action."""
 
 
 Conditions = Annotated[

@@ -41,12 +41,12 @@ class Target(ApiModel):
 
 
 class Budget(ApiModel):
-    """What all resends on the Diode together may use of the link."""
+    """The share of the link that all Resends of the Diode use together."""
 
     events_per_second: Rate = 0.0
-    """Most events per second; fractions are allowed; 0 for no limit."""
+    """Maximum events per second; fractions are allowed. 0 sets no limit."""
     bits_per_second: Annotated[int, Field(ge=0, le=10**12, json_schema_extra={"format": "int64"})] = 0
-    """Most bits per second on the wire, with headers and copies; 0 for no limit."""
+    """Maximum bits per second on the wire, headers and copies included. 0 sets no limit."""
 
 
 class CertificateSecret(SecretKey):
@@ -73,9 +73,9 @@ class Encryption(ApiModel):
     """The Secret with the receiver's certificate; the event key is encrypted for it. The private key stays on the
     receiving side and is not needed here."""
     lane: Label | None = None
-    """A word for the receiver whose one event key these resends use. Diodes with the same lane send encrypted resends
-    one at a time, because a receiver forgets the key of one sender when another announces its own. Without it the
-    target's host and port say which Diodes share a receiver."""
+    """A name for the receiver whose single event key these Resends use. Diodes with the same lane send encrypted
+    resends one at a time, because a receiver forgets the key of one sender when another announces its own. Without
+    it the target's host and port say which Diodes share a receiver."""
     shared_with_live_stream: bool = False
     """Whether the live sender uses the same receiver port. A receiver has one key for all its senders, so an encrypted
     resend would make the live stream unreadable; the Diode is then Stalled (SharedKeyLane)."""
@@ -89,7 +89,7 @@ class State(ApiModel):
     """The volume that keeps checkpoints and the shared budget, one PersistentVolumeClaim for the Diode."""
 
     storage_class_name: Name | None = None
-    """Storage class of the volume; without it the cluster's default."""
+    """Storage class of the volume. Defaults to the cluster's default class."""
     size: Annotated[str, Field(max_length=8, pattern=r"^[1-9][0-9]{0,5}(Mi|Gi|Ti)$")] = "1Gi"
     """Size of the volume; a checkpoint takes a few KB for each resend."""
 
@@ -104,7 +104,7 @@ def _is_address(text: str) -> bool:
 
 
 class DiodeSpec(ApiModel):
-    """The link as the platform team describes it."""
+    """Desired state of the link."""
 
     RULES: ClassVar = (
         Rule(
@@ -143,43 +143,43 @@ class DiodeSpec(ApiModel):
     )
 
     node_selector: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(min_length=1, max_length=16)]
-    """Labels of the node whose network interface leads to the diode; all resends run there."""
+    """Labels of the node whose network interface is connected to the diode. All Resends run there."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
     """Taints of that node that the sender pods may ignore."""
     nic: Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[^\s/:]+$")]
-    """Network interface of the node that leads to the diode."""
+    """Network interface of the node that is connected to the diode."""
     target: Target
     """The receiver at the other end."""
     source_address: Annotated[str, Field(min_length=2, max_length=45)] | None = None
-    """IP address of the interface to send from; without it the kernel chooses."""
+    """IP address of the interface to send from. Defaults to the kernel's choice."""
     dscp: Annotated[int, int32(0, 63)] | None = None
-    """Differentiated services code point of every datagram, such as 8 (CS1), 18 (AF21) or 46 (EF), by which the network
-    before the diode tells resends from the live stream; without it the kernel's, which is 0."""
+    """Differentiated services code point of every datagram, such as 8 (CS1), 18 (AF21) or 46 (EF), by which switches
+    before the diode distinguish Resends from the live stream. Defaults to the kernel's, which is 0."""
     ttl: Annotated[int, int32(1, 255)] | None = None
-    """Time to live (IPv6: hop limit) of every datagram; without it the kernel's, which is 64, and 1 to a multicast
+    """Time to live (IPv6: hop limit) of every datagram. Defaults to the kernel's, which is 64, and 1 for a multicast
     group."""
     payload_size: Annotated[int, int32(0, 65459)] = 1400
-    """Largest UDP payload in bytes, 500 to 65459; 0 for what the interface's MTU carries."""
+    """Maximum UDP payload in bytes, 500 to 65459. 0 uses the interface's MTU."""
     suspend: bool = False
-    """Whether to stop: every pod that sends over the link ends within seconds, whatever else is wrong, and none begins.
-    Progress is kept, and setting it back to false goes on."""
+    """Stops sending. Every pod that sends over the link ends within seconds, and none starts. Progress is kept; setting
+    it to false resumes."""
     copies: Annotated[int, int32(1, 100)] = 1
-    """How often every datagram is sent, against loss on the link; the receiver drops what it has. A Resend may choose
-    another number."""
+    """How many times each datagram is sent, against loss on the link. The receiver drops duplicates. A Resend may
+    override it."""
     budget: Budget = Budget()
-    """What all resends on the Diode together may use of the link, whatever runs at the same time."""
+    """The share of the link that all Resends of the Diode use together."""
     max_concurrent_resends: Annotated[int, int32(1, 16)] = 1
-    """How many resends may run at the same time, and how many plans beside them; the others wait by priority, then by
-    age."""
+    """Maximum number of Resends that send at the same time, and of plans beside them. The others wait by priority, then
+    by age."""
     encryption: Encryption | None = None
-    """Encrypts the events for the receiver; without it they are sent in the clear."""
+    """Encrypts events for the receiver. If absent, events are sent unencrypted."""
     partition_window: PartitionWindow = PartitionWindow()
-    """Which downstream partitions belong to this cluster. Windows of Diodes must not meet."""
+    """Which downstream partitions belong to this cluster. Windows of different Diodes must not overlap."""
     limits: ResendLimits = ResendLimits()
-    """What Resends may ask for."""
+    """Limits of Resends over this Diode."""
     trusted_keys: Annotated[tuple[TrustedKey, ...], Field(max_length=16)] = ()
-    """Whose bundles are sent: a bundle must be signed by one of these keys. Without it every bundle is sent, also one
-    that somebody wrote by hand; its sha256 shows damage, not who made it."""
+    """Public keys of accepted signers. A bundle must be signed with one of them. If absent, unsigned bundles are
+    accepted, including hand-written ones; sha256 detects damage, not forgery."""
     topic_translations: (
         Annotated[
             dict[str, Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[^\x00-\x1f\x7f]+$")]],
@@ -192,41 +192,41 @@ class DiodeSpec(ApiModel):
     """Whether the node must have a permanent neighbour (ARP) entry for the target. Set it to true behind a real diode,
     where no ARP reply comes back; a test without a diode does not need the entry."""
     state: State = State()
-    """The volume for checkpoints, so that a resend goes on where its pod died."""
+    """The volume for checkpoints, so that a new pod resumes where the last one stopped."""
     deletion_policy: Literal["Retain", "Delete"] = "Retain"
-    """What becomes of the ledger and of the volume with the checkpoints when the Diode is deleted: Retain keeps them
-    for the next Diode of the same name, so that nothing is sent a second time; Delete deletes them with the Diode."""
+    """What happens to the ledger and to the volume with the checkpoints when the Diode is deleted: Retain keeps them
+    for the next Diode of the same name, so that nothing is sent twice. Delete deletes them with the Diode."""
     not_before: Time | None = None
     """Resends of work that is older than this time need force. Set it when a cluster was restored and the ledger was
     lost. The age of the work is that of its bundle, or of the oldest timestamp of its time range. The age of offsets
     is unknown, so a Resend of offsets needs force, too."""
     resources: Resources | None = None
-    """Processor time and memory of each sender pod; without it the operator's default."""
+    """CPU and memory of each sender pod. Defaults to the operator's."""
     image: Image | None = None
-    """Image of the sender pods; without it the operator's default."""
+    """Image of the sender pods. Defaults to the operator's."""
 
 
 class Preflight(StatusModel):
-    """What the last look at the node found."""
+    """Result of the last preflight check of the node."""
 
     node: Annotated[str, Field(max_length=253)] = ""
-    """The node that was looked at."""
+    """Node that was checked."""
     nic: Annotated[str, Field(max_length=15)] = ""
-    """The interface that was looked for."""
+    """Interface that was checked."""
     exists: bool = False
     """Whether the node has the interface."""
     up: bool = False
     """Whether it is up."""
     carrier: bool = False
-    """Whether something is plugged in."""
+    """Whether the interface has a carrier."""
     mtu: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] | None = None
-    """Largest IP packet of the interface in bytes."""
+    """MTU of the interface in bytes."""
     neighbour: Annotated[str, Field(max_length=32)] | None = None
-    """State of the neighbour entry for the target, such as PERMANENT; nothing when there is none."""
+    """State of the neighbour entry for the target, such as PERMANENT. Absent if there is none."""
     generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] | None = None
-    """The generation of the spec that was looked at."""
+    """Generation of the spec that was checked."""
     message: Message | None = None
-    """What is wrong, in a sentence."""
+    """Description of the problem."""
     checked_at: Moment | None = None
     """When."""
 
@@ -237,26 +237,26 @@ class ActiveResend(StatusModel):
     name: Name
     """Name of the Resend."""
     resend_uid: Annotated[str, Field(max_length=64)] = ""
-    """Which object of that name it is."""
+    """UID of the Resend."""
     mode: Literal["Plan", "Send"] = "Send"
-    """Whether it sends, or only counts what would be sent."""
+    """Whether it sends or plans."""
     attempt: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
-    """Its attempt."""
+    """Number of its attempt."""
     since: Moment | None = None
-    """When it got its turn."""
+    """Time at which its turn began."""
     identity: Sha256 | None = None
-    """What it sends; a Resend of the same work waits until it has ended."""
+    """Digest of the work. A Resend of the same work waits until it has ended."""
 
 
 class LedgerEntry(StatusModel):
-    """A resend that ended, so that the same one is not sent again by accident."""
+    """A Resend that has ended. It prevents the same work from being sent twice by accident."""
 
     identity: Sha256
-    """Digest of what was to be sent: selection, bundle, window and filter."""
+    """Digest of the work: selection, bundle, window and filter."""
     resend: Name
     """Name of the Resend."""
     resend_uid: Annotated[str, Field(max_length=64)] = ""
-    """Which object of that name it was."""
+    """UID of the Resend."""
     bundle_id: Annotated[str, Field(max_length=128)] | None = None
     """Id of the bundle, when it was one with an id."""
     force: Annotated[str, Field(max_length=64)] | None = None
@@ -274,24 +274,24 @@ class LedgerEntry(StatusModel):
 
 
 class DiodeStatus(StatusModel):
-    """What is known about the link."""
+    """Observed state of the link."""
 
     observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
-    """The generation of the spec that the status is about."""
+    """Generation of the spec that the status describes."""
     conditions: Conditions = ()
     """Ready, LinkUp, Reconciling and Stalled, each with its reason."""
     preflight: Preflight | None = None
-    """What the last look at the node found."""
+    """Result of the last preflight check of the node."""
     active: Annotated[tuple[ActiveResend, ...], Field(max_length=32)] = ()
     """Resends that are running, up to maxConcurrentResends that send and as many that plan."""
     queued: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
     """How many Resends wait for their turn."""
     ledger: Annotated[tuple[LedgerEntry, ...], Field(max_length=LONGEST_LEDGER)] = ()
-    """What a version before kept here of the Resends that ended; it is moved to the ConfigMaps of the ledger."""
+    """Ended Resends as an earlier version stored them. They are moved to the ConfigMaps of the ledger."""
 
 
 class Diode(Resource):
-    """A one-way link: the node and interface that lead to it, the receiver behind it, and how much may be sent."""
+    """A one-way link: its node and interface, the receiver behind it, and how much may be sent."""
 
     KIND: ClassVar = "Diode"
     PLURAL: ClassVar = "diodes"
@@ -313,6 +313,6 @@ class Diode(Resource):
     )
 
     spec: DiodeSpec
-    """The link as the platform team describes it."""
+    """Desired state of the link."""
     status: DiodeStatus = DiodeStatus()
-    """What is known about the link."""
+    """Observed state of the link."""

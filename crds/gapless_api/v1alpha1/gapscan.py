@@ -55,7 +55,7 @@ _CRON = re.compile(CRON_PATTERN)
 
 
 class Schedule(ApiModel):
-    """When to scan."""
+    """When scans run."""
 
     RULES: ClassVar = (
         Rule(
@@ -71,45 +71,44 @@ class Schedule(ApiModel):
     time_zone: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
     """Time zone of the fields, such as Europe/Stockholm."""
     starting_deadline_seconds: Annotated[int, int32(10, 604800)] | None = None
-    """How late a scan may begin when the operator was away at its time; a later one is left out. Without it the last
-    missed scan is always made up for."""
+    """How late a scan may start if the operator was not running at its time; later ones are skipped. If absent, the
+    last missed scan always runs."""
     concurrency_policy: Literal["Forbid", "Replace"] = "Forbid"
-    """What happens when it is time and the scan before is still running: Forbid leaves the new one out, Replace ends
-    the old one. There is no Allow: two scans of the same topic would only compete for Kafka, and their results are the
-    same."""
+    """What happens if the previous scan is still running when the next one is due: Forbid skips the new one, Replace
+    ends the old one. There is no Allow: two scans of the same topic compete for Kafka and have one result."""
 
 
 class HistoryLimits(ApiModel):
-    """How many ended scans are kept, with their pods and logs."""
+    """Number of ended scans to keep, with their pods and logs."""
 
     successful: Annotated[int, int32(0, 100)] = 3
-    """Scans that ended well."""
+    """Successful scans."""
     failed: Annotated[int, int32(0, 100)] = 3
-    """Scans that did not."""
+    """Failed scans."""
 
 
 class Driver(ApiModel):
-    """What Spark's driver gets; with engine type Job it is all there is."""
+    """Resources of Spark's driver. With engine type Job there are no others."""
 
     cores: Annotated[int, int32(1, 128)] = 1
-    """Processor cores, which is how many tasks run at once."""
+    """Number of cores, and of tasks that run at the same time."""
     cpu: Cpu | None = None
-    """Processor time that is asked of the node, such as 500m; without it as much as there are cores."""
+    """CPU request, such as 500m. Defaults to the number of cores."""
     memory: Memory = "1Gi"
-    """Memory of the Java heap; the pod gets more, for what Spark needs beside it."""
+    """Java heap. The pod gets more, for Spark's memory outside of the heap."""
 
 
 class Executor(ApiModel):
-    """What Spark's executors get; engine type Job has none."""
+    """Resources of Spark's executors. Engine type Job has none."""
 
     instances: Annotated[int, int32(1, 1000)] = 1
-    """How many executors."""
+    """Number of executors."""
     cores: Annotated[int, int32(1, 128)] = 1
-    """Processor cores of each, which is how many tasks it runs at once."""
+    """Number of cores of each, and of tasks that it runs at the same time."""
     cpu: Cpu | None = None
-    """Processor time that is asked of the node for each, such as 500m; without it as much as there are cores."""
+    """CPU request of each, such as 500m. Defaults to the number of cores."""
     memory: Memory = "1Gi"
-    """Memory of the Java heap of each."""
+    """Java heap of each."""
 
 
 class Engine(ApiModel):
@@ -138,18 +137,17 @@ class Engine(ApiModel):
     """Service account of the driver, which must be allowed to start executors, one of those that the platform team
     lists (the chart's scan.allowedServiceAccounts). Defaults to the operator's. Engine type Job needs none."""
     driver: Driver = Driver()
-    """What Spark's driver gets."""
+    """Resources of Spark's driver."""
     executor: Executor = Executor()
-    """What Spark's executors get."""
+    """Resources of Spark's executors."""
     start_deadline_seconds: Annotated[int, int32(30, 86400)] = 600
-    """How long it may take until the driver runs; then the scan is given up, for example because its image cannot be
-    pulled."""
+    """Seconds until the driver must run. After that the scan fails, for example because its image cannot be pulled."""
     run_deadline_seconds: Annotated[int, int32(30, 604800)] = 3600
-    """How long the scan may run."""
+    """Maximum duration of the scan in seconds."""
 
 
 class Output(ApiModel):
-    """Where the bundle goes."""
+    """Where the bundle is stored."""
 
     RULES: ClassVar = (
         Rule(
@@ -176,42 +174,42 @@ class Output(ApiModel):
     folder: FolderPath = ""
     """Folder in the StorageLocation. Defaults to its root."""
     type: Annotated[str | None, Field(max_length=64, exclude=True)] = None
-    """Removed: storageRef says it."""
+    """Removed: use storageRef."""
     persistent_volume_claim: Former = None
-    """Removed: write storageRef and folder."""
+    """Removed: use storageRef and folder."""
     s3: Former = None
-    """Removed: write storageRef and folder."""
+    """Removed: use storageRef and folder."""
 
 
 class ResendTemplate(SenderOptions):
-    """What the rendered Resend manifest shall say; it is applied on the sending side."""
+    """Template of the rendered Resend, which is applied on the sending side."""
 
     diode_ref: Reference
     """The Diode on the sending side."""
     namespace: Name | None = None
-    """Namespace of the Diode on the sending side; without it the manifest names none."""
+    """Namespace of the Diode on the sending side. If absent, the manifest names none."""
     kafka_ref: Reference | None = None
-    """The KafkaConnection on the sending side; without it the manifest has a line to fill in."""
+    """The KafkaConnection on the sending side. If absent, the manifest has a line to fill in."""
     mode: Literal["Plan", "Send"] = "Send"
-    """Plan lets a person look at the plan on the sending side before anything is sent."""
+    """Plan renders a Resend that sends nothing until its mode is changed to Send."""
     eps: Rate | None = None
-    """Most events per second."""
+    """Maximum events per second."""
     copies: Annotated[int, int32(1, 100)] | None = None
-    """How often every datagram is sent."""
+    """How many times each datagram is sent."""
     parallelism: Annotated[int, int32(1, 64)] = 1
-    """How many pods send."""
+    """Number of sender pods."""
     partition_window: PartitionWindow | None = None
     """Overrides the Diode's window."""
     unavailable: Literal["Report", "Fill"] = "Report"
-    """What to do about offsets that Kafka no longer has."""
+    """What happens to offsets that Kafka no longer has."""
     fill: Annotated[tuple[FillReason, ...], Field(max_length=3, json_schema_extra=LIST_SET), EachOnce] = ()
-    """Reasons that unavailable Fill may close."""
+    """Reasons that unavailable: Fill covers."""
     compress_when_length_exceeds: Annotated[int, int32(0, 2**31 - 1)] = 0
-    """Values longer than this many bytes are sent compressed; 0 for never."""
+    """Values longer than this number of bytes are sent compressed. 0 disables compression."""
     input_filter: InputFilter | None = None
-    """Withholds events by what is in them; a ConfigMap that it names is one on the sending side."""
+    """Withholds events by their content. A ConfigMap that it names is on the sending side."""
     kafka: Former = None
-    """Removed: write kafkaRef."""
+    """Removed: use kafkaRef."""
 
     RULES: ClassVar = (
         Rule(
@@ -248,7 +246,7 @@ _STATE, _OUTPUT = "self.source.events.state", "self.output"
 
 
 class GapScanSpec(ApiModel):
-    """What to look for, when, and where the answer goes."""
+    """What to scan, when, and where the result is stored."""
 
     RULES: ClassVar = (
         KAFKA_BY_REFERENCE,
@@ -265,31 +263,31 @@ class GapScanSpec(ApiModel):
     kafka_ref: Reference | None = None
     """The KafkaConnection of the receiving side, in the same namespace. Required."""
     kafka: Former = None
-    """Removed: write kafkaRef."""
+    """Removed: use kafkaRef."""
     source: ScanSource
-    """What to look at."""
+    """What to scan."""
     limit: Literal["All", "First"] = "All"
-    """All lists every missing range; First only the first one of each partition, from which a resend then sends
-    everything."""
+    """All lists every missing range. First lists the first range of each partition; a Resend then sends everything from
+    there on."""
     schedule: Schedule | None = None
-    """When to scan; without it once for every change of the spec."""
+    """When scans run. If absent, a scan runs once after each change of the spec."""
     suspend: bool = False
-    """Whether to begin no scans. One that is running goes on."""
+    """Whether to start no scans. A running scan continues."""
     history_limits: HistoryLimits = HistoryLimits()
-    """How many ended scans are kept."""
+    """Number of ended scans to keep."""
     engine: Engine = Engine()
     """Where a scan runs, and what reads Kafka."""
     output: Output = Output()
-    """Where the bundle goes."""
+    """Where the bundle is stored."""
     signing_key_secret: SigningKeySecret | None = None
     """Signs the bundle; one of the Secrets that the platform team lists (the chart's scan.signingKeySecrets). Diodes
     with trustedKeys take only signed bundles."""
     resend: ResendTemplate | None = None
-    """What the rendered Resend manifest shall say; without it none is rendered."""
+    """Template of the rendered Resend. If absent, none is rendered."""
 
 
 class GapScan(Resource):
-    """A question, asked once or on a schedule, on the receiving side: which events have not arrived?"""
+    """Finds events that have not arrived on the receiving side, once or on a schedule."""
 
     KIND: ClassVar = "GapScan"
     PLURAL: ClassVar = "gapscans"
@@ -303,13 +301,19 @@ class GapScan(Resource):
             "Closed",
             "string",
             '.status.conditions[?(@.type=="GapsClosed")].status',
-            "Whether nothing that the bundle before listed is still missing.",
+            "Whether all events of the previous bundle have arrived.",
         ),
         Column("Last scan", "date", ".status.lastScanTime", "When the last scan that ended well ended."),
         Column("Ranges", "integer", ".status.missingRanges", "Missing ranges.", wide=True),
-        Column("Unknown", "integer", ".status.unknownEvents", "Events of which an audit cannot know.", wide=True),
+        Column(
+            "Unknown",
+            "integer",
+            ".status.unknownEvents",
+            "Events that may have expired before an audit read them.",
+            wide=True,
+        ),
         Column("Inferred", "integer", ".status.inferredEvents", "Missing events that no record reported.", wide=True),
-        Column("Oldest gap", "date", ".status.oldestGapSince", "Since when gaps are open.", wide=True),
+        Column("Oldest gap", "date", ".status.oldestGapSince", "Start of the oldest open gap.", wide=True),
         Column("Read by", "string", ".status.readBy", "What read Kafka, spark or local.", wide=True),
         Column("Percent", "integer", ".status.progress.percent", "How far the running scan has read.", wide=True),
         Column("Schedule", "string", ".spec.schedule.cron", "When scans are due.", wide=True),
@@ -320,6 +324,6 @@ class GapScan(Resource):
     )
 
     spec: GapScanSpec
-    """What to look for, when, and where the answer goes."""
+    """What to scan, when, and where the result is stored."""
     status: GapScanStatus = GapScanStatus()
-    """What was found."""
+    """Observed state of the scans."""

@@ -18,7 +18,7 @@ _VERSION = 1
 
 
 def resend_identity(spec: ResendSpec, *, window: PartitionWindow, bundle_sha256: str | None = None) -> str:
-    """Digest (SHA-256, hexadecimal) of the work that `spec` asks for.
+    """Digest (SHA-256, hexadecimal) of the work that `spec` describes.
 
     Args:
         spec: of the Resend.

@@ -20,11 +20,11 @@ class RulesConfigMap(ApiModel):
 
 
 class RulesSource(ApiModel):
-    """Where the rules are."""
+    """Location of the rules."""
 
     config_map: RulesConfigMap
-    """The rules are in a ConfigMap. They are read when the first pod starts and kept; a later change of the ConfigMap
-    affects new Resends, and this one only with another force."""
+    """The rules are in a ConfigMap. They are read when the first pod starts. Later changes apply to new Resends, and to
+    this one only with a new force."""
 
 
 class InputFilter(ApiModel):
@@ -47,7 +47,7 @@ class InputFilter(ApiModel):
     rules: Annotated[tuple[FilterRule, ...], Field(min_length=1, max_length=64)] | None = None
     """Rules as allow:REGEX or deny:REGEX (RE2, searched in the value); the first that matches decides."""
     rules_from: RulesSource | None = None
-    """Takes the rules from somewhere else, for example because many Resends share them. Exactly one of rules and
-    rulesFrom must be given."""
+    """Reads the rules from a ConfigMap, for example to share them between Resends. Exactly one of rules and rulesFrom
+    must be given."""
     default_action: Literal["Allow", "Deny"] = "Allow"
     """What happens to events that no rule matches."""

@@ -27,14 +27,14 @@ class CaSecret(SecretKey):
 
 
 class PasswordSecret(SecretKey):
-    """The Secret with the password to log in with."""
+    """The Secret with the password."""
 
     key: SecretEntry = "password"
     """Entry of the Secret; a Strimzi KafkaUser's Secret has it under the default."""
 
 
 class ClientSecret(ApiModel):
-    """The Secret with our own certificate and key for mutual TLS; a Strimzi KafkaUser's Secret fits as it is."""
+    """The Secret with the client certificate and key for mutual TLS; a Strimzi KafkaUser's Secret fits as it is."""
 
     name: Name
     """Name of the Secret, in the same namespace."""
@@ -59,21 +59,21 @@ class Tls(ApiModel):
     )
 
     enabled: bool = True
-    """Whether TLS is used. The presence of tls alone switches it on."""
+    """Whether TLS is used. Setting tls enables it."""
     ca_secret: CaSecret | None = None
     """The Secret with the CA certificates that verify the brokers. Defaults to those of the image's operating
     system."""
     client_secret: ClientSecret | None = None
-    """The Secret with our own certificate and key, where the brokers ask for one (mutual TLS)."""
+    """The Secret with the client certificate and key for mutual TLS."""
 
 
 class Sasl(ApiModel):
-    """How we log in with a name and a password."""
+    """SASL authentication."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    """How the password is proven to the brokers."""
+    """SASL mechanism."""
     username: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
-    """Name to log in with."""
+    """User name."""
     password_secret: PasswordSecret
     """The Secret with the password, in the same namespace."""
 
@@ -84,7 +84,7 @@ AllowedTopic = Annotated[str, Field(min_length=1, max_length=249, pattern=PATTER
 
 
 class KafkaConnectionSpec(ApiModel):
-    """Where Kafka is, how to log in, and what may be done there. Secrets are named, never written down here."""
+    """Address, authentication and permissions of a Kafka cluster. It names Secrets and contains none."""
 
     RULES: ClassVar = (
         Rule(
@@ -107,20 +107,20 @@ class KafkaConnectionSpec(ApiModel):
     """The bootstrap servers, as host:port, separated by commas. Loopback, link-local and metadata addresses are
     refused."""
     tls: Tls | None = None
-    """Encrypts the connection; without it nothing is encrypted."""
+    """Encrypts the connection. If absent, the connection is not encrypted."""
     sasl: Sasl | None = None
-    """Logs in with a name and a password; without it only a client certificate, or nothing, says who we are."""
+    """SASL authentication. If absent, the client certificate is the only authentication."""
     # Lists and not sets: server-side apply would keep what others, or the default, have put into a set.
     allowed_topics: Annotated[tuple[AllowedTopic, ...], Field(min_length=1, max_length=256)]
     """Topics that may be used over this connection, by name, or as a prefix that ends with *; "*" alone opens all.
     Where a Diode translates a topic, list its name on the wire, too: the API server sees that name, the sender the
     other."""
     access: Annotated[tuple[Access, ...], Field(min_length=1, max_length=2)] = ("Read",)
-    """What the connection may be used for. Resends and GapScans read."""
+    """Allowed operations. Resends and GapScans read."""
 
     @property
     def topics(self) -> AllowedTopics:
-        """The allowed topics, to ask."""
+        """The allowed topics."""
         return AllowedTopics(self.allowed_topics)
 
 
@@ -140,4 +140,4 @@ class KafkaConnection(Resource):
     )
 
     spec: KafkaConnectionSpec
-    """The Kafka cluster as the platform team opens it."""
+    """The Kafka cluster and what may be used of it."""

@@ -33,7 +33,7 @@ from gapless_api.codec.canonical import moment_text
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 LONGEST_MESSAGE = 4096
-"""Characters of a message in a status; a longer one is cut, because the API server would refuse the whole status."""
+"""Characters of a message in a status; a longer one is cut, because the API server would refuse the status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class StatusModel(ApiModel):
         return type(self).model_validate({name: getattr(self, name) for name in type(self).model_fields} | dict(update))
 
     def to_status(self) -> dict[str, Any]:
-        """The status to write. Fields without a value are left out, so write it in whole, not as a merge patch."""
+        """The status to write. Fields without a value are left out, so write it completely, not as a merge patch."""
         return self.to_dict()
 
 
@@ -162,7 +162,7 @@ EachOnce = AfterValidator(_each_once)
 LIST_SET = {"x-kubernetes-list-type": "set"}
 
 Moment = Annotated[AwareDatetime, PlainSerializer(moment_text, return_type=str, when_used="json")]
-"""A point in time; in a status with whole seconds in UTC."""
+"""A point in time; in a status without fractions of a second in UTC."""
 
 
 def _cut(text: Any) -> Any:
@@ -223,6 +223,6 @@ def _in_words(error: ErrorDetails) -> str:
     if sentence is None:
         given = json.dumps(error["input"], default=str, ensure_ascii=False)
         shown = given if len(given) <= 60 else given[:59] + "…"
-        wanted = _SUBJECT.sub("", error["msg"]).rstrip(".")
-        sentence = f"{shown} {wanted[0].lower()}{wanted[1:]}; correct it"
+        problem = _SUBJECT.sub("", error["msg"]).rstrip(".")
+        sentence = f"{shown} {problem[0].lower()}{problem[1:]}; correct it"
     return sentence

@@ -103,7 +103,7 @@ class Reason(StrEnum):
 
 
 class Meaning(NamedTuple):
-    """What a reason tells a person."""
+    """Description of a reason."""
 
     kinds: tuple[str, ...]
     """Kinds whose conditions can have it."""
@@ -113,18 +113,18 @@ class Meaning(NamedTuple):
 
 
 _ALL = (DIODE, GAP_SCAN, RESEND)
-_PODS = "Look at the events of the pod that the message names"
+_PODS = "Check the events of the pod that the message names"
 
 MEANINGS: dict[Reason, Meaning] = {
     Reason.ACCEPTED: Meaning(_ALL, "The spec is understood, and what it refers to exists.", ""),
     Reason.BAD_CONFIGURATION: Meaning(
-        _ALL, "The spec, or a file that it names, is not as it must be.", "Correct what the message names."
+        _ALL, "The spec, or a file that it names, is invalid.", "Correct what the message names."
     ),
     Reason.SUSPENDED: Meaning(
         _ALL, "spec.suspend is true; nothing is running and progress is kept.", "Set spec.suspend: false."
     ),
-    Reason.NOT_STALLED: Meaning(_ALL, "Nobody has to act.", ""),
-    Reason.SETTLED: Meaning(_ALL, "Nothing is being worked on.", ""),
+    Reason.NOT_STALLED: Meaning(_ALL, "No manual change is required.", ""),
+    Reason.SETTLED: Meaning(_ALL, "Nothing is in progress.", ""),
     Reason.POD_REJECTED: Meaning(
         _ALL,
         "The API server refuses the pod, by pod security, a quota or an admission policy.",
@@ -137,12 +137,14 @@ MEANINGS: dict[Reason, Meaning] = {
         _ALL, "The node cannot get the image.", "Load the image, or correct its name and the pull secret."
     ),
     Reason.MOUNT_FAILED: Meaning(
-        _ALL, "A Secret, ConfigMap or volume that the spec names is not there.", "Create it; work goes on by itself."
+        _ALL,
+        "A Secret, ConfigMap or volume that the spec names does not exist.",
+        "Create it; work resumes automatically.",
     ),
     Reason.POD_SLOW: Meaning(
         _ALL,
         "A pod has not started for minutes: its image is still being loaded, or what it mounts is missing.",
-        f"{_PODS}; work goes on by itself.",
+        f"{_PODS}; work resumes automatically.",
     ),
     Reason.NODE_LOST: Meaning(
         (DIODE, RESEND),
@@ -152,44 +154,46 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.SOURCE_UNREACHABLE: Meaning(
         (GAP_SCAN, RESEND),
         "Kafka cannot be reached or denies access.",
-        "Check the KafkaConnection, the brokers and their access rules; it is tried again by itself.",
+        "Check the KafkaConnection, the brokers and their access rules; it is retried automatically.",
     ),
     Reason.SOURCE_STALLED: Meaning(
-        (GAP_SCAN, RESEND), "Kafka was reached and stopped answering.", "Look at the brokers; it is tried again."
+        (GAP_SCAN, RESEND),
+        "Kafka was reached and stopped answering.",
+        "Check the brokers; it is retried automatically.",
     ),
     Reason.STORE_UNREACHABLE: Meaning(
         (GAP_SCAN, RESEND),
         "The S3-compatible store cannot be reached or denies access.",
-        "Check the StorageLocation: endpoint, bucket and credentials; it is tried again by itself.",
+        "Check the StorageLocation: endpoint, bucket and credentials; it is retried automatically.",
     ),
     Reason.STORAGE_FAILED: Meaning(
-        (GAP_SCAN, RESEND), "A volume or store cannot be written.", "Look at the claim or bucket that is named."
+        (GAP_SCAN, RESEND), "A volume or store cannot be written.", "Check the claim or bucket that the message names."
     ),
-    Reason.STOPPED: Meaning(_ALL, "The pod was told to stop; progress is saved.", "None; it goes on by itself."),
+    Reason.STOPPED: Meaning(_ALL, "The pod was stopped; progress is saved.", "None; work resumes automatically."),
     Reason.KAFKA_CONNECTION_NOT_FOUND: Meaning(
         (GAP_SCAN, RESEND),
         "There is no KafkaConnection of that name in this namespace, or it is invalid.",
-        "Ask the platform team for it, or correct spec.kafkaRef; it goes on by itself.",
+        "Ask the platform team for it, or correct spec.kafkaRef; work resumes automatically.",
     ),
     Reason.STORAGE_LOCATION_NOT_FOUND: Meaning(
         (GAP_SCAN, RESEND),
         "There is no StorageLocation of that name in this namespace, or it is invalid.",
-        "Ask the platform team for it, or correct the storageRef; it goes on by itself.",
+        "Ask the platform team for it, or correct the storageRef; work resumes automatically.",
     ),
     Reason.WRITE_REFUSED: Meaning(
         _ALL,
         "The API server refuses an object that the operator writes: a quota, an admission policy or a missing right.",
-        "Remove the cause that the message names; it is tried again by itself.",
+        "Remove the cause that the message names; it is retried automatically.",
     ),
-    Reason.DEFECT: Meaning(_ALL, "Gapless itself failed.", "Report it with the operator's log."),
+    Reason.DEFECT: Meaning(_ALL, "An internal error of Gapless.", "Report it with the operator's log."),
     Reason.PREFLIGHT_PENDING: Meaning((DIODE,), "The preflight check has not run yet.", f"{_PODS} if this lasts."),
-    Reason.PREFLIGHT_FAILED: Meaning((DIODE,), "The look at the node did not end well.", f"{_PODS}."),
-    Reason.LINK_READY: Meaning((DIODE,), "The interface on the node is fit to send.", ""),
+    Reason.PREFLIGHT_FAILED: Meaning((DIODE,), "The preflight check of the node failed.", f"{_PODS}."),
+    Reason.LINK_READY: Meaning((DIODE,), "The interface on the node is ready.", ""),
     Reason.NIC_MISSING: Meaning(
         (DIODE,), "The node has no such interface.", "Correct spec.nic or spec.nodeSelector (ip link on the node)."
     ),
     Reason.NIC_DOWN: Meaning((DIODE,), "The interface is down.", "On the node: ip link set dev NIC up."),
-    Reason.NO_CARRIER: Meaning((DIODE,), "Nothing is plugged in, or the other end is off.", "Check the cable."),
+    Reason.NO_CARRIER: Meaning((DIODE,), "The interface has no carrier.", "Check the cable."),
     Reason.PAYLOAD_TOO_LARGE: Meaning(
         (DIODE,), "A datagram of spec.payloadSize exceeds the interface's MTU.", "Lower payloadSize, or write 0."
     ),
@@ -201,21 +205,21 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.WINDOW_OVERLAP: Meaning(
         (DIODE,),
         "Another Diode's partitionWindow claims the same downstream partitions.",
-        "Give the two Diodes that are named windows that do not meet.",
+        "Give the two Diodes windows that do not overlap.",
     ),
     Reason.SHARED_KEY_LANE: Meaning(
         (DIODE, RESEND),
         "The live stream and encrypted resends share a receiver, which knows one key for all.",
         "Give resends a receiver port of their own and set sharedWithLiveStream: false.",
     ),
-    Reason.SCHEDULED: Meaning((GAP_SCAN,), "The next scan waits for its time.", ""),
+    Reason.SCHEDULED: Meaning((GAP_SCAN,), "The next scan is scheduled.", ""),
     Reason.SCANNING: Meaning((GAP_SCAN,), "A scan is running.", ""),
     Reason.NEVER_SCANNED: Meaning((GAP_SCAN,), "No scan has ended yet.", ""),
     Reason.GAPS_FOUND: Meaning(
         (GAP_SCAN,), "Events are missing.", "Carry status.resendManifest to the sending side and apply it there."
     ),
     Reason.NOTHING_MISSING: Meaning((GAP_SCAN,), "Nothing is missing.", ""),
-    Reason.NOTHING_TO_DO: Meaning((GAP_SCAN,), "The topics hold nothing that tells about gaps.", "Check the topics."),
+    Reason.NOTHING_TO_DO: Meaning((GAP_SCAN,), "The topics contain no gap records.", "Check the topics."),
     Reason.UNKNOWN_EVENTS: Meaning(
         (GAP_SCAN,),
         "Kafka deleted records before an audit read them; whether status.unknownEvents are missing is unknown.",
@@ -248,44 +252,42 @@ MEANINGS: dict[Reason, Meaning] = {
         (GAP_SCAN,), "The bundle does not fit into a ConfigMap.", "Name a StorageLocation in output.storageRef."
     ),
     Reason.RESULT_UNREADABLE: Meaning(
-        (GAP_SCAN,), "The pod ended well and its result cannot be read.", "See that spark image and operator match."
+        (GAP_SCAN,),
+        "The pod succeeded, but its result cannot be read.",
+        "Use the Spark image and the operator of one release.",
     ),
     Reason.ALL_CLOSED: Meaning(
-        (GAP_SCAN,), "Everything that the bundle before listed has arrived, or can never come.", ""
+        (GAP_SCAN,), "Everything that the previous bundle listed has arrived, or can never arrive.", ""
     ),
-    Reason.NOTHING_WAS_MISSING: Meaning(
-        (GAP_SCAN,), "The bundle before listed nothing, so nothing of it is still missing.", ""
-    ),
+    Reason.NOTHING_WAS_MISSING: Meaning((GAP_SCAN,), "The previous bundle listed nothing.", ""),
     Reason.STILL_MISSING: Meaning(
         (GAP_SCAN,),
-        "Some of what the bundle before listed is still missing.",
-        "If it was sent again: see what the Resend says of it, and send with more copies or a lower rate.",
+        "Some events of the previous bundle are still missing.",
+        "If they were sent again: check the Resend, and send with more copies or a lower rate.",
     ),
     Reason.NOT_ALL_LOOKED_AT: Meaning(
         (GAP_SCAN,),
-        "Nothing of the bundle before is known to be missing, and the scan could not look at all of it.",
-        "Say with source.events.expect or manifest what should be there, or audit (source.events).",
+        "No event of the previous bundle is known to be missing, but the scan could not check all of them.",
+        "Set source.events.expect or manifest, or audit (source.events).",
     ),
-    Reason.NOTHING_TO_COMPARE_WITH: Meaning(
-        (GAP_SCAN,), "No scan before has left a bundle.", "Wait for the next scan."
-    ),
+    Reason.NOTHING_TO_COMPARE_WITH: Meaning((GAP_SCAN,), "There is no previous bundle.", "Wait for the next scan."),
     Reason.NOT_COMPARABLE: Meaning(
         (GAP_SCAN,),
-        "The scan before looked at something else, or its bundle is where this scan's pod cannot read it.",
+        "The previous scan had a different source, or its bundle is not readable for this scan's pod.",
         "None; the next scan is compared again.",
     ),
     Reason.COMPARISON_FAILED: Meaning(
-        (GAP_SCAN,), "The bundle before could not be read, or is another one by now.", "See the message."
+        (GAP_SCAN,), "The previous bundle could not be read, or has changed.", "See the message."
     ),
     Reason.COMPACTED: Meaning((GAP_SCAN,), "The gaps topic keeps the latest record of every window.", ""),
     Reason.NOT_COMPACTED: Meaning(
         (GAP_SCAN,),
-        "Records of the gaps topic expire, so what no record tells of is unknown and does not count as closed.",
+        "Records of the gaps topic expire, so offsets without a record are unknown and do not count as closed.",
         "Set cleanup.policy to compact (docs/procedures/gaps-topic.md), and audit (source.events) what has arrived.",
     ),
     Reason.POLICY_UNKNOWN: Meaning(
         (GAP_SCAN,),
-        "The cleanup.policy of the gaps topic could not be read; what no record tells of does not count as closed.",
+        "The cleanup.policy of the gaps topic could not be read; offsets without a record do not count as closed.",
         "Allow DescribeConfigs on the topic (docs/procedures/gaps-topic.md).",
     ),
     Reason.NOT_A_GAP_TOPIC: Meaning((GAP_SCAN,), "The last scan was an audit, which needs no gaps topic.", ""),
@@ -295,7 +297,7 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.DIODE_INVALID: Meaning(
         (RESEND,),
         "The Diode's spec is invalid, so nothing is sent over it; what ran is stopped and progress is kept.",
-        "Correct what the message names in the Diode; work goes on by itself.",
+        "Correct what the message names in the Diode; work resumes automatically.",
     ),
     Reason.DIODE_SUSPENDED: Meaning(
         (RESEND,),
@@ -303,33 +305,33 @@ MEANINGS: dict[Reason, Meaning] = {
         "Set spec.suspend of the Diode to false (docs/runbooks/GaplessDiodeSuspended.md).",
     ),
     Reason.DIODE_NOT_READY: Meaning((RESEND,), "The Diode is not ready.", "See the conditions of the Diode."),
-    Reason.BUNDLE_NOT_FOUND: Meaning((RESEND,), "The bundle is not where the spec says.", "Carry it there."),
+    Reason.BUNDLE_NOT_FOUND: Meaning(
+        (RESEND,), "The bundle does not exist at the location in the spec.", "Copy it there."
+    ),
     Reason.FILTER_RULES_NOT_FOUND: Meaning(
-        (RESEND,), "The filter rules are not where spec.inputFilter.rulesFrom says.", "Create the ConfigMap."
+        (RESEND,), "The ConfigMap of spec.inputFilter.rulesFrom does not exist.", "Create the ConfigMap."
     ),
     Reason.BAD_BUNDLE: Meaning(
         (RESEND,),
         "The bundle is cut short, altered, not the one with spec.bundle.sha256, or signed by none of the Diode's "
         "trustedKeys.",
-        "Carry it again, or have it signed where it was made.",
+        "Transfer it again, or sign it where it was created.",
     ),
     Reason.QUEUED: Meaning(
-        (RESEND,), "Other resends on the Diode go first, by priority, then by age.", "Raise spec.priority if urgent."
+        (RESEND,), "Other Resends of the Diode run first, by priority, then by age.", "Raise spec.priority if urgent."
     ),
     Reason.KEY_LANE_BUSY: Meaning((RESEND,), "Another encrypted resend uses the receiver; one at a time.", ""),
-    Reason.PLANNING: Meaning((RESEND,), "Counting what would be sent.", ""),
-    Reason.PLANNED: Meaning(
-        (RESEND,), "status.plan says what would be sent; nothing was sent.", "Set spec.mode: Send to send it."
-    ),
+    Reason.PLANNING: Meaning((RESEND,), "The plan is being computed.", ""),
+    Reason.PLANNED: Meaning((RESEND,), "status.plan is complete; nothing was sent.", "Set spec.mode: Send to send it."),
     Reason.STARTING: Meaning((RESEND,), "The sender pods are being started.", f"{_PODS} if this lasts."),
-    Reason.SENDING: Meaning((RESEND,), "Events are going over the link.", ""),
-    Reason.RETRYING: Meaning((RESEND,), "An attempt failed and the next one waits.", "See the message."),
+    Reason.SENDING: Meaning((RESEND,), "Events are being sent.", ""),
+    Reason.RETRYING: Meaning((RESEND,), "An attempt failed; the next one is scheduled.", "See the message."),
     Reason.SENT: Meaning((RESEND,), "Everything was sent, filtered or filled.", ""),
     Reason.NOTHING_TO_SEND: Meaning((RESEND,), "The selection holds no event of this Diode's window.", ""),
     Reason.ALREADY_SENT: Meaning(
         (RESEND,),
-        "The Diode's ledger says that the same resend was done before; nothing was sent again.",
-        "To send it again all the same, set spec.force to a new word.",
+        "According to the Diode's ledger, the same work was already sent; nothing was sent again.",
+        "To send it again, set spec.force to a new value.",
     ),
     Reason.LEDGER_UNREADABLE: Meaning(
         (RESEND,),
@@ -338,8 +340,8 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.TOO_OLD: Meaning(
         (RESEND,),
-        "The work is from before the Diode's spec.notBefore, so it may have been sent before.",
-        "To send it all the same, set spec.force to a new word.",
+        "The work is older than the Diode's spec.notBefore, so it may have been sent already.",
+        "To send it, set spec.force to a new value.",
     ),
     Reason.INCOMPLETE: Meaning(
         (RESEND,),
@@ -348,23 +350,23 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.LOG_UNREADABLE: Meaning(
         (RESEND,),
-        "The senders have ended and the log with their report cannot be read yet; others have their turn meanwhile.",
-        "See why the kubelet of the node that the message names does not answer.",
+        "The senders have ended, and the log with their report cannot be read yet; other Resends run meanwhile.",
+        "Check the kubelet of the node that the message names.",
     ),
     Reason.REPORT_UNREADABLE: Meaning(
         (RESEND,),
-        "The senders ended well and what they report cannot be read, so nothing is entered into the ledger.",
-        "Use sender image and operator of one release, then change the spec: it goes on from the checkpoints.",
+        "The senders succeeded, but their report cannot be read, so the ledger has no entry.",
+        "Use sender image and operator of one release, then change the spec: work resumes from the checkpoints.",
     ),
-    Reason.LINK_FAILED: Meaning((RESEND,), "The link took no datagrams.", "Look at the Diode and at its node."),
+    Reason.LINK_FAILED: Meaning((RESEND,), "The link did not accept datagrams.", "Check the Diode and its node."),
     Reason.DEADLINE_EXCEEDED: Meaning(
         (RESEND,),
-        "It was not finished within activeDeadlineSeconds; progress is in status.",
-        "Give it more, or set retry.",
+        "The Resend did not finish within activeDeadlineSeconds; progress is in status.",
+        "Raise activeDeadlineSeconds, or set retry.",
     ),
     Reason.BACKOFF_LIMIT_EXCEEDED: Meaning(
         (RESEND,),
-        "It failed more often than backoffLimit allows.",
-        "Remove the cause and set spec.retry to another word.",
+        "The Resend failed more often than backoffLimit allows.",
+        "Remove the cause and set spec.retry to a new value.",
     ),
 }

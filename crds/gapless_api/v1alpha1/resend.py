@@ -65,7 +65,7 @@ class ConfigMapEntry(ApiModel):
 
 
 class BundleSource(ApiModel):
-    """Where the bundle is that lists what to send."""
+    """Location of the bundle to send."""
 
     RULES: ClassVar = (
         Rule(
@@ -104,12 +104,12 @@ class BundleSource(ApiModel):
     ) = None
     """Path of the bundle in the StorageLocation; it may be compressed (gzip)."""
     sha256: Sha256 | None = None
-    """Digest of the bundle that is meant, as gapless bundle show and the GapScan's status say it; another one is
+    """Expected digest of the bundle, as in the GapScan's status and the output of gapless bundle show; any other is
     refused."""
     persistent_volume_claim: Former = None
-    """Removed: write storageRef and path."""
+    """Removed: use storageRef and path."""
     s3: Former = None
-    """Removed: write storageRef and path."""
+    """Removed: use storageRef and path."""
 
 
 class Offsets(ApiModel):
@@ -131,8 +131,8 @@ class Offsets(ApiModel):
     from_: Annotated[Offset, Field(alias="from")]
     """First offset to send, inclusive."""
     to: Offset | None = None
-    """Last offset to send, inclusive. Defaults to the last one that exists when the resend first starts; what is
-    written later is not sent."""
+    """Last offset to send, inclusive. Defaults to the last one that exists when the resend first starts; later records
+    are not sent."""
 
 
 class TimeRange(ApiModel):
@@ -150,15 +150,15 @@ class TimeRange(ApiModel):
     topic: WireTopic
     """Topic as the receiving side names it."""
     partition: Partition | None = None
-    """Partition as the receiving side numbers it; without it all partitions of the Diode's window."""
+    """Partition as the receiving side numbers it. Defaults to all partitions of the Diode's window."""
     from_: Annotated[Time, Field(alias="from")]
     """Oldest Kafka timestamp to send, inclusive, such as 2026-11-20T10:00:00Z."""
     to: Time | None = None
-    """Newest Kafka timestamp to send, inclusive; without it everything there is when the resend begins."""
+    """Newest Kafka timestamp to send, inclusive. Defaults to everything that exists when the Resend first starts."""
 
 
 class TimeFilter(ApiModel):
-    """Narrows a bundle or offsets to the events of a time; the others are left out and count as not asked for."""
+    """Limits a bundle or offsets to a time range. Other events are skipped and are not part of the plan."""
 
     RULES: ClassVar = (
         Rule(
@@ -181,7 +181,7 @@ class TimeFilter(ApiModel):
 
 
 class ResendSpec(SenderOptions):
-    """Which events to send again, and how.
+    """Which events to send, and how.
 
     Only mode (Plan to Send), suspend, eps, priority, force, retry, stallTimeoutSeconds, logLevel,
     activeDeadlineSeconds, backoffLimit and ttlSecondsAfterFinished may change.
@@ -223,53 +223,53 @@ class ResendSpec(SenderOptions):
     kafka_ref: Reference | None = None
     """The KafkaConnection of the sending side, in the same namespace. Required."""
     kafka: Former = None
-    """Removed: write kafkaRef."""
+    """Removed: use kafkaRef."""
     bundle: BundleSource | None = None
     """Sends what a bundle lists. Exactly one of bundle, offsets and timeRange must be given."""
     offsets: Offsets | None = None
     """Sends a range of offsets of one partition."""
     time_range: TimeRange | None = None
-    """Sends what Kafka's timestamps say was written within a range of time."""
+    """Sends the events of a time range, by Kafka's timestamps."""
     time_filter: TimeFilter | None = None
-    """Sends of the bundle or the offsets only what was written within a range of time."""
+    """Sends only those events of the bundle or the offsets that are in a time range."""
     partition_window: PartitionWindow | None = None
-    """Overrides the Diode's window, for example for a bundle from before the window was changed; one of those that
-    limits.partitionWindows of the Diode lists."""
+    """Overrides the Diode's window, for example for a bundle that is older than a change of the window. It must be
+    listed in the Diode's limits.partitionWindows."""
     eps: Rate | None = None
-    """Most events per second of this Resend; fractions are allowed; 0 or nothing for no other limit than the Diode's
-    budget. Senders that run follow a change within about a minute and are not started again."""
+    """Maximum events per second; fractions are allowed. 0 or absent sets no limit besides the Diode's budget. Running
+    senders apply a change within about a minute, without a restart."""
     copies: Annotated[int, int32(1, 100)] | None = None
-    """How often every datagram is sent; without it as often as the Diode says."""
+    """How many times each datagram is sent. Defaults to the Diode's copies."""
     compress_when_length_exceeds: Annotated[int, int32(0, 2**31 - 1)] = 0
-    """Values longer than this many bytes are sent compressed (gzip); 0 for never."""
+    """Values longer than this number of bytes are sent compressed (gzip). 0 disables compression."""
     input_filter: InputFilter | None = None
-    """Withholds events by what is in them."""
+    """Withholds events by their content."""
     unavailable: Literal["Report", "Fill"] = "Report"
-    """What to do about offsets that Kafka no longer has: Report lists them in the status; Fill sends empty events in
-    their place, which the receiving side's gap detector counts as seen."""
+    """What happens to offsets that Kafka no longer has. Report lists them in the status. Fill sends empty events in
+    their place, which the gap detector counts as received."""
     fill: Annotated[tuple[FillReason, ...], Field(max_length=3, json_schema_extra=LIST_SET), EachOnce] = ()
-    """Reasons that unavailable Fill may close: NonExistent (compacted away, or a transaction marker), Expired (deleted
-    by retention), TooLarge (more datagrams than the receiver takes). Without it NonExistent alone."""
+    """Reasons that unavailable: Fill covers: NonExistent (compacted away, or a transaction marker), Expired (deleted by
+    retention), TooLarge (more datagrams than the receiver accepts). Defaults to NonExistent."""
     mode: Literal["Plan", "Send"] = "Send"
-    """Plan says in status.plan what would be sent and sends nothing; changed to Send it is sent."""
+    """Plan computes status.plan and sends nothing. Change it to Send to send."""
     suspend: bool = False
-    """Whether to pause; progress is kept, and setting it back to false goes on."""
+    """Whether to pause. Progress is kept; setting it to false resumes."""
     parallelism: Annotated[int, int32(1, 64)] = 1
-    """How many pods send; they share the partitions, so more pods than partitions are of no use."""
+    """Number of sender pods. They divide the partitions, so more pods than partitions have no effect."""
     priority: Annotated[int, int32(-1000, 1000)] = 0
-    """Which of several waiting Resends goes first on a Diode: the one with the higher number, then the older one."""
+    """Order of waiting Resends on a Diode: the highest priority first, then the oldest."""
     ttl_seconds_after_finished: Annotated[int, int32(0, 31536000)] | None = None
-    """After how many seconds a finished Resend is deleted; without it never. The Diode's ledger remembers it."""
+    """Seconds after which a finished Resend is deleted. If absent, it is kept. The Diode's ledger remembers it."""
     active_deadline_seconds: Annotated[int, int32(1, 31536000)] | None = None
-    """After how many seconds of running it is given up; without it never."""
+    """Maximum running time in seconds. If absent, there is no limit."""
     backoff_limit: Annotated[int, int32(0, 100)] = 6
-    """How many times a failed attempt is tried again, with growing pauses; what was sent is not sent again."""
+    """Number of retries of a failed attempt, with growing delays. Progress is kept between attempts."""
     force: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None
-    """Any word. The same events are sent only once, also when this object is deleted and created again; another word
-    than last time sends them once more."""
+    """A new value repeats work that was already sent. Without it, the same work is sent once, also if this object is
+    deleted and created again."""
     retry: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")] | None = None
-    """Any word. Another word than last time begins another round of attempts at the same work, after it has failed or
-    while it waits for the next attempt; it goes on where it stopped, and nothing is sent a second time."""
+    """A new value starts another round of attempts after a failure, or at once instead of waiting. The work resumes
+    where it stopped."""
 
     @property
     def fillable(self) -> tuple[FillReason, ...]:
@@ -312,27 +312,27 @@ ResendSpec.TRANSITIONS += (
 
 
 class ResendPlan(StatusModel):
-    """What would be sent."""
+    """Result of the plan."""
 
     events: Count
-    """Offsets that are asked for."""
+    """Planned offsets."""
     ranges: Count = 0
-    """Ranges that they are in."""
+    """Ranges of the planned offsets."""
     bytes: Count | None = None
     """Payload in bytes, estimated by a sample."""
     datagrams: Count | None = None
     """Datagrams, estimated by a sample."""
     estimated_seconds: Annotated[float, Field(ge=0)] | None = None
-    """How long it takes at the pace that eps and the Diode's budget allow."""
+    """Estimated duration at the rate that eps and the Diode's budget allow."""
     unavailable: Count = 0
-    """Offsets among them that Kafka no longer has."""
+    """Planned offsets that Kafka no longer has."""
 
 
 class Progress(StatusModel):
-    """What became of the events so far. planned = sent + filtered + filled + unavailable + what is left."""
+    """Progress. planned = sent + filtered + filled + unavailable + remaining."""
 
     planned: Count = 0
-    """Events that are asked for."""
+    """Planned events."""
     sent: Count = 0
     """Events sent."""
     filtered: Count = 0
@@ -342,13 +342,13 @@ class Progress(StatusModel):
     unavailable: Count = 0
     """Events that could not be sent."""
     percent: Annotated[int, Field(ge=0, le=100, json_schema_extra={"format": "int32"})] = 0
-    """How much is done; 100 only when nothing is left."""
+    """Percentage that is done; 100 only if nothing remains."""
     events_per_second: Annotated[float, Field(ge=0)] | None = None
-    """Pace at the moment."""
+    """Current rate."""
     eta_seconds: Annotated[float, Field(ge=0)] | None = None
-    """How long it will take at this pace."""
+    """Estimated remaining time at this rate."""
     updated_at: Moment | None = None
-    """When this was written; at most every 5 seconds."""
+    """Time of this update; at most one every 5 seconds."""
 
 
 class UnavailableRange(StatusModel):
@@ -364,56 +364,56 @@ class UnavailableRange(StatusModel):
     """Last offset, inclusive."""
     reason: Annotated[str, Field(max_length=64)]
     """NonExistent (compacted away, or a transaction marker), Expired (deleted by retention), NotYetWritten (beyond the
-    partition's end), or TooLarge (more datagrams than the receiver takes)."""
+    partition's end), or TooLarge (more datagrams than the receiver accepts)."""
 
 
 class ResendStatus(StatusModel):
-    """What became of the events."""
+    """Observed state of the Resend."""
 
     observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
-    """The generation of the spec that the status is about."""
+    """Generation of the spec that the status describes."""
     conditions: Conditions = ()
     """Accepted, Ready, Reconciling, Stalled and Succeeded, each with its reason."""
     phase: Annotated[str, Field(max_length=32)] | None = None
-    """One word for people; programs should read the conditions."""
+    """Short summary for people. Programs should read the conditions."""
     plan: ResendPlan | None = None
-    """What would be sent."""
+    """Result of the plan."""
     progress: Progress | None = None
-    """What became of the events so far."""
+    """Progress of the Resend."""
     unavailable: Annotated[tuple[UnavailableRange, ...], Field(max_length=LONGEST_UNAVAILABLE)] = ()
     """Ranges that could not be sent; the first 100, all are in the report."""
     attempt: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
-    """Number of the attempt that runs or ran last."""
+    """Number of the current or last attempt."""
     job: Annotated[str, Field(max_length=253)] | None = None
     """Name of the Job that sends or sent."""
     session_key_secret: Annotated[str, Field(max_length=253)] | None = None
     """Name of the Secret with the session key; the pods of all attempts at the same work share it."""
     report: Annotated[str, Field(max_length=253)] | None = None
-    """Name of the ConfigMap with the whole report."""
+    """Name of the ConfigMap with the complete report."""
     identity: Sha256 | None = None
-    """What this Resend is in the Diode's ledger."""
+    """Digest of the work, as in the Diode's ledger."""
     force: Annotated[str, Field(max_length=64)] | None = None
-    """The spec's force when this work was begun."""
+    """spec.force when this work began."""
     retry: Annotated[str, Field(max_length=64)] | None = None
-    """The spec's retry when this round of attempts was begun."""
+    """spec.retry when this round of attempts began."""
     attempts_before: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
-    """How many attempts were made before this round began; backoffLimit counts those of a round."""
+    """Number of attempts before this round. backoffLimit counts the attempts of one round."""
     checkpoint: Annotated[str, Field(max_length=128)] | None = None
-    """Folder on the Diode's volume with the progress; the next Resend of the same work goes on there."""
+    """Folder on the Diode's volume with the checkpoints. The next Resend of the same work resumes there."""
     bundle_id: Annotated[str, Field(max_length=128)] | None = None
     """Id of the bundle, when it has one."""
     bundle_sha256: Sha256 | None = None
-    """Digest of the bundle that was looked into; another one that is put in its place is not sent."""
+    """Digest of the bundle that was validated. A different bundle in its place is not sent."""
     started_at: Moment | None = None
-    """When it got its turn first."""
+    """Time of its first turn."""
     finished_at: Moment | None = None
     """When it ended."""
     retry_at: Moment | None = None
-    """When the next attempt begins, after one that failed."""
+    """Start of the next attempt after a failure."""
 
 
 class Resend(Resource):
-    """An order to send events of Kafka again over a Diode, so that the receiving side's gaps close."""
+    """Sends events from Kafka over a Diode again, to close gaps on the receiving side."""
 
     KIND: ClassVar = "Resend"
     PLURAL: ClassVar = "resends"
@@ -422,7 +422,7 @@ class Resend(Resource):
         Column("Phase", "string", ".status.phase", "One word for people."),
         Column("Percent", "integer", ".status.progress.percent", "How much is done."),
         Column("Sent", "integer", ".status.progress.sent", "Events sent."),
-        Column("Planned", "integer", ".status.progress.planned", "Events that are asked for."),
+        Column("Planned", "integer", ".status.progress.planned", "Planned events."),
         Column("Unavailable", "integer", ".status.progress.unavailable", "Events that could not be sent."),
         Column("Mode", "string", ".spec.mode", "Whether it plans or sends.", wide=True),
         Column("Diode", "string", ".spec.diodeRef.name", "The link it goes over.", wide=True),
@@ -435,6 +435,6 @@ class Resend(Resource):
     )
 
     spec: ResendSpec
-    """Which events to send again, and how."""
+    """Which events to send, and how."""
     status: ResendStatus = ResendStatus()
-    """What became of the events."""
+    """Observed state of the Resend."""

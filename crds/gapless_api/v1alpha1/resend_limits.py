@@ -1,6 +1,6 @@
 """Owns what a Diode allows its Resends: limits, and the keys that bundles must be signed with.
 
-Must not know what a Resend asks for, nor who compares the two.
+Must not know a Resend, nor who compares the two.
 """
 
 import re
@@ -42,7 +42,7 @@ class TrustedKey(ApiModel):
 
 
 class ResendLimits(ApiModel):
-    """What Resends over a Diode may ask for. A Resend that asks for more is refused, and its senders are stopped."""
+    """Limits of Resends over a Diode. A Resend beyond them is refused, and its senders are stopped."""
 
     RULES: ClassVar = (
         Rule(
@@ -63,11 +63,11 @@ class ResendLimits(ApiModel):
     max_priority: Annotated[int, int32(LOWEST_PRIORITY, HIGHEST_PRIORITY)] = HIGHEST_PRIORITY
     """Highest priority of a Resend."""
     partition_windows: Annotated[tuple[PartitionWindow, ...], Field(max_length=16)] = ()
-    """Windows that a Resend may have instead of the Diode's: the same start, and no partition beyond. Without it only
-    the Diode's own. A wrong window sends events under the ids of another cluster."""
+    """Windows that a Resend may use instead of the Diode's, with the same start and no further partitions. If absent,
+    only the Diode's own. A wrong window sends events under the ids of another cluster."""
     allow_force: bool = True
-    """Whether a Resend may send again what was sent before (spec.force). The same bundle under another name is never
-    sent again without it."""
+    """Whether a Resend may repeat work (spec.force). Without spec.force, the same bundle is never sent again, whatever
+    the name of the Resend."""
     bundles_only: bool = False
     """Whether a Resend must name a bundle. Together with trustedKeys, only events that a signed bundle lists can be
     sent. If false, a Resend may also select events by offsets or by time."""

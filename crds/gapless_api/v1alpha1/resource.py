@@ -57,7 +57,7 @@ class Resource(ApiModel):
 
     @classmethod
     def from_resource(cls, body: Mapping[str, Any]) -> Self:
-        """Read a whole object.
+        """Read an object.
 
         Raises:
             ConfigurationError: the spec is not as it must be; see `metadata_of` and `status_of` for what is still

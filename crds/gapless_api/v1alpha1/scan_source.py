@@ -31,7 +31,7 @@ NewGeneration = Annotated[str, Field(min_length=24, max_length=300, pattern=r"^.
 
 
 class GapTopic(ApiModel):
-    """The topic that the gap detector writes."""
+    """The gaps topic, which the gap detector writes."""
 
     RULES: ClassVar = (
         Rule(
@@ -45,19 +45,19 @@ class GapTopic(ApiModel):
     topic: KafkaTopic
     """Name of the gaps topic."""
     infer: bool = False
-    """Whether to add what may be lost although no record says so: windows that lack a record between others, and ends
-    of windows. It is listed, counted apart as status.inferredEvents, and some of it may have arrived."""
+    """Whether to add possible losses that no record reports: windows without a record between others, and ends of
+    windows. It is listed, counted apart as status.inferredEvents, and some of it may have arrived."""
     infer_tails: Literal["BesideLosses", "All"] = "BesideLosses"
     """Of which windows infer adds the end: BesideLosses, where the next window begins with a loss; All that have a
     later window, which misses nothing between the first and the last window and sends nearly everything again."""
     skip_stale: bool = False
-    """Whether to leave out what the gap detector has forgotten and will never take back."""
+    """Whether to omit stale records, which the gap detector has forgotten and never updates."""
     detector_windows: Annotated[int, int32(1, 1_000_000)] = 5
-    """How many windows of each partition the gap detector remembers, its MAX_WINDOWS; older ones are stale."""
+    """Number of windows per partition that the gap detector remembers (its MAX_WINDOWS). Older ones are stale."""
 
 
 class AuditState(ApiModel):
-    """Where an audit keeps what it has read, so that the next one reads only what is new."""
+    """Where an audit stores its state, so that the next one reads only new records."""
 
     RULES: ClassVar = (
         Rule(
@@ -81,9 +81,9 @@ class AuditState(ApiModel):
     folder: Annotated[FolderPath, Field(min_length=1)] | None = None
     """Folder in the StorageLocation, of its own for each GapScan. Required."""
     persistent_volume_claim: Former = None
-    """Removed: write storageRef and folder."""
+    """Removed: use storageRef and folder."""
     s3: Former = None
-    """Removed: write storageRef and folder."""
+    """Removed: use storageRef and folder."""
 
 
 class InventoryMap(ApiModel):
@@ -94,7 +94,7 @@ class InventoryMap(ApiModel):
     keys: Annotated[
         tuple[SecretEntry, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), EachOnce
     ] = ("manifest.json",)
-    """Entries of the ConfigMap, each an inventory; of each partition the newest inventory counts."""
+    """Entries of the ConfigMap, each an inventory; for each partition, the newest inventory counts."""
 
 
 class PublicKeyMap(ApiModel):
@@ -107,14 +107,14 @@ class PublicKeyMap(ApiModel):
 
 
 class VerifyKey(ApiModel):
-    """Whose signature an inventory must have."""
+    """Public key with which inventories must be signed."""
 
     config_map: PublicKeyMap
     """The ConfigMap; kubectl create configmap NAME --from-file=public.pem makes one."""
 
 
 class ExpectedInventory(ApiModel):
-    """Inventories of the sending side (gapless inventory), which say what exists there."""
+    """Inventories of the sending side (gapless inventory), which list what exists there."""
 
     RULES: ClassVar = (
         Rule(
@@ -129,9 +129,9 @@ class ExpectedInventory(ApiModel):
     topic: KafkaTopic | None = None
     """Topic in which the receiver leaves status texts (its internalTopic), with inventories that came over the link."""
     expect_topics: Annotated[tuple[KafkaTopic, ...], Field(max_length=1000, json_schema_extra=LIST_SET), EachOnce] = ()
-    """Topics of the inventories that count, as ids name them; without it all of them."""
+    """Topics of the inventories to expect, as ids name them. Defaults to all."""
     verify_key: VerifyKey | None = None
-    """Whose signature an inventory must have; without it every inventory is believed."""
+    """Public key with which inventories must be signed. If absent, unsigned inventories are accepted."""
 
 
 class Events(ApiModel):
@@ -149,25 +149,25 @@ class Events(ApiModel):
     topics: Annotated[tuple[KafkaTopic, ...], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET), EachOnce]
     """Topics with received events."""
     expect: Annotated[tuple[Expectation, ...], Field(max_length=1000, json_schema_extra=LIST_SET), EachOnce] = ()
-    """The offsets to expect, each as topic:partition:first-last with the topic and partition of the events' keys. A
-    partition that is not listed is expected from the lowest to the highest offset seen."""
+    """The offsets to expect, each as topic:partition:first-last with the topic and partition of the events' keys. For a
+    partition that is not listed, the lowest to the highest offset seen is expected."""
     manifest: ExpectedInventory | None = None
-    """What should be there, as inventories of the sending side say it; beside them, expect adds to it."""
+    """Inventories of the sending side, which list the expected offsets. expect adds to them."""
     include_unknown: bool = False
-    """Whether the bundle shall also list events that are unknown, because Kafka deleted records before an audit read
-    them. Without it status.unknownEvents only counts them."""
+    """Whether the bundle also lists events that are unknown, because Kafka deleted records before an audit read them.
+    Without it status.unknownEvents only counts them."""
     new_generations: Annotated[
         tuple[NewGeneration, ...], Field(max_length=64, json_schema_extra=LIST_SET), EachOnce
     ] = ()
-    """Upstream topics that were deleted and recreated, each as topic:ID with the new topic ID, as the message of the
-    scan that refused to go on says it. What the state has read before counts for the old topic then."""
+    """Upstream topics that were deleted and recreated, each as topic:ID with the new topic ID from the message of the
+    refused scan. What the state has read before then counts for the old topic."""
     state: AuditState | None = None
-    """Keeps what was read, so that the next scan reads only what is new; without it every scan reads everything. No
-    two scans use it at once: the next one waits until the pod of the one before is gone."""
+    """Stores what was read, so that the next scan reads only new records. If absent, every scan reads everything. One
+    scan at a time uses it: the next one waits until the pod of the previous one is gone."""
 
 
 class ScanSource(ApiModel):
-    """What to look at."""
+    """What to scan."""
 
     RULES: ClassVar = (
         Rule(
@@ -178,6 +178,6 @@ class ScanSource(ApiModel):
     )
 
     gap_topic: GapTopic | None = None
-    """Reads what the gap detector found; fast, and it knows only what the detector reports."""
+    """Reads the records of the gap detector. Fast, and limited to what the detector reports."""
     events: Events | None = None
-    """Reads the keys of all received events; slower, and exact."""
+    """Reads the keys of all received events. Slower, and exact."""

@@ -18,45 +18,45 @@ LONGEST_MANIFEST = 262144
 
 
 class LastAttempt(StatusModel):
-    """The scan that began last."""
+    """The latest scan."""
 
     name: Name
     """Name of its Job or SparkApplication."""
     engine: Literal["Job", "SparkApplication"]
-    """What it is."""
+    """Kind of the object."""
     generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
-    """The generation of the spec that it looks for."""
+    """Generation of the spec that it scans for."""
     started: Moment | None = None
     """When it was created."""
     finished: Moment | None = None
     """When it ended."""
     outcome: Annotated[str, Field(max_length=64)] | None = None
-    """How it ended: a reason of docs/reference/conditions.md."""
+    """Reason of its outcome; see docs/reference/conditions.md."""
     message: Message | None = None
-    """The same in a sentence."""
+    """Description of its outcome."""
 
 
 class ReadingProgress(StatusModel):
-    """How far the running scan has read Kafka."""
+    """Progress of the running scan."""
 
     attempt: Name
     """Name of its Job or SparkApplication."""
     offsets: Count
-    """Offsets to read; there are not more records than that."""
+    """Offsets to read, an upper bound of the records."""
     read: Count
-    """How many of them are behind it."""
+    """Offsets that were read."""
     percent: Annotated[int, Field(ge=0, le=100, json_schema_extra={"format": "int32"})]
-    """How much that is."""
+    """Percentage of the offsets that were read."""
     offsets_per_second: Annotated[float, Field(ge=0)] | None = None
-    """Mean pace since reading began."""
+    """Mean rate since reading began."""
     eta_seconds: Annotated[float, Field(ge=0)] | None = None
-    """How long reading will take at this pace."""
+    """Estimated remaining time at this rate."""
     updated_at: Moment | None = None
-    """When this was written; at most every 5 seconds."""
+    """Time of this update; at most one every 5 seconds."""
 
 
 class PartitionFindings(StatusModel):
-    """What is missing in one partition."""
+    """Missing events of one partition."""
 
     topic: Annotated[str, Field(max_length=249)]
     """Topic as the receiving side names it."""
@@ -77,35 +77,35 @@ class PartitionFindings(StatusModel):
 
 
 class Change(StatusModel):
-    """Difference to the scan before; negative numbers mean that less is missing."""
+    """Difference from the previous scan. Negative numbers mean that less is missing."""
 
     events: Annotated[int, Field(json_schema_extra={"format": "int64"})]
-    """Missing events now, less those before."""
+    """Missing events now, minus those of the previous scan."""
     ranges: Annotated[int, Field(json_schema_extra={"format": "int64"})]
-    """Missing ranges now, less those before."""
+    """Missing ranges now, minus those of the previous scan."""
 
 
 class Comparison(StatusModel):
-    """What became of what the bundle before listed; listed is closed, unavailable, open and unknown together."""
+    """Comparison with the previous bundle. listed is the sum of closed, unavailable, open and unknown."""
 
     bundle_id: Annotated[str, Field(max_length=128)]
     """The id of that bundle."""
     listed: Count
     """Events that it lists."""
     closed: Count
-    """Of them, those that are not missing any more, as a record or an audit says."""
+    """Those that are no longer missing, according to a record or an audit."""
     unavailable: Count
-    """Of them, those that can never come: a manifest of the sending side says so."""
+    """Those that can never arrive, according to an inventory of the sending side."""
     open: Count
-    """Of them, those that are still missing."""
+    """Those that are still missing."""
     unknown: Count
-    """Of them, those that the last scan could not look at."""
+    """Those that the last scan could not check."""
     new: Count
-    """Events that are missing now and that it does not list."""
+    """Missing events that it does not list."""
 
 
 class BundleReference(StatusModel):
-    """The bundle of the last scan that ended well."""
+    """The bundle of the last successful scan."""
 
     id: Annotated[str, Field(max_length=128)]
     """Its id."""
@@ -114,7 +114,7 @@ class BundleReference(StatusModel):
     missing: Count
     """Missing events that it lists."""
     type: Literal["ConfigMap", "PersistentVolumeClaim", "S3"]
-    """Where it is."""
+    """Kind of the place where it is stored."""
     location: Annotated[str, Field(max_length=1024)]
     """Name of the ConfigMap, path in the volume, or s3://bucket/object."""
     key: Annotated[str, Field(max_length=253)] | None = None
@@ -124,39 +124,38 @@ class BundleReference(StatusModel):
     endpoint: Annotated[str, Field(max_length=512)] | None = None
     """Address of the store."""
     question: Annotated[str, Field(max_length=64)] | None = None
-    """Digest of where its scan looked (brokers, topics, whether it inferred); only the bundle of a scan that looks at
-    the same is compared with it."""
+    """Digest of the scan's source (brokers, topics, infer). Only bundles of the same source are compared."""
 
 
 class GapScanStatus(StatusModel):
-    """What was found."""
+    """Observed state of the scans."""
 
     observed_generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
-    """The generation of the spec that the status is about."""
+    """Generation of the spec that the status describes."""
     conditions: Conditions = ()
     """Ready, Reconciling, Stalled, GapsClosed and GapTopicCompacted, each with its reason."""
     last_schedule_time: Moment | None = None
-    """The time of the schedule that was acted upon last."""
+    """Latest scheduled time that was handled."""
     next_schedule_time: Moment | None = None
     """When the next scan is due."""
     last_scan_time: Moment | None = None
-    """When the last scan that ended well ended."""
+    """End of the last successful scan."""
     last_attempt: LastAttempt | None = None
-    """The scan that began last."""
+    """The latest scan."""
     progress: ReadingProgress | None = None
-    """How far the scan that runs has read; absent when none runs, and for scans of less than some seconds."""
+    """Progress of the running scan. Absent if none runs, and for very short scans."""
     read_by: Literal["spark", "local"] | None = None
-    """What read Kafka in the last scan that ended well: spark, or local, which is one process without Spark. Absent
-    when there was nothing to read."""
+    """What read Kafka in the last successful scan: spark, or local, which is one process without Spark. Absent if there
+    was nothing to read."""
     missing_events: Count | None = None
-    """Missing events in all partitions, by the last scan that ended well."""
+    """Missing events in all partitions, according to the last successful scan."""
     missing_ranges: Count | None = None
     """Missing ranges in all partitions."""
     inferred_events: Count | None = None
     """Missing events in all partitions that no record reported (source.gapTopic.infer)."""
     gap_topic_cleanup_policy: Annotated[str, Field(max_length=64)] | None = None
-    """The cleanup.policy of the gaps topic at the last scan that ended well, or unknown; unless it is compact, records
-    of gaps may have expired, and what no record tells of is unknown. Absent for an audit."""
+    """The cleanup.policy of the gaps topic at the last successful scan, or unknown; unless it is compact, records of
+    gaps may have expired, and what no record tells of is unknown. Absent for an audit."""
     unknown_events: Count | None = None
     """Events that may have been received in records that Kafka deleted before an audit read them. They count neither
     as missing nor as received, and are not in the bundle (source.events)."""
@@ -164,11 +163,11 @@ class GapScanStatus(StatusModel):
     """The partitions with the most missing events, worst first, all of which are in the bundle; then those with unknown
     events."""
     change: Change | None = None
-    """Difference to the scan before."""
+    """Difference from the previous scan."""
     comparison: Comparison | None = None
-    """What became of what the bundle before listed; absent when the last scan was not compared with one."""
+    """Comparison with the previous bundle. Absent if there was none."""
     closed_events_total: Count | None = None
-    """Events that were seen to close, by all comparisons since the GapScan was created; it never falls."""
+    """Events of earlier bundles that have closed since the GapScan was created. It never decreases."""
     unverified_events: Count | None = None
     """Events that earlier bundles listed and that no record reports any more, while the gaps topic was not compacted.
     Whether they arrived is unknown. An audit (source.events) ends the count."""
@@ -176,7 +175,7 @@ class GapScanStatus(StatusModel):
     """When a scan first reported gaps of which some may still be open: never later than it was for the oldest one, and
     perhaps earlier. Absent when nothing is missing or unverified."""
     bundle: BundleReference | None = None
-    """The bundle of the last scan that ended well."""
+    """The bundle of the last successful scan."""
     resend_manifest: Annotated[str, Field(max_length=LONGEST_MANIFEST)] | None = None
     """The Resend to apply on the sending side, with the bundle inside while it is small. To write it to a file:
     kubectl get gapscan NAME -o jsonpath={.status.resendManifest}"""

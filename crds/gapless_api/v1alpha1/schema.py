@@ -63,13 +63,13 @@ def definition(kind: type[Resource]) -> dict[str, Any]:
 
 
 def root_schema(kind: type[Resource]) -> dict[str, Any]:
-    """The structural schema of a whole object of `kind`."""
-    whole = kind.model_json_schema(by_alias=True)
+    """The structural schema of an object of `kind`."""
+    schema = kind.model_json_schema(by_alias=True)
     given = [name for name in ("spec", "status") if name in kind.model_fields]
-    parts = {name: structural(whole["properties"][name], whole["$defs"]) for name in given}
+    parts = {name: structural(schema["properties"][name], schema["$defs"]) for name in given}
     _drop_defaults(parts.get("status", {}))
     return {
-        "description": _sentences(whole["description"]),
+        "description": _sentences(schema["description"]),
         "type": "object",
         "required": ["spec"],
         "properties": {

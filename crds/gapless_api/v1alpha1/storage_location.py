@@ -56,13 +56,13 @@ class S3Location(ApiModel):
     bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-.a-z0-9]*[a-z0-9]$")]
     """Name of the bucket."""
     prefix: Annotated[str, Field(max_length=512, pattern=r"^([-_.a-zA-Z0-9=]+(/[-_.a-zA-Z0-9=]+)*/?)?$")] = ""
-    """What the names of the objects begin with, as a folder; nothing outside of it is read or written."""
+    """Prefix of the object names. Nothing outside of it is read or written."""
     region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[-a-z0-9]+$")] | None = None
     """Region, where the store has regions."""
     ca_secret: CaSecret | None = None
     """The Secret with the CA certificates that verify the store. Defaults to those of the image's operating system."""
     credentials_secret: S3CredentialsSecret | None = None
-    """The Secret with the keys; without it requests are not signed."""
+    """The Secret with the keys. If absent, requests are not signed."""
 
     def address(self, path: str) -> str:
         """The address of an object, as s3://bucket/object."""
@@ -85,7 +85,7 @@ class VolumeLocation(ApiModel):
 
 
 class StorageLocationSpec(ApiModel):
-    """Where files are kept: in a bucket or in a volume."""
+    """Location of files: a bucket or a volume."""
 
     RULES: ClassVar = (
         Rule(
@@ -116,4 +116,4 @@ class StorageLocation(Resource):
     )
 
     spec: StorageLocationSpec
-    """The bucket or the volume as the platform team opens it."""
+    """The bucket or the volume."""

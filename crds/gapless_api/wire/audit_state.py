@@ -97,7 +97,7 @@ class StateHead:
     records: int
     """All that were read, over all runs, foreign keys among them."""
     upstream: tuple[UpstreamTopic, ...] = ()
-    """Which upstream topics the events are of, as far as inventories have said."""
+    """Which upstream topics the events are of, as far as inventories tell."""
     blocks_file: str
     blocks_bytes: int
     blocks_sha256: str

@@ -1,7 +1,7 @@
 """Owns how a frozen dataclass becomes JSON and is read back: strictly, or not at all; must not know any message.
 
-Members are named after the fields (``with_`` is ``with``) and all are required, whatever the default in Python. Whole
-numbers are 0 or more, floating point numbers finite and 0 or more. Only what can be read with certainty is read: an
+Members are named after the fields (``with_`` is ``with``) and all are required, whatever their default. Integers
+are 0 or more, floating point numbers finite and 0 or more. Only what can be read with certainty is read: an
 unknown version, a missing member, an unknown one or one of another type is a `WireError`, never a zero.
 
 Own code and not msgspec, because the start of the sender counts: importing msgspec takes a fifth of that time.
@@ -28,7 +28,7 @@ class WireError(ValueError):
 
 
 class AtMost(NamedTuple):
-    """The largest value of a whole number."""
+    """The largest value of an integer."""
 
     most: int
 
@@ -237,7 +237,7 @@ def _scalar(kind: Any, notes: tuple[Any, ...], found: Any) -> Any:
     elif kind is int:
         most = next((note.most for note in notes if isinstance(note, AtMost)), None)
         fits = type(found) is int and found >= 0 and (most is None or found <= most)
-        expected = "a whole number " + ("of 0 or more" if most is None else f"from 0 to {most}")
+        expected = "an integer " + ("of 0 or more" if most is None else f"from 0 to {most}")
     elif kind is float:
         fits, expected = _is_figure(found), "a number of 0 or more"
     else:  # a StrEnum

@@ -54,7 +54,7 @@ class ResendPlan:
     ranges: int
     sent_before: int
     unavailable: Mapping[str, int]
-    """How many of the wanted events cannot be sent, by reason."""
+    """Planned events that cannot be sent, by reason."""
     estimate: Estimate
     note: str
     skipped: tuple[SkippedEntry, ...]

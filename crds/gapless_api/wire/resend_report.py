@@ -1,7 +1,7 @@
-"""Owns the report of ``gapless resend``: the whole one, which is a file, and the short one, which is a line of a log.
+"""Owns the report of ``gapless resend``: the complete one, a file, and the short one, a line of a log.
 
-Must not know how a report comes about. The whole one may hold ten million ranges, so it is written range by range here
-and read range by range in `resend_report_files`; everything but the ranges is small.
+Must not know how a report comes about. The complete one may hold ten million ranges, so it is written range by range
+here and read range by range in `resend_report_files`; everything but the ranges is small.
 """
 
 import json
@@ -43,7 +43,7 @@ class RangeKind(StrEnum):
     FILLED = "filled"
     """Sent as empty events, because there is nothing else to send."""
     OUTSIDE_TIME_RANGE = "outsideTimeRange"
-    """Looked at and not wanted."""
+    """Checked and not selected."""
     EXPIRED = "Expired"
     """Deleted by Kafka before they were read."""
     NON_EXISTENT = "NonExistent"
@@ -118,7 +118,7 @@ class UnavailableRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportHead:
-    """What both forms say of the whole resend, or of one shard of it."""
+    """What both forms contain: the figures of a resend, or of one of its shards."""
 
     outcome: Outcome
     exit_code: int
@@ -155,7 +155,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResendReport:
-    """The whole report."""
+    """The complete report."""
 
     head: ReportHead
     partitions: Sequence[PartitionReport]
@@ -175,13 +175,13 @@ class ShortReport:
 
 
 FULL_REPORT_HEAD = Form("resend report", "gaplessReport", 2, ReportHead, kind="full")
-"""The whole report but its partitions: see `report_text` and `resend_report_files`."""
+"""The complete report except its partitions: see `report_text` and `resend_report_files`."""
 FULL_REPORT_PARTITION = Form("resend report", "gaplessReport", 2, PartitionFigures)
 SHORT_REPORT = Form("resend report", "gaplessReport", 2, ShortReport, event="report", kind="short")
 
 
 def report_text(report: ResendReport) -> Iterator[str]:
-    """The JSON of the whole `report` in parts; the only writer of it."""
+    """The JSON of the complete `report` in parts; the only writer of it."""
     yield json.dumps(FULL_REPORT_HEAD.to_json(report.head), indent=1).removesuffix("\n}")
     yield ',\n "partitions": ['
     between = "\n"

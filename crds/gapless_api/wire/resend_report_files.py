@@ -43,7 +43,7 @@ _SHORT = frozenset(members_of(ShortReport)) - _HEAD - {"partitions"}
 
 @dataclass(frozen=True, slots=True)
 class ResendFindings:
-    """What one or several resends said, all together."""
+    """The findings of one or several resends together."""
 
     filled: Mapping[TopicPartition, OffsetRanges] = field(default_factory=dict)
     """Sent as empty events, because there is nothing else to send."""
@@ -162,7 +162,7 @@ class _Reading:
             self._refuse(f"{name[:40]!r} is unknown")
 
     def _check(self, head: dict[str, Any], *, is_listed: bool) -> None:
-        """Make sure that what stands beside the partitions is that of a whole report."""
+        """Make sure that what stands beside the partitions is that of a complete report."""
         version = head.get(FULL_REPORT_HEAD.marker)
         if self._unknown in _SHORT:
             self._refuse("it is the short form, which does not list what was sent and filled")

@@ -1,7 +1,7 @@
 r"""Owns how a scan's result travels in a pod's log and is found there again; must not know Kubernetes, Spark or files.
 
-A pod of ours has no access to the API server, so what it found goes to standard output as lines of JSON, which whoever
-may read the pod's log puts together. A small result is one line::
+A pod of ours has no access to the API server, so what it found goes to standard output as lines of JSON, which anybody
+who may read the pod's log puts together. A small result is one line::
 
     {"event":"result","report":{…},"bundle_gzip_base64":"…"}
 
@@ -49,7 +49,7 @@ class ScanResult:
 
 
 def result_lines(report: ScanReport, bundle: bytes | None) -> list[str]:
-    """Turn a `report` and a `bundle` (plain or gzipped) into lines without line feeds, each short enough to stay whole.
+    """Turn a `report` and a `bundle` (plain or gzipped) into lines without line feeds, each short enough not to be cut.
 
     The same input gives the same lines.
     """
@@ -78,7 +78,7 @@ def find_result(lines: Iterable[str]) -> ScanResult:
     Raises:
         ResultLinesError: there is none, or it is cut or altered.
     """
-    whole: dict[str, Any] | None = None
+    complete: dict[str, Any] | None = None
     pieces: dict[int, str] = {}
     parts, sha256 = 0, ""
     for line in lines:
@@ -86,19 +86,19 @@ def find_result(lines: Iterable[str]) -> ScanResult:
         if entry is None:
             continue
         if "piece" not in entry:
-            whole, pieces, parts, sha256 = entry, {}, 0, ""
+            complete, pieces, parts, sha256 = entry, {}, 0, ""
             continue
         part, of, digest, piece = (entry.get(name) for name in ("part", "parts", "sha256", "piece"))
         if type(part) is not int or type(of) is not int or not isinstance(digest, str) or not isinstance(piece, str):
             raise ResultLinesError("a line of the result is malformed")
         if digest != sha256:
-            whole, pieces, parts, sha256 = None, {}, of, digest
+            complete, pieces, parts, sha256 = None, {}, of, digest
         pieces[part] = piece
     if parts:
-        whole = _joined(pieces, parts, sha256)
-    if whole is None:
+        complete = _joined(pieces, parts, sha256)
+    if complete is None:
         raise ResultLinesError("the log holds no result")
-    return _result(whole)
+    return _result(complete)
 
 
 def _entry(line: str) -> dict[str, Any] | None:
@@ -143,7 +143,7 @@ def unpacked(content: bytes, *, most_bytes: int = _MOST_RESULT_BYTES) -> bytes:
     """Unpack gzipped `content`, which may come from anywhere.
 
     Raises:
-        ResultLinesError: it is not whole, or larger than `most_bytes`.
+        ResultLinesError: it is incomplete, or larger than `most_bytes`.
     """
     reader = zlib.decompressobj(wbits=31)
     try:

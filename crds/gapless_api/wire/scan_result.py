@@ -24,7 +24,7 @@ class PartitionFinding:
     partition: PartitionNumber
     missing: int
     inferred_events: int | None
-    """How many of them nobody has reported; null when nothing was to be inferred."""
+    """Missing events that are inferred; null if nothing was inferred."""
     unknown: int | None
     """Events that may have been received in records that Kafka deleted before an audit read them; null for a scan."""
     ranges: int
@@ -74,7 +74,7 @@ class ScanFindings:
     missing: int
     missing_ranges: int
     inferred_events: int | None
-    """How many of the missing events nobody has reported; null when nothing was to be inferred."""
+    """Missing events that are inferred; null if nothing was inferred."""
     cleanup_policy: str | None
     """Of the gaps topic, or ``unknown`` (see `gapless_api.gaps.cleanup_policy`); null for an audit."""
     unknown: int | None

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The account of a partition, of a shard, or of a whole resend."""
+    """The account of a partition, of a shard, or of a resend."""
 
     planned: int = 0
-    """Events that are wanted: sent + filtered + filled + unavailable + remaining."""
+    """Planned events: sent + filtered + filled + unavailable + remaining."""
     sent: int = 0
     filtered: int = 0
     """Not sent, because the input filter denies them."""
@@ -19,7 +19,7 @@ class Totals:
     remaining: int = 0
     """Not dealt with yet."""
     outside_time_range: int = 0
-    """Looked at and not wanted; no part of the plan."""
+    """Checked and not selected; not part of the plan."""
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(*(getattr(self, name) + getattr(other, name) for name in Totals.__slots__))

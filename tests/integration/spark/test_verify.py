@@ -117,7 +117,7 @@ def test_an_audit_proves_what_has_closed_and_names_what_has_not(
     resent.write_text(json.dumps({"gaplessReport": 1, "started": "2026-11-20T10:00:00Z", "partitions": [partition]}))
     whole = run("verify", old, *settings, f"--resend-report={resent}")
     assert (whole.code, whole.counts) == (0, {"closed": 20, "filled": 5, "unavailable": 1})
-    assert "1 reported unavailable upstream for ever" in whole.out
+    assert "1 permanently unavailable upstream" in whole.out
 
 
 def test_a_scan_says_what_the_detector_believes(

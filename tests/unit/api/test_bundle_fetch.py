@@ -64,5 +64,5 @@ def test_a_bad_bundle_leaves_the_old_one_and_nothing_beside_it(tmp_path: Path) -
 
 def test_a_pipe_takes_no_bundle(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(LocalStorageError, match="is no ordinary file"):
+    with pytest.raises(LocalStorageError, match="is not a regular file"):
         fetch(BUNDLE, tmp_path / "pipe")

@@ -67,7 +67,7 @@ def test_a_pipe_can_be_read(plain: Path, tmp_path: Path) -> None:
 def test_a_cut_one_is_refused_in_one_sentence(plain: Path, kept: int) -> None:
     packed = plain.with_suffix(".gz")
     packed.write_bytes(gzip.compress(plain.read_bytes())[:kept])
-    with pytest.raises(BundleError, match=r"is cut off within its gzip compression; carry it again"):
+    with pytest.raises(BundleError, match=r"is cut off within its gzip compression; transfer it again"):
         read_bundle(packed)
 
 

@@ -149,7 +149,7 @@ def listed(**changed: Any) -> Callable[[dict[str, Any]], object]:
         (listed(topic=...), r"gapless\.inferred\[0\] has no topic"),
         (listed(topic=5), r"gapless\.inferred\[0\]\.topic is not the name of a topic"),
         (listed(partition=...), r"gapless\.inferred\[0\] has no partition"),
-        (listed(partition=2**31), r"gapless\.inferred\[0\]\.partition is not a whole number from 0 to 2147483647"),
+        (listed(partition=2**31), r"gapless\.inferred\[0\]\.partition is not an integer from 0 to 2147483647"),
         (lambda metadata: metadata.update(inferred=5), r"gapless\.inferred is not a list"),
         (lambda metadata: metadata.update(inferred=[5]), r"gapless\.inferred\[0\] is not an object"),
         (
@@ -190,7 +190,7 @@ def test_the_signature_is_over_the_documented_bytes_and_covers_the_list(path: Pa
     del content["gapless"]["inferred"], content["gapless"]["inferred_sha256"]
     path.write_text(json.dumps(content))
     read_bundle(path)
-    with pytest.raises(BundleError, match="does not fit the public key"):
+    with pytest.raises(BundleError, match="does not match the public key"):
         read_bundle(path, verification_key=keys[1])
 
 

@@ -71,7 +71,7 @@ def test_a_mark_that_was_altered_does_not_fit_its_signature(
     content["gapless"][member] = {"id": "another", "created": "2026-11-20T10:00:01Z", "source": {}}[member]
     (tmp_path / "b").write_text(json.dumps(content))
     read_bundle(tmp_path / "b")
-    with pytest.raises(BundleError, match=r"signature of the bundle .* does not fit the public key .*: do not use it"):
+    with pytest.raises(BundleError, match=r"signature of .* does not match the public key .*: do not use it"):
         read_bundle(tmp_path / "b", verification_key=keys[1])
 
 
@@ -81,7 +81,7 @@ def test_a_signature_that_is_none_is_refused(tmp_path: Path, keys: tuple[Path, P
     content = json.loads((tmp_path / "b").read_text())
     content["gapless"]["signature"] = signature
     (tmp_path / "b").write_text(json.dumps(content))
-    with pytest.raises(BundleError, match="does not fit the public key"):
+    with pytest.raises(BundleError, match="does not match the public key"):
         read_bundle(tmp_path / "b", verification_key=keys[1])
 
 
@@ -90,12 +90,12 @@ def test_the_key_of_somebody_else_and_a_missing_signature_are_refused(tmp_path: 
     key = Ed25519PrivateKey.generate().public_key()
     other.write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     write(tmp_path / "b", signing_key=keys[0])
-    with pytest.raises(BundleError, match="or signed by somebody else"):
+    with pytest.raises(BundleError, match="or signed with another key"):
         read_bundle(tmp_path / "b", verification_key=other)
     write(tmp_path / "b")
     (tmp_path / "peers").write_text('{"type":"all","results":[]}')
     for name in ("b", "peers"):
-        with pytest.raises(BundleError, match=f"{name} is not signed; have it signed"):
+        with pytest.raises(BundleError, match=f"{name} is not signed; sign it where it was created"):
             read_bundle(tmp_path / name, verification_key=keys[1])
 
 

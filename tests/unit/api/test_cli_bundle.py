@@ -55,7 +55,7 @@ def test_show_as_json_is_one_object(bundle: Path, gapless: Gapless) -> None:
 
 def test_show_takes_the_peers_bundles(vectors: Path, gapless: Gapless) -> None:
     ended = gapless("bundle", "show", vectors / "bundle-out-all.json")
-    assert "Made by another program" in ended.stdout
+    assert "Created by another program" in ended.stdout
     assert "909 missing in 5 ranges of 3 partitions." in ended.stdout
     assert json.loads(gapless("bundle", "show", "--json", vectors / "bundle-out-all.json").stdout)["gapless"] is None
 
@@ -83,7 +83,7 @@ def test_a_bundle_is_signed_verified_and_refused_when_it_was_altered(bundle: Pat
     bundle.write_text(bundle.read_text().replace("00:00:00Z", "00:00:01Z"))
     ended = gapless("bundle", "verify", bundle, "--key", public)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "does not fit the public key" in ended.stderr
+    assert "does not match the public key" in ended.stderr
     assert gapless("bundle", "sign", unsigned, "--key", private, "--output", bundle).returncode == 0
     assert gapless("bundle", "verify", bundle, "--key", public).returncode == 0
     assert '"signature"' not in unsigned.read_text()

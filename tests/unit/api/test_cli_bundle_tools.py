@@ -133,7 +133,7 @@ def test_split_leaves_nothing_behind_when_it_cannot(make: Make, gapless: Gapless
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
     for arguments, problem in (
-        ((whole, "--into", tmp_path / "full", "--by", "topic"), "holds something already"),
+        ((whole, "--into", tmp_path / "full", "--by", "topic"), "is not empty"),
         ((empty, "--into", tmp_path / "p", "--by", "topic"), "nothing to split"),
         ((whole, "--into", tmp_path / "p", "--most-bytes", 10), "Not even one range"),
         ((whole, "--into", tmp_path / "no" / "p", "--by", "topic"), "cannot be written"),

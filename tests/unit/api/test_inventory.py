@@ -171,7 +171,8 @@ def changed(entry: dict[str, Any] | None = None, metadata: dict[str, Any] | None
 
 WRONG_FORM: list[tuple[Any, str]] = [
     ([], "is no JSON object"), ({}, "has no list"), (changed(manifest=...), "has no list"),
-    (changed(gapless=...), "has no mark"), (changed(manifest={}), "is not a list"), (changed(manifest=[1]), "object"),
+    (changed(gapless=...), "has no metadata"), (changed(manifest={}), "is not a list"),
+    (changed(manifest=[1]), "object"),
     (changed(gapless=[]), "is not an object"),
     *((changed({name: ...}), f"has no {name}") for name in ("absent", "first", "last", "partition", "topic")),
     (changed({"topic": ""}), "is no topic"), (changed({"topic": "a\nb"}), "is no topic"),
@@ -186,9 +187,9 @@ WRONG_FORM: list[tuple[Any, str]] = [
     *((changed(metadata={name: ...}), f"has no {name}") for name in (
         "version", "id", "created", "cluster", "isolation", "source", "events", "sha256")),
     (changed(metadata={"version": 3}), "knows 1 and 2"),
-    (changed(metadata={"created": "2026-13-20T10:00:00Z"}), "time of making"),
+    (changed(metadata={"created": "2026-13-20T10:00:00Z"}), "creation time"),
     (changed(metadata={"isolation": "serial"}), "read_uncommitted or read_committed"),
-    (changed(metadata={"source": {"a": 1}}), "is not text"), (changed(metadata={"events": -1}), "whole number"),
+    (changed(metadata={"source": {"a": 1}}), "is not text"), (changed(metadata={"events": -1}), "an integer"),
 ]  # fmt: skip
 WRONG_MEANING: list[tuple[Any, str]] = [
     (changed({"last": 2}), "an absent offset is not between"), (changed({"first": 12}), "it goes from 12 to 11"),
@@ -209,7 +210,7 @@ def test_what_could_be_misunderstood_is_refused_in_one_sentence(wrong: Any, why:
     assert str(refused.value).endswith(".")
 
 
-@pytest.mark.parametrize("wrong", [wrong for wrong, why in WRONG_FORM if "time of making" not in why])
+@pytest.mark.parametrize("wrong", [wrong for wrong, why in WRONG_FORM if "creation time" not in why])
 def test_the_schema_refuses_what_the_reader_refuses_by_form(wrong: Any) -> None:
     with pytest.raises(ValidationError):
         _schema().validate(wrong)
@@ -263,7 +264,7 @@ def test_a_signature_covers_every_member_of_the_mark(tmp_path: Path, keys: tuple
         ("source", {}), ("signature", "AA=="), ("signature", "?"), ("signature", whole["gapless"]["signature"][::-1]),
     ):  # fmt: skip
         text = json.dumps({**whole, "gapless": {**whole["gapless"], name: value}}).encode()
-        with pytest.raises(ConfigurationError, match=r"does not fit the public key .*: do not use it\.$"):
+        with pytest.raises(ConfigurationError, match=r"does not match the public key .*: do not use it\.$"):
             read_inventory_text(text, name="m", verification_key=keys[1])
     with pytest.raises(ConfigurationError, match=r"is not signed"):
         read_inventory_text(text_of(inventory_of()), name="m", verification_key=keys[1])

@@ -143,9 +143,7 @@ def test_the_report_and_the_sentence_say_the_same() -> None:
         "for ever. 1 offset is missing now that it does not list."
     )
     waiting = reconcile(old, audited(entry((5, 6), window=(0, 8)))).as_json()
-    assert waiting["sentence"] == (
-        "Of 5 offsets of the older bundle still open: 2, unknown, because not looked at: 1 (2 arrived)."
-    )
+    assert waiting["sentence"] == ("Of 5 offsets of the older bundle still open: 2, not checked: 1 (2 arrived).")
     assert waiting["partitions"][0]["first_open"] == [[5, 6]]
     assert waiting["partitions"][0]["first_unknown"] == [[9, 9]]
     assert waiting["with"]["id"] is None
@@ -228,7 +226,7 @@ def test_reports_of_several_resends_count_in_the_order_in_which_they_began(tmp_p
         (report("x", ranges(Expired=[[1, MAX_OFFSET + 1]])), "an offset in it is none"),
         (report("x", {"ranges": {}}), "topic is missing"),
         (report("x", {**ranges(), "topic": ""}), "no topic"),
-        (report("x", {**ranges(), "partition": True}), "partition is true and must be a whole number"),
+        (report("x", {**ranges(), "partition": True}), "partition is true and must be an integer"),
         (report("x", ranges(Expired=[[1, 2, 3, 4]])), "not first and last"),
         (report("x", ranges(Expired=[[1], [2, 3], [4]])), "not first and last"),
         (report("x", ranges(Expired=[[[1, 2]]])), "not first and last"),

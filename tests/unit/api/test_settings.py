@@ -133,8 +133,8 @@ def test_the_source_of_a_value_is_known(properties: Path) -> None:
     [
         (b"targtPort=1", r"Unknown setting targtPort in .*, line 1 \(did you mean targetPort\?\); correct or delete"),
         (b"\nnothing here", "Line 2 of .* is not key=value: 'nothing here'"),
-        (b"targetPort=x", r"targetPort is 'x' \(in .*, line 1\): it must be a whole number from 1 to 65535"),
-        (b"targetPort=65536", "a whole number from 1 to 65535"),
+        (b"targetPort=x", r"targetPort is 'x' \(in .*, line 1\): it must be an integer from 1 to 65535"),
+        (b"targetPort=65536", "an integer from 1 to 65535"),
         (b"encryption=maybe", "must be true or false"),
         (b"limit=some", "must be one of all, first"),
         (b"limit=\xff", "is not UTF-8 text"),

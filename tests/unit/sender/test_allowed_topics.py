@@ -40,7 +40,7 @@ def bundle(folder: Path, *entries: tuple[str, int]) -> str:
 
 
 OFFSETS = "topic={}\npartition=0\noffsetFrom=0\noffsetTo=1\n"
-REFUSED = "asks for the topic secrets, and only transfer, orders-* may be read"
+REFUSED = "requests the topic secrets, and only transfer, orders-* may be read"
 
 
 @pytest.mark.parametrize("more", [(), ("--plan",), ("--shard-count=2", "--shard-index=1")])

@@ -55,10 +55,10 @@ def test_an_unsigned_and_a_foreign_bundle_are_refused(tmp_path: Path, pairs: tup
     keys = f"--trusted-keys={named('north', own)}"
     done = resend(f"--bundle={written(tmp_path, None)}", keys)
     assert done.returncode == 2
-    assert "is not signed; have it signed where it was made" in done.stderr
+    assert "is not signed; sign it where it was created" in done.stderr
     done = resend(f"--bundle={written(tmp_path, foreign.private)}", keys)
     assert done.returncode == 2
-    assert "fits none of the trusted keys (north); the bundle was altered or signed by somebody else" in done.stderr
+    assert "matches none of the trusted keys (north); the bundle was altered or signed by somebody else" in done.stderr
 
 
 def test_a_bundle_with_a_right_digest_and_the_signature_of_another_is_refused(
@@ -72,7 +72,7 @@ def test_a_bundle_with_a_right_digest_and_the_signature_of_another_is_refused(
     assert resend(f"--bundle={file}").returncode == 3, "its sha256 is right, which says nothing about who made it"
     done = resend(f"--bundle={file}", f"--trusted-keys={named('own', pairs[0])}")
     assert done.returncode == 2
-    assert "fits none of the trusted keys (own)" in done.stderr
+    assert "matches none of the trusted keys (own)" in done.stderr
 
 
 def test_no_file_and_no_variable_talks_a_sender_out_of_its_trusted_keys(

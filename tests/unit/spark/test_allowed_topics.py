@@ -39,7 +39,7 @@ def test_another_topic_is_refused_before_kafka_is_asked(tmp_path: Path, command:
     opened = {"AIRGAP_CREATE_ALLOWED_TOPICS": "*", "GAPLESS_AUDIT_ALLOWED_TOPICS": "*"}
     done = run(tmp_path, command, f"{lines}resultLines=true\n", **opened)
     assert done.returncode == 2
-    assert f"The {command} asks for the topic secrets, and only gaps, received-* may be read" in done.stderr
+    assert f"The {command} requests the topic secrets, and only gaps, received-* may be read" in done.stderr
     assert '"outcome":"bad-configuration"' in done.stdout.replace(" ", ""), "the operator reads why"
 
 

@@ -14,7 +14,7 @@ from gapless_api.cli.installed_commands import installed_commands
 
 @click.group(cls=installed_commands("gapless.bundle_commands"))
 def bundle() -> None:
-    """Look into bundles, compare, join and split them, sign and verify, fetch them, type them by hand."""
+    """Show, compare, merge, split, sign, verify, fetch and type bundles."""
 
 
 for _command in (show, diff, merge, subtract, split, text, sign, verify):

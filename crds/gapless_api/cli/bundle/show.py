@@ -34,7 +34,7 @@ def show(file: Path, *, as_json: bool) -> None:
         return
     metadata = shown["gapless"]
     if metadata is None:
-        click.echo("Made by another program: no id, no digest, no signature.")
+        click.echo("Created by another program: no id, no digest, no signature.")
     else:
         click.echo(
             f"id       {metadata['id']}\ncreated  {metadata['created']}\nsha256   {metadata['sha256']} (checked)"
@@ -42,8 +42,8 @@ def show(file: Path, *, as_json: bool) -> None:
         for name, text in metadata["source"].items():
             click.echo(f"source   {name}: {text}")
         click.echo(f"signed   {'yes, see gapless bundle verify' if 'signature' in metadata else 'no'}")
-    wanted = "what is listed" if shown["type"] == "all" else "everything from the first missing offset on"
-    click.echo(f"type     {shown['type']} (send {wanted})")
+    scope = "what is listed" if shown["type"] == "all" else "everything from the first missing offset on"
+    click.echo(f"type     {shown['type']} (send {scope})")
     width = max([len("topic"), *(len(entry["topic"]) for entry in shown["partitions"])])
     click.echo(f"\n{'topic':<{width}}  partition     missing      ranges  first … last")
     for entry in shown["partitions"]:
@@ -55,7 +55,7 @@ def show(file: Path, *, as_json: bool) -> None:
         named = [f"{entry['topic']}/{entry['partition']}" for entry in shown["inferred"]["partitions"]]
         more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
         click.echo(
-            f"{shown['inferred']['missing']} of them nobody has reported, they are inferred: "
+            f"{shown['inferred']['missing']} of them are inferred, without a record: "
             f"{', '.join(named[:_MOST_NAMED])}{more}."
         )
 
@@ -121,7 +121,7 @@ def _listed(ranges: OffsetRanges) -> dict[str, Any]:
 
 
 def _inferred(found: Bundle) -> dict[str, Any]:
-    """How much of it nobody has reported, and the partitions with such ranges."""
+    """The inferred part of it, and the partitions with such ranges."""
     listed = found.metadata.inferred if found.metadata is not None else ()
     partitions = [
         {

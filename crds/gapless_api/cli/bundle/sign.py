@@ -13,7 +13,7 @@ from gapless_api.cli.bundle.parts import FILE
 @click.command()
 @FILE
 @click.option("--key", required=True, type=click.Path(path_type=Path), help="Ed25519 private key (PEM, PKCS#8).")
-@click.option("--output", type=click.Path(path_type=Path), help="Where to write; FILE itself when not given.")
+@click.option("--output", type=click.Path(path_type=Path), help="Output file. [default: FILE]")
 def sign(file: Path, key: Path, output: Path | None) -> None:
     """Check the bundle FILE and write it again with a signature.
 
@@ -35,5 +35,5 @@ def verify(file: Path, key: Path) -> None:
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- not needed for --help
 
     verified = read_bundle(file, verification_key=key)
-    assert verified.metadata is not None  # noqa: S101 -- for the type checker: only a mark has a signature
+    assert verified.metadata is not None  # noqa: S101 -- for the type checker: only metadata has a signature
     click.echo(f"The signature of {file} is good (id {verified.metadata.id}, {verified.metadata.missing} missing).")

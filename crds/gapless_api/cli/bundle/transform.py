@@ -65,11 +65,13 @@ def subtract(first: Path, second: Path, output: Path | None) -> None:
 
 @click.command()
 @FILE
-@click.option("--into", required=True, type=click.Path(path_type=Path), help="Folder for the pieces; new or empty.")
-@click.option("--by", type=click.Choice(["topic", "partition"]), help="No piece has more than one of these.")
-@click.option("--most-events", type=click.IntRange(1), metavar="N", help="Most missing events in a piece.")
-@click.option("--most-ranges", type=click.IntRange(1), metavar="N", help="Most ranges in a piece.")
-@click.option("--most-bytes", type=click.IntRange(1), metavar="N", help="Most bytes of a piece's file.")
+@click.option(
+    "--into", required=True, type=click.Path(path_type=Path), help="Folder for the pieces; it must be new or empty."
+)
+@click.option("--by", type=click.Choice(["topic", "partition"]), help="One piece for each of these.")
+@click.option("--most-events", type=click.IntRange(1), metavar="N", help="Maximum missing events in a piece.")
+@click.option("--most-ranges", type=click.IntRange(1), metavar="N", help="Maximum ranges in a piece.")
+@click.option("--most-bytes", type=click.IntRange(1), metavar="N", help="Maximum size of a piece in bytes.")
 @click.option("--inferred", is_flag=True, help="Separate pieces for what was only inferred, after the others.")
 def split(  # noqa: PLR0913 -- the ways to split
     file: Path,
@@ -100,10 +102,10 @@ def split(  # noqa: PLR0913 -- the ways to split
         )
     bundles = read_all((file,))
     limits = Limits(most_events, most_ranges, most_bytes)
-    said = []
+    lines = []
     try:
         if into.exists() and (not into.is_dir() or any(into.iterdir())):
-            raise ConfigurationError(f"The folder {into} holds something already; give a new one for the pieces.")
+            raise ConfigurationError(f"The folder {into} is not empty; give a new one for the pieces.")
         with tempfile.TemporaryDirectory(prefix=f".{into.name}.", dir=into.resolve().parent) as folder:
             made = Path(folder) / "pieces"
             made.mkdir()
@@ -112,8 +114,8 @@ def split(  # noqa: PLR0913 -- the ways to split
                     raise ConfigurationError(f"That gives more than {_MOST_PIECES} pieces; allow more in each.")
                 source = {"command": "gapless bundle split", "piece": str(number)}
                 metadata = write_portion(made / f"{number:04}.json", piece, bundles, source)
-                said.append(f"{into / f'{number:04}.json'}  {metadata.missing:>12}  {_content(piece)}")
-            if not said:
+                lines.append(f"{into / f'{number:04}.json'}  {metadata.missing:>12}  {_content(piece)}")
+            if not lines:
                 raise ConfigurationError(
                     f"The bundle {file} lists nothing that is missing, so there is nothing to split."
                 )
@@ -122,8 +124,8 @@ def split(  # noqa: PLR0913 -- the ways to split
         raise LocalStorageError(
             f"The pieces cannot be written to {into} ({error.strerror}); make room or give another folder."
         ) from error
-    click.echo("\n".join(said))
-    click.echo(f"Wrote {amount(len(said), 'piece')} of {bundles[str(file)].missing} missing.")
+    click.echo("\n".join(lines))
+    click.echo(f"Wrote {amount(len(lines), 'piece')} of {bundles[str(file)].missing} missing.")
     say_unsigned(bundles)
 
 

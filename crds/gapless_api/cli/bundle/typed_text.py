@@ -25,11 +25,11 @@ _MOST_TYPED_BYTES = 16 * 1024 * 1024
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--read", "reads", is_flag=True, help="FILE (- for the keyboard) holds typed lines; write their bundle.")
 @click.option("--output", type=click.Path(path_type=Path), help="With --read: file for the bundle. [default: stdout]")
-@click.option("--qr", is_flag=True, help="QR codes that type the lines when they are scanned.")
+@click.option("--qr", is_flag=True, help="Print QR codes, which a scanner types.")
 @click.option(
     "--most-lines",
     type=click.IntRange(1),
-    help=f"Refuse to print more lines, or codes with --qr. [default: {_USUAL_LINES}, or {_USUAL_CODES} codes]",
+    help=f"Maximum number of lines, or of codes with --qr. [default: {_USUAL_LINES}, or {_USUAL_CODES} codes]",
 )
 def text(file: Path, *, reads: bool, output: Path | None, qr: bool, most_lines: int | None) -> None:
     """Print the bundle FILE as few short lines that a person types on the sending side, where no file may cross.

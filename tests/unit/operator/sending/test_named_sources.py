@@ -81,7 +81,7 @@ def test_fewer_allowed_topics_reach_what_runs_as_an_argument_or_stop_it(ready: W
     ready.settle()
     assert not ready.running_jobs()
     assert ready.standing()[0] == "BadConfiguration"
-    assert "asks for the topic transfer, and only orders-* may be read" in ready.said(Type.STALLED).message
+    assert "requests the topic transfer, and only orders-* may be read" in ready.said(Type.STALLED).message
 
 
 def test_senders_are_told_by_argument_to_refuse_brokers_on_their_own_node(ready: World) -> None:
@@ -94,7 +94,7 @@ def test_a_topic_that_only_the_bundle_names_is_refused_before_a_pod_starts(ready
     ready.resend(without=("offsets",), bundle={"inline": BUNDLE})
     ready.settle()
     assert ready.standing()[0] == "BadConfiguration"
-    assert "spec.bundle.inline asks for the topic secrets" in ready.said(Type.STALLED).message
+    assert "spec.bundle.inline requests the topic secrets" in ready.said(Type.STALLED).message
     assert not ready.running_jobs()
 
 
@@ -104,7 +104,7 @@ def test_what_counts_is_the_name_in_kafka_and_not_the_one_on_the_wire(ready: Wor
     ready.kafka(allowedTopics=["transfer"])
     ready.resend()
     ready.settle()
-    assert "asks for the topic secrets" in ready.said(Type.STALLED).message
+    assert "requests the topic secrets" in ready.said(Type.STALLED).message
 
 
 def test_a_connection_for_writing_alone_is_not_read(ready: World) -> None:

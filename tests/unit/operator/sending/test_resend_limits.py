@@ -159,7 +159,7 @@ def test_a_bundle_that_somebody_else_signed_is_refused_with_the_names_of_the_tru
     world.diode(**trusted(keys))
     world.resend(without=("offsets",), bundle={"inline": bundle(foreign.private)})
     said = refusal(world, "BadBundle")
-    assert "The signature of the bundle spec.bundle.inline fits none of the trusted keys (receiving-side);" in said
+    assert "The signature of the bundle spec.bundle.inline matches none of the trusted keys (receiving-side);" in said
 
 
 def test_a_signed_bundle_is_sent_and_the_sender_is_told_whom_to_trust(
