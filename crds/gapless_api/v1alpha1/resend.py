@@ -393,9 +393,9 @@ class ResendStatus(StatusModel):
     identity: Sha256 | None = None
     """Digest of the work, as in the Diode's ledger."""
     force: Annotated[str, Field(max_length=64)] | None = None
-    """spec.force when this work began."""
+    """Value of spec.force when this work began."""
     retry: Annotated[str, Field(max_length=64)] | None = None
-    """spec.retry when this round of attempts began."""
+    """Value of spec.retry when this round of attempts began."""
     attempts_before: Annotated[int, Field(ge=0, json_schema_extra={"format": "int32"})] = 0
     """Number of attempts before this round. backoffLimit counts the attempts of one round."""
     checkpoint: Annotated[str, Field(max_length=128)] | None = None

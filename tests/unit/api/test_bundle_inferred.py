@@ -206,7 +206,7 @@ def test_show_says_how_much_is_inferred_and_where(
 ) -> None:
     write(path)
     said = gapless("bundle", "show", path).stdout
-    assert "1051 of them nobody has reported, they are inferred: t/0, ü/2." in said
+    assert "1051 of them are inferred, without a record: t/0, ü/2." in said
     shown = json.loads(gapless("bundle", "show", "--json", path).stdout)
     assert shown["inferred"] == {
         "missing": 1051,

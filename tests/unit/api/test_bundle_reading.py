@@ -158,7 +158,7 @@ WRONG = {
     "an empty object": ("{}", "is not a bundle: it has no results"),
     "a list": ("[]", "is not a bundle: it is no JSON object"),
     "a number": ("5", "is not a bundle: it is no JSON object"),
-    "an empty file": ("", "is empty; the program that made it failed"),
+    "an empty file": ("", "is empty; the program that wrote it failed"),
     "no JSON at all": ("hello", "is not valid JSON"),
     "no UTF-8": (peers(entry()).replace('"t"', '"\xff"').encode("latin-1"), r"is not valid JSON|is cut off"),
     "a comma too many": (peers(entry())[:-1] + ",}", "is not valid JSON"),

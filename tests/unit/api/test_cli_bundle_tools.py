@@ -177,7 +177,7 @@ def test_a_typing_error_is_named_and_nothing_is_written(make: Make, gapless: Gap
     printed = gapless("bundle", "text", make("a", gaps((5, 9)))).stdout
     ended = type_in(printed.replace("5-9", "5-8"), "--read", "-", "--output", tmp_path / "typed")
     assert ended.returncode == 2
-    assert "The check word of line 3 does not fit" in ended.stderr
+    assert "The checksum of line 3 does not match" in ended.stderr
     assert not (tmp_path / "typed").exists()
 
 
