@@ -22,7 +22,8 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_api.cli.main import SettingsCommand, gapless
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.kinds import KINDS
-from gapless_api.v1alpha1.reasons import MEANINGS, Reason
+from gapless_api.v1alpha1.reason_meanings import MEANINGS
+from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_api.v1alpha1.schema import root_schema
 
@@ -96,9 +97,15 @@ def group_page(name: str, group: click.Group) -> str:
         usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
         lines += [f"## {below}\n", f"```\n{usage}\n```\n", f"{_paragraphs(command.help or '')}\n"]
         options = [param for param in command.params if isinstance(param, click.Option)]
-        rows = [f"| `{', '.join(option.opts)}` | {_cell(option.help or '')} |" for option in options]
+        rows = [f"| `{_names(option, context)}` | {_cell(option.help or '')} |" for option in options]
         lines += ["| option | what it does |", "|---|---|", *rows, ""] if rows else []
     return "\n".join(lines)
+
+
+def _names(option: click.Option, context: click.Context) -> str:
+    """The names that ``--help`` shows, without the placeholder of the value."""
+    shown = option.get_help_record(context)
+    return ", ".join(name for name in option.opts if shown is None or name in shown[0].replace(",", " ").split())
 
 
 def _paragraphs(text: str) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import BundleError, LocalStorageError
 from gapless_api.base.files import written_whole
-from gapless_api.bundle.form import canonical_sha256
 from gapless_api.bundle.reader import read_bundle
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def fetch_bundle(store: ObjectStore, address: ObjectAddress, output: Path, *, sh
         store.get(address.key, stream)
         stream.flush()
         bundle = read_bundle(Path(stream.name), called=str(address))
-        digest = canonical_sha256(bundle.kind, bundle.results)
+        digest = bundle.sha256
         if sha256 is not None and digest != sha256.lower():
             raise BundleError(
                 f"The bundle {address} is another one: its digest is {digest[:12]}… and {sha256[:12]}… is expected; "

@@ -1,4 +1,4 @@
-"""Owns ``gapless bundle fetch``; must not know how an object store is asked, nor what makes a bundle good."""
+"""Owns the command ``gapless bundle fetch``."""
 
 from __future__ import annotations
 
@@ -23,33 +23,74 @@ class _Address(click.ParamType[Any]):
             self.fail(f"{value!r} must be {error}", param, ctx)
 
 
+class _StoreOption(click.Option):
+    """An option of the object store: the first name, that of the settings, is the documented one."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        documented, self.opts = self.opts, self.opts[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = documented
+
+
+_FILE = click.Path(path_type=Path)
+
+
 @click.command()
 @click.argument("url", type=_Address())
 @click.option("--output", required=True, type=click.Path(path_type=Path), help="Where to write the bundle.")
 @click.option("--sha256", metavar="DIGEST", help="Expected digest of the bundle, as gapless bundle show prints it.")
 @click.option(
-    "--endpoint-url", "--s3-endpoint-url", default="", help="Address of the store. [default: the public cloud's]"
+    "--s3-endpoint",
+    "--s3-endpoint-url",
+    "--endpoint-url",
+    "endpoint_url",
+    cls=_StoreOption,
+    default="",
+    help="Address of the store. [default: the public cloud's]",
 )
-@click.option("--region", "--s3-region", default="us-east-1", show_default=True, help="Region of the store.")
 @click.option(
-    "--access-key-file",
+    "--s3-region",
+    "--region",
+    "region",
+    cls=_StoreOption,
+    default="us-east-1",
+    show_default=True,
+    help="Region of the store.",
+)
+@click.option(
+    "--s3-access-key-id-file",
     "--s3-access-key-file",
-    type=click.Path(path_type=Path),
+    "--access-key-file",
+    "access_key_file",
+    cls=_StoreOption,
+    type=_FILE,
     help="File with the access key. If absent, requests are not signed.",
 )
 @click.option(
-    "--secret-key-file", "--s3-secret-key-file", type=click.Path(path_type=Path), help="File with the secret key."
+    "--s3-secret-access-key-file",
+    "--s3-secret-key-file",
+    "--secret-key-file",
+    "secret_key_file",
+    cls=_StoreOption,
+    type=_FILE,
+    help="File with the secret key.",
 )
 @click.option(
-    "--session-token-file",
     "--s3-session-token-file",
-    type=click.Path(path_type=Path),
+    "--session-token-file",
+    "session_token_file",
+    cls=_StoreOption,
+    type=_FILE,
     help="File with a session token.",
 )
 @click.option(
-    "--ca-file",
     "--s3-ca-file",
-    type=click.Path(path_type=Path),
+    "--ca-file",
+    "ca_file",
+    cls=_StoreOption,
+    type=_FILE,
     help="Certificates (PEM) to trust beside the system's.",
 )
 @click.option(
@@ -58,9 +99,9 @@ class _Address(click.ParamType[Any]):
     help="Refuse a store whose address is loopback, link-local or a metadata service.",
 )
 def fetch(url: ObjectAddress, output: Path, sha256: str | None, *, refuse_local_endpoint: bool, **access: Any) -> None:
-    """Fetch the bundle s3://BUCKET/KEY from an S3-compatible store and check it; nothing is left of a bad one.
+    """Fetch the bundle s3://BUCKET/KEY from an S3-compatible store and verify it. An invalid bundle is not kept.
 
-    Credentials come from files only, so that they show neither among the processes nor in the environment.
+    Credentials are read from files, so that neither the process list nor the environment shows them.
     """
     from gapless_archive.bundles import fetch_bundle  # noqa: PLC0415 -- not needed for --help
     from gapless_archive.store.object_store import S3Access, open_store  # noqa: PLC0415

@@ -98,3 +98,18 @@ def verdict(error: GaplessError) -> Verdict:
                 return Verdict(error.exit_code, found.condition_reason)
             return found
     raise KeyError(type(error).__name__)
+
+
+_REASON_BY_CODE = {found.exit_code: found.condition_reason for found in reversed(VERDICTS.values())} | {
+    ExitCode.INTERRUPTED: VERDICTS[StoppedError].condition_reason
+}
+
+
+def reason_of_exit_code(code: int | None) -> str | None:
+    """The condition reason of a program that failed and left no report; ``None`` for other codes.
+
+    Several errors share a code: the reason is that of the first one in `VERDICTS`. `INCOMPLETE` is no failure.
+    """
+    if code not in set(ExitCode) or code == ExitCode.INCOMPLETE:
+        return None
+    return _REASON_BY_CODE.get(ExitCode(code))

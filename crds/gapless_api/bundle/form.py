@@ -111,6 +111,11 @@ class Bundle:
         """How many offsets all ranges hold together."""
         return sum(entry.ranges.count for entry in self.results)
 
+    @property
+    def sha256(self) -> str:
+        """Digest of the canonical form, as the metadata has it or, without metadata, of the results."""
+        return self.metadata.sha256 if self.metadata is not None else canonical_sha256(self.kind, self.results)
+
 
 def arranged(kind: BundleKind, results: Iterable[PartitionGaps]) -> tuple[PartitionGaps, ...]:
     """Bring `results` into the canonical order, one for each topic and partition, cut down to what `kind` keeps.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.bundle.form import BundleKind, canonical_sha256
+from gapless_api.bundle.form import BundleKind
 from gapless_api.gaps.cleanup_policy import KEEPS_ALL
 from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
@@ -217,8 +217,9 @@ def reconcile(old: Bundle, newer: NewerFinding, resends: ResendFindings | None =
         empty = findings.filled.get(place, _NOTHING)
         partitions.append(_partition(place, before.get(place, _NOTHING), missing, looked, gone, empty))
     metadata = old.metadata
-    sha256 = metadata.sha256 if metadata is not None else canonical_sha256(old.kind, old.results)
-    return Reconciliation(metadata.id if metadata is not None else None, sha256, tuple(partitions), newer.why_unknown)
+    return Reconciliation(
+        metadata.id if metadata is not None else None, old.sha256, tuple(partitions), newer.why_unknown
+    )
 
 
 def failed_comparison(problem: str) -> dict[str, Any]:

@@ -80,8 +80,8 @@ def read_typed(text: str) -> Portion:
     if wrong:
         shown = ", ".join(wrong[:_NAMED_LINES]) + (", …" if len(wrong) > _NAMED_LINES else "")
         raise BundleError(
-            f"The checksum of line {shown} does not fit: something is mistyped, missing or in another order in it or "
-            f"before it; {_COMPARE}."
+            f"The checksum of line {shown} does not match: a word in it or before it is mistyped, missing or out of "
+            f"order; {_COMPARE}."
         )
     if not payloads or payloads.pop()[1] != _END:
         raise BundleError("The line that begins with end is missing or not the last; type all lines.")

@@ -69,6 +69,11 @@ class PartitionWindow:
         """
         return self.start == other.start and (not self.count or 0 < other.count <= self.count)
 
+    def overlaps(self, other: PartitionWindow) -> bool:
+        """Whether a downstream partition is in both windows."""
+        low, high = sorted((self, other), key=lambda window: window.start)
+        return low.last is None or high.start <= low.last
+
     def __str__(self) -> str:
         return f"{self.start}…{'' if self.last is None else self.last}"
 
@@ -84,9 +89,9 @@ def check_disjoint(windows: Mapping[str, PartitionWindow]) -> None:
     """
     ordered = sorted(windows.items(), key=lambda item: (item[1].start, item[0]))
     for (name, window), (next_name, next_window) in pairwise(ordered):
-        if window.last is None or next_window.start <= window.last:
+        if window.overlaps(next_window):
             raise ConfigurationError(
-                f"The partition windows of {name} ({window}) and {next_name} ({next_window}) overlap; events of one "
-                f"would pass for events of the other: give {next_name} a start beyond the last partition of {name}"
+                f"The partition windows of {name} ({window}) and {next_name} ({next_window}) overlap; their events "
+                f"could not be told apart: give {next_name} a start beyond the last partition of {name}"
                 f"{', and give ' + name + ' a count' if window.last is None else ''}."
             )

@@ -9,6 +9,7 @@ from datetime import timedelta
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gapless_api.base.errors import reason_of_exit_code
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
@@ -54,13 +55,6 @@ _OUTCOMES = {
     "stopped": Reason.STOPPED,
 }
 """What the report's ``outcome`` says."""
-_EXIT_CODES: dict[int | None, Reason] = {
-    ExitCode.BAD_CONFIGURATION: Reason.BAD_CONFIGURATION,
-    ExitCode.SOURCE_UNREACHABLE: Reason.SOURCE_UNREACHABLE,
-    ExitCode.INTERRUPTED: Reason.STOPPED,
-    ExitCode.TERMINATED: Reason.STOPPED,
-}
-"""What the exit code says when there is no report; 1 can also be Spark's own."""
 
 
 class Outcome(NamedTuple):
@@ -207,7 +201,9 @@ def _failed(driver: ObservedPod) -> Outcome:
         return Outcome(Reason.SCAN_FAILED, f"Pod {name} ran out of memory and was killed; raise engine.driver.memory.")
     if driver.ended_reason in {"Evicted", "Preempting", "Terminated", "NodeLost", "NodeShutdown"}:
         return Outcome(Reason.STOPPED, f"The node ended pod {name} ({driver.ended_reason}).")
-    reason = _EXIT_CODES.get(code, Reason.SCAN_FAILED)
+    # 1 can also be Spark's own, and no scan has a link.
+    found = reason_of_exit_code(code) if code != ExitCode.LINK_FAILED else None
+    reason = Reason(found) if found is not None else Reason.SCAN_FAILED
     return Outcome(reason, said or f"Pod {name} ended with exit code {code}; see its log.")
 
 

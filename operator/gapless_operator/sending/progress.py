@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_api.v1alpha1.resend import LONGEST_UNAVAILABLE, Progress, ResendPlan, UnavailableRange
+from gapless_api.v1alpha1.resend_status import LONGEST_UNAVAILABLE, Progress, ResendPlan, UnavailableRange
 from gapless_api.wire.resend_report import SHORT_REPORT, LinkTraffic, Outcome, ShortReport
 from gapless_api.wire.totals import Totals
 

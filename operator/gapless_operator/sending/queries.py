@@ -14,7 +14,8 @@ from gapless_api.v1alpha1.reasons import Reason
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gapless_api.v1alpha1.resend import Resend, ResendStatus
+    from gapless_api.v1alpha1.resend import Resend
+    from gapless_api.v1alpha1.resend_status import ResendStatus
 
 SEND, PLAN = "send", "plan"
 """Roles of Jobs and their pods: those that use the link, and those that only count or look into a bundle."""

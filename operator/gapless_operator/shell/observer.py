@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gapless_api.v1alpha1.input_filter import RulesConfigMap
-    from gapless_api.v1alpha1.resend import ConfigMapEntry
+    from gapless_api.v1alpha1.resend_source import ConfigMapEntry
     from gapless_api.v1alpha1.resource import Resource
     from gapless_operator.common.observed import ObservedNode
     from gapless_operator.common.plan import Manifest, Ref

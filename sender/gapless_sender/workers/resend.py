@@ -202,7 +202,6 @@ def _selection(settings: ResendSettings, shard: Shard) -> tuple[Selection, ReadB
                 raise ConfigurationError(f"{name} is given without a bundle; delete it, or give the bundle it is for.")
         _check_topics(settings, None)
         return select(chosen, None, shard=shard), None
-    from gapless_api.bundle.form import canonical_sha256  # noqa: PLC0415
     from gapless_api.bundle.reader import read_bundle  # noqa: PLC0415 -- slow to load
 
     bundle = read_bundle(file, verification_key=chosen.verify_key)
@@ -210,7 +209,7 @@ def _selection(settings: ResendSettings, shard: Shard) -> tuple[Selection, ReadB
         from gapless_api.bundle.signature import check_trusted  # noqa: PLC0415 -- cryptography is slow to import
 
         check_trusted(bundle.metadata, chosen.trusted_keys, bundle=str(file))
-    digest = bundle.metadata.sha256 if bundle.metadata is not None else canonical_sha256(bundle.kind, bundle.results)
+    digest = bundle.sha256
     if wanted is not None and digest != wanted:
         raise BundleError(
             f"The bundle {file} is another one: its digest is {digest} and {wanted} is wanted (bundleSha256); give the "

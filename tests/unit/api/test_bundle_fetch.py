@@ -1,15 +1,17 @@
-"""A bundle from a store is on the disk whole, checked and synced, or not at all."""
+"""A bundle from a store is on the disk completely, checked and synced, or not at all."""
 
 from __future__ import annotations
 
 import os
 from typing import IO, TYPE_CHECKING, Any, cast
 
+import click
 import pytest
 
 from gapless_api.base.errors import BundleError, LocalStorageError
 from gapless_archive.bundles import fetch_bundle
-from gapless_archive.store.object_store import ObjectAddress
+from gapless_archive.cli import fetch as command
+from gapless_archive.store.object_store import S3_SETTINGS, ObjectAddress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,3 +68,20 @@ def test_a_pipe_takes_no_bundle(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(LocalStorageError, match="is not a regular file"):
         fetch(BUNDLE, tmp_path / "pipe")
+
+
+def test_options_of_the_store_have_the_names_of_the_settings_and_accept_the_old_ones() -> None:
+    settings = {option for setting in S3_SETTINGS for option in setting.options if option.startswith("--s3-")}
+    stores = [option for option in command.params if option.opts[0].startswith("--s3-")]
+    assert {option.opts[0] for option in stores} <= settings
+    assert len(stores) == len(S3_SETTINGS)
+    shown = command.get_help(click.Context(command))
+    for option in stores:
+        assert option.opts[0] in shown
+        assert f"--{option.opts[0].removeprefix('--s3-')}" not in shown.replace(option.opts[0], "")
+    accepted = {name for option in stores for name in option.opts}
+    assert accepted >= {
+        f"--{prefix}{name}"
+        for prefix in ("", "s3-")
+        for name in ("endpoint-url", "region", "access-key-file", "secret-key-file", "session-token-file", "ca-file")
+    }

@@ -6,7 +6,7 @@ import pkgutil
 import pytest
 
 from gapless_api.base import errors
-from gapless_api.base.errors import VERDICTS, GaplessError, StoppedError, verdict
+from gapless_api.base.errors import VERDICTS, GaplessError, StoppedError, reason_of_exit_code, verdict
 from gapless_api.base.exit_codes import ExitCode
 
 PACKAGES = ("gapless_api", "gapless_kafka", "gapless_archive", "gapless_sender", "gapless_spark", "gapless_operator")
@@ -56,3 +56,17 @@ def test_a_subclass_has_the_verdict_of_the_nearest_class() -> None:
         pass
 
     assert verdict(StrangeBundleError("x")) == VERDICTS[errors.BundleError]
+
+
+def test_an_exit_code_has_the_reason_of_the_first_error_that_ends_with_it() -> None:
+    failures = {code: reason_of_exit_code(code) for code in ExitCode}
+    assert failures == {
+        ExitCode.DONE: None,
+        ExitCode.BAD_CONFIGURATION: "BadConfiguration",
+        ExitCode.SOURCE_UNREACHABLE: "SourceUnreachable",
+        ExitCode.INCOMPLETE: None,
+        ExitCode.LINK_FAILED: "LinkFailed",
+        ExitCode.INTERRUPTED: "Stopped",
+        ExitCode.TERMINATED: "Stopped",
+    }
+    assert [reason_of_exit_code(code) for code in (None, 1, 137)] == [None] * 3

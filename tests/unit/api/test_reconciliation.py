@@ -139,8 +139,8 @@ def test_the_report_and_the_sentence_say_the_same() -> None:
     settled = reconcile(old, audited(entry((5, 5), (50, 50))), said)
     assert settled.settled
     assert settled.sentence() == (
-        "Nothing of the 5 offsets of the older bundle is left to wait for: 4 arrived, 1 reported unavailable upstream "
-        "for ever. 1 offset is missing now that it does not list."
+        "Nothing of the 5 offsets of the older bundle is left to wait for: 4 arrived, 1 permanently unavailable "
+        "upstream. 1 offset is missing now that it does not list."
     )
     waiting = reconcile(old, audited(entry((5, 6), window=(0, 8)))).as_json()
     assert waiting["sentence"] == ("Of 5 offsets of the older bundle still open: 2, not checked: 1 (2 arrived).")

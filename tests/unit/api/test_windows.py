@@ -16,6 +16,13 @@ def test_mapping_there_and_back_gives_the_same_partition(window: PartitionWindow
     assert window.to_upstream(window.to_downstream(upstream)) == upstream
 
 
+@given(WINDOWS, WINDOWS)
+def test_two_windows_overlap_exactly_when_a_partition_is_in_both(one: PartitionWindow, other: PartitionWindow) -> None:
+    ends = [60 if window.last is None else window.last + 1 for window in (one, other)]
+    shared = set(range(one.start, ends[0])) & set(range(other.start, ends[1]))
+    assert one.overlaps(other) is other.overlaps(one) is bool(shared)
+
+
 @given(st.lists(WINDOWS, max_size=4))
 def test_windows_are_disjoint_exactly_when_no_partition_is_claimed_twice(windows: list[PartitionWindow]) -> None:
     claims = [

@@ -12,7 +12,8 @@ from lupa import lua51  # the version that Argo CD's engine speaks
 
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.gapscan import GapScan
-from gapless_api.v1alpha1.reasons import MEANINGS, Reason
+from gapless_api.v1alpha1.reason_meanings import MEANINGS
+from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resend import Resend
 
 FILES = Path(__file__).parents[3] / "charts" / "gapless" / "files"

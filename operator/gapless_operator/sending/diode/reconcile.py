@@ -121,7 +121,7 @@ def overlapping_window(diode: Diode, observed: DiodeObserved) -> ConditionUpdate
     others = sorted(observed.other_diodes, key=lambda other: (other.metadata.namespace, other.metadata.name))
     for other in others:
         theirs = other.spec.partition_window
-        if other.metadata.deleting or theirs == mine or not _overlap(diode, other):
+        if other.metadata.deleting or theirs == mine or not mine.window().overlaps(theirs.window()):
             continue
         return ConditionUpdate(
             True,
@@ -293,8 +293,3 @@ def _blocker(diode: Diode, observed: DiodeObserved) -> ConditionUpdate | None:
             f"resends a receiver port of their own and delete sharedWithLiveStream.",
         )
     return overlapping_window(diode, observed)
-
-
-def _overlap(one: Diode, other: Diode) -> bool:
-    a, b = one.spec.partition_window.window(), other.spec.partition_window.window()
-    return (a.last is None or b.start <= a.last) and (b.last is None or a.start <= b.last)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from gapless_api.codec.canonical import moment_text
 
 if TYPE_CHECKING:
-    from gapless_api.v1alpha1.resend import Resend, ResendStatus
+    from gapless_api.v1alpha1.resend import Resend
+    from gapless_api.v1alpha1.resend_status import ResendStatus
 
 _MARK = re.compile(r"(\d{8}-\d{6})-")
 """How the id of a bundle begins (`gapless_api.codec.canonical.mark_id`)."""

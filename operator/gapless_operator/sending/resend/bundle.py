@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import BundleError, ConfigurationError
-from gapless_api.bundle.form import canonical_sha256
 from gapless_api.bundle.reader import read_bundle_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gapless_api.offsets.windows import PartitionWindow
-    from gapless_api.v1alpha1.resend import BundleSource, ConfigMapEntry, Resend
+    from gapless_api.v1alpha1.resend import Resend
     from gapless_api.v1alpha1.resend_limits import TrustedKey
+    from gapless_api.v1alpha1.resend_source import BundleSource, ConfigMapEntry
 
 
 class BundleLook(NamedTuple):
@@ -63,7 +63,7 @@ def look_into(
         ConfigurationError: an entry belongs to no partition of this cluster.
     """
     bundle = read_bundle_text(content, name=name)
-    sha256 = bundle.metadata.sha256 if bundle.metadata is not None else canonical_sha256(bundle.kind, bundle.results)
+    sha256 = bundle.sha256
     check_digest(sha256, expected_sha256, name=name)
     if trusted:
         from gapless_api.bundle.signature import check_trusted  # noqa: PLC0415 -- cryptography is slow to import

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from gapless_api.v1alpha1.diode import Diode
-    from gapless_api.v1alpha1.resend import Resend, ResendStatus
+    from gapless_api.v1alpha1.resend import Resend
+    from gapless_api.v1alpha1.resend_status import ResendStatus
     from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.sending.observed import ResendObserved
     from gapless_operator.sending.resend.context import Context

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from gapless_api.v1alpha1.diode import Diode
-    from gapless_api.v1alpha1.resend import Resend, ResendStatus
+    from gapless_api.v1alpha1.resend import Resend
+    from gapless_api.v1alpha1.resend_status import ResendStatus
     from gapless_operator.common.plan import Ref
     from gapless_operator.common.references import ResendSources
     from gapless_operator.common.settings import Program

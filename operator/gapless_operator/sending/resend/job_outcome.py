@@ -10,6 +10,7 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
+from gapless_api.base.errors import reason_of_exit_code
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.resend_plan import SHORT_PLAN
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
 _LAST_WORDS = (SHORT_REPORT.event, SHORT_PLAN.event)
-_BY_CODE = {
-    ExitCode.BAD_CONFIGURATION: Reason.BAD_CONFIGURATION,
-    ExitCode.SOURCE_UNREACHABLE: Reason.SOURCE_UNREACHABLE,
-    ExitCode.LINK_FAILED: Reason.LINK_FAILED,
-    ExitCode.INTERRUPTED: Reason.STOPPED,
-    ExitCode.TERMINATED: Reason.STOPPED,
-}
 
 
 GO_ON = "Remove the cause, then set spec.retry to another word: it continues where it stopped."
@@ -156,7 +150,7 @@ def _reason(pod: ObservedPod) -> Reason:
     reason = pod.output.report.head.reason if pod.output.report is not None else None
     if reason in set(Reason):
         return Reason(reason)
-    return _BY_CODE.get(ExitCode(pod.exit_code), Reason.DEFECT) if pod.exit_code in set(ExitCode) else Reason.DEFECT
+    return Reason(reason_of_exit_code(pod.exit_code) or Reason.DEFECT)
 
 
 def _message(pod: ObservedPod) -> str:

@@ -18,7 +18,8 @@ from gapless_operator.sending.resend.limits import pace
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.diode import DiodeSpec
-    from gapless_api.v1alpha1.resend import BundleSource, Resend, ResendSpec
+    from gapless_api.v1alpha1.resend import Resend, ResendSpec
+    from gapless_api.v1alpha1.resend_source import BundleSource
     from gapless_operator.common.references import ResendSources
 
 CONFIGURATION_FOLDER = "/etc/gapless"

@@ -38,7 +38,8 @@ from gapless_operator.sending.resend.validate import RECHECK_AFTER, validate
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gapless_api.v1alpha1.resend import Resend, ResendStatus
+    from gapless_api.v1alpha1.resend import Resend
+    from gapless_api.v1alpha1.resend_status import ResendStatus
     from gapless_operator.common.settings import Program
     from gapless_operator.sending.observed import ResendObserved
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import VERDICTS
 from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition, is_true, set_condition
-from gapless_api.v1alpha1.reasons import DIODE, GAP_SCAN, MEANINGS, RESEND, Reason
+from gapless_api.v1alpha1.reason_meanings import DIODE, GAP_SCAN, MEANINGS, RESEND
+from gapless_api.v1alpha1.reasons import Reason
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 STATUSES = st.sampled_from([True, False, None])

@@ -20,7 +20,8 @@ from gapless_api.v1alpha1.diode import Diode, DiodeStatus
 from gapless_api.v1alpha1.gapscan import GapScan
 from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.model import LONGEST_MESSAGE
-from gapless_api.v1alpha1.resend import Progress, Resend, ResendStatus, UnavailableRange
+from gapless_api.v1alpha1.resend import Resend
+from gapless_api.v1alpha1.resend_status import Progress, ResendStatus, UnavailableRange
 from gapless_api.v1alpha1.resource import metadata_of
 
 EXAMPLES = [
