@@ -73,11 +73,11 @@ class LedgerStore:
 
     def _extend(self, ledger: DiodeLedger) -> int:
         first: set[tuple[str, str | None, str]] | None = None
-        wanted = {entry.key for entry in ledger.entries}
+        keys = {entry.key for entry in ledger.entries}
         for _ in range(_TRIES):
             parts = _of(self._parts(), ledger.diode)
             there = keys_of(parts)
-            first = wanted - there if first is None else first
+            first = keys - there if first is None else first
             diode = next((diode for diode in self._diodes() if diode.metadata.name == ledger.diode), None)
             writes = writes_for(ledger.entries, parts, namespace=self._namespace, diode_name=ledger.diode, diode=diode)
             if self._write(writes.create, writes.apply):

@@ -57,7 +57,7 @@ def kafka_secrets(kafka: KafkaConnectionSpec) -> list[SecretFile]:
 
 
 def kafka_arguments(kafka: KafkaConnectionSpec) -> list[str]:
-    """What a command is told as arguments, which no file and no variable overrides."""
+    """The arguments of a command, which no file and no variable overrides."""
     return [f"--allowed-topics={kafka.topics}"]
 
 

@@ -46,8 +46,8 @@ def child_name(owner: Resource, suffix: str, *, longest: int = LONGEST_NAME) -> 
 
     The uid keeps apart the children of an owner and of one that had the same name before, and objects of other people.
     """
-    ending = f"-{owner.metadata.uid[:_UID_CHARACTERS]}-{suffix}"
-    return f"{_dashed(owner.metadata.name)[: longest - len(ending)].rstrip('-')}{ending}"
+    tail = f"-{owner.metadata.uid[:_UID_CHARACTERS]}-{suffix}"
+    return f"{_dashed(owner.metadata.name)[: longest - len(tail)].rstrip('-')}{tail}"
 
 
 def lasting_name(owner: str, suffix: str, *, longest: int = LONGEST_NAME) -> str:
@@ -155,10 +155,10 @@ def lasting(  # noqa: PLR0913 -- the parts of an object's head
         "annotations": {},
         **({} if owner is None else {"ownerReferences": [owner.owner_reference()]}),
     }
-    whole = _with_digest(manifest, metadata)
+    complete = _with_digest(manifest, metadata)
     if version:
         metadata["resourceVersion"] = version
-    return whole
+    return complete
 
 
 def _named_labels(kind: str, owner_name: str, role: str) -> dict[str, str]:
@@ -174,9 +174,9 @@ def _named_labels(kind: str, owner_name: str, role: str) -> dict[str, str]:
 
 def _with_digest(manifest: Mapping[str, Any], metadata: dict[str, Any]) -> Manifest:
     """`manifest` with its `metadata`, to whose annotations the digest of all of it is added."""
-    whole = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata, **manifest}
-    metadata["annotations"][DIGEST_ANNOTATION] = digest(whole)
-    return whole
+    complete = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata, **manifest}
+    metadata["annotations"][DIGEST_ANNOTATION] = digest(complete)
+    return complete
 
 
 def digest_of(manifest: Manifest) -> str:

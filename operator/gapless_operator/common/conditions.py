@@ -1,7 +1,7 @@
 """Owns how what was found out about a resource becomes its conditions and its events; must not know any kind.
 
 The conditions mean the same for all kinds and are made for kstatus (Flux), Argo CD and ``kubectl wait``: `Stalled` is
-true when only a person can help, `Reconciling` while Gapless itself goes on or tries again, `Ready` when nothing is
+true when only a person can help, `Reconciling` while Gapless itself continues or retries, `Ready` when nothing is
 left to do. See docs/decisions/0003-what-the-conditions-of-a-resend-say.md.
 """
 

@@ -29,6 +29,6 @@ def unreadable_until(ended_at: datetime, pods: Collection[ObservedPod]) -> datet
 
     Args:
         ended_at: when the work of the pods ended.
-        pods: whose logs are wanted.
+        pods: whose logs are needed.
     """
     return max([ended_at, *(pod.log_problem_since for pod in pods if pod.log_problem_since)]) + UNREADABLE_GRACE

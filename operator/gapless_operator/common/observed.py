@@ -126,13 +126,13 @@ class ObservedJob:
         spec, status = body.get("spec") or {}, body.get("status") or {}
         conditions = {c["type"]: c for c in status.get("conditions") or () if c.get("status") == "True"}
         failure, complete = conditions.get("Failed"), conditions.get("Complete")
-        ending = failure or complete
+        last = failure or complete
         return cls(
             meta=Meta.of(body),
             suspended=bool(spec.get("suspend")),
             active=int(status.get("active") or 0) + int(status.get("terminating") or 0),
             started=moment(status.get("startTime")),
-            finished=moment(ending.get("lastTransitionTime")) if ending else None,
+            finished=moment(last.get("lastTransitionTime")) if last else None,
             complete=complete is not None,
             failed=failure is not None,
             failure_reason=str(failure.get("reason", "")) if failure else "",
@@ -201,7 +201,7 @@ class ObservedPod:
     """Why `output` is old: its log cannot be read now; empty when it can."""
     log_problem_since: datetime | None = None
     is_unread: bool = False
-    """Whether it may have said more than `output`, which is being read, or will be when that is possible again."""
+    """Whether it may have written more than `output`, which is being read, or will be when that is possible again."""
     is_lost: bool = False
     """Whether its node is not ready, so that nobody knows what it does."""
     lost_since: datetime | None = None
@@ -220,7 +220,7 @@ class ObservedPod:
         containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
         states = [container.get("state") or {} for container in containers]
         ended = [state["terminated"] for state in states if state.get("terminated")]
-        ending = next(
+        termination = next(
             (end for end in ended if end.get("exitCode")), ended[-1] if len(ended) == len(states) and ended else None
         )
         reason, message = _waiting(status, states)
@@ -233,9 +233,9 @@ class ObservedPod:
             node=(body.get("spec") or {}).get("nodeName", ""),
             waiting_reason=reason,
             waiting_message=message,
-            exit_code=int(ending["exitCode"]) if ending else None,
-            ended_reason=str(status.get("reason") or (ending or {}).get("reason") or ""),
-            finished=moment((ending or {}).get("finishedAt")),
+            exit_code=int(termination["exitCode"]) if termination else None,
+            ended_reason=str(status.get("reason") or (termination or {}).get("reason") or ""),
+            finished=moment((termination or {}).get("finishedAt")),
             has_begun=any(state.get("running") or state.get("terminated") for state in states),
             began=_began(states),
             output=log.output,
@@ -248,8 +248,8 @@ class ObservedPod:
 
 
 def _began(states: list[Mapping[str, Any]]) -> datetime | None:
-    begun = (moment((state.get("running") or state.get("terminated") or {}).get("startedAt")) for state in states)
-    return min((at for at in begun if at is not None), default=None)
+    starts = (moment((state.get("running") or state.get("terminated") or {}).get("startedAt")) for state in states)
+    return min((at for at in starts if at is not None), default=None)
 
 
 def _waiting(status: Mapping[str, Any], states: list[Mapping[str, Any]]) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 Must not know how any of it is carried out.
 
-A plan is the difference between what is wanted and what was observed: an empty one means that nothing is left to do.
+A plan is the difference between what should be and what was observed: an empty one means that nothing is left to do.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, told once, about the reconciled object."""
+    """Something that happened to the reconciled object, posted once."""
 
     type: EventType
     reason: str

@@ -61,9 +61,9 @@ class OperatorSettings:
     """Folder with tls.crt and tls.key for the metrics port; ``None`` to make a certificate at the start."""
     health_port: int = 8081
     resync_seconds: float = 10.0
-    """How often every resource is looked at, whatever has happened."""
+    """How often every resource is reconciled, whatever has happened."""
     relist_seconds: float = 60.0
-    """How often the cluster is listed anew, for what the watches did not tell."""
+    """How often the cluster is listed again, for what the watches missed."""
     canary_seconds: float = 60.0
     """How often an object of our own is changed, which the watches must bring back."""
     stale_seconds: float = 200.0

@@ -24,19 +24,19 @@ _ENGINES: dict[str, SparkEngine] = {"Job": JobEngine(), "SparkApplication": Spar
 
 
 def engine_for(spec: Engine, *, spark_operator: bool) -> SparkEngine | None:
-    """The engine that a spec asks for; ``None`` where the cluster does not have it.
+    """The engine of a spec; ``None`` where the cluster does not have it.
 
     Args:
         spec: of a GapScan.
         spark_operator: whether the cluster knows SparkApplications.
     """
-    wanted = spec.type
-    if wanted == "Auto":
+    kind = spec.type
+    if kind == "Auto":
         # Without Spark there is nothing for executors to do.
-        wanted = "SparkApplication" if spark_operator and spec.reader == "Spark" else "Job"
-    if wanted == "SparkApplication" and not spark_operator:
+        kind = "SparkApplication" if spark_operator and spec.reader == "Spark" else "Job"
+    if kind == "SparkApplication" and not spark_operator:
         return None
-    return _ENGINES[wanted]
+    return _ENGINES[kind]
 
 
 def fell_back(spec: Engine, engine: EngineName) -> bool:

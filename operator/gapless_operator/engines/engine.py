@@ -32,7 +32,7 @@ GENERATION_ANNOTATION = f"{GROUP}/generation"
 SCHEDULED_ANNOTATION = f"{GROUP}/scheduled-at"
 """The time of the schedule that an attempt is for."""
 WORK_ANNOTATION = f"{GROUP}/work"
-"""Digest of what an attempt does; another one means that the spec asks for something else by now."""
+"""Digest of what an attempt does; another one means that the spec has changed since."""
 QUESTION_ANNOTATION = f"{GROUP}/question"
 """Digest of where an attempt looks; only what two attempts with the same one have found can be compared."""
 

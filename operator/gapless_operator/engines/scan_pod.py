@@ -96,9 +96,9 @@ def _read_only(scan: GapScan, run: Run) -> list[dict[str, Any]]:
 
 def secret_items(places: ScanPlaces, *, driver: bool) -> list[SecretFile]:
     """Which entries of which Secrets a pod needs. Executors only read Kafka."""
-    wanted = kafka_secrets(places.kafka)
+    files = kafka_secrets(places.kafka)
     store = store_of(places)
-    return [*wanted, *store_secrets(store)] if driver and store is not None else wanted
+    return [*files, *store_secrets(store)] if driver and store is not None else files
 
 
 def _signing_key(scan: GapScan) -> list[SecretFile]:

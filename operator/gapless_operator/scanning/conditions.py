@@ -136,7 +136,7 @@ def _ready_after(last: LastAttempt) -> ConditionUpdate:
 
 
 def _ready_at_the_beginning(context: Context) -> ConditionUpdate:
-    """Whatever was said since about why no attempt can begin is over."""
+    """Whatever kept an attempt from beginning is over."""
     before = context.last
     return _NOT_ENDED if before is None or before.outcome is None else _ready_after(before)
 

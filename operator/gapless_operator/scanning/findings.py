@@ -57,9 +57,9 @@ class Findings(NamedTuple):
     """``None`` when nothing was there to read, or the image of the scan does not say."""
     bundle: BundleReference
     resend: str | None
-    """The Resend that sends what is missing; ``None`` when nothing is, or none is wanted."""
+    """The Resend that sends what is missing; ``None`` when nothing is, or the GapScan has no template."""
     bundle_map: Manifest | None
-    """The ConfigMap to write before anything is said about it."""
+    """The ConfigMap to write before the status names it."""
     reported: ScanFindings
     """As the scan itself says it."""
 

@@ -101,7 +101,7 @@ class Older(NamedTuple):
 def question(scan: GapScan, places: ScanPlaces) -> str:
     """A digest of where a scan looks; what two scans with different ones have found cannot be compared.
 
-    What is expected is no part of it: the comparison itself says of each offset whether it was looked at. What is
+    What is expected is no part of it: the comparison itself says of each offset whether it was checked. What is
     inferred is, because what was only inferred would seem to have arrived without that inference.
     """
     source = scan.spec.source

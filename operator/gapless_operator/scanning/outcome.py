@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gapless_operator.scanning.context import Context
 
 SOON = timedelta(seconds=0.9)
-"""When to go on after something was recorded."""
+"""When to continue after something was recorded."""
 
 _LONGEST_COMPLAINT = 500
 _HOPELESS = frozenset({Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
@@ -90,7 +90,7 @@ def conclude(context: Context) -> Result | None:
 
 
 def outcome_of(attempt: Attempt, engine: Engine, now: datetime) -> Outcome | None:
-    """How `attempt` has ended, by itself or because it must; ``None`` while it goes on.
+    """How `attempt` has ended, by itself or because it must; ``None`` while it runs.
 
     Args:
         attempt: as the engine describes it.
@@ -144,7 +144,7 @@ def _hopeless(attempt: Attempt) -> bool:
 
 
 def deadline_of(attempt: Attempt, engine: Engine) -> datetime:
-    """When `outcome_of` must look at a running attempt at the latest."""
+    """When `outcome_of` must be asked again about a running attempt at the latest."""
     if attempt.phase is Phase.PENDING:
         deadline = attempt.meta.created + timedelta(seconds=engine.start_deadline_seconds)
         return min(deadline, attempt.meta.created + TROUBLE_GRACE) if _hopeless(attempt) else deadline
@@ -190,13 +190,13 @@ def _without_a_log(attempt: Attempt) -> Outcome:
         )
     # spark-submit complains in pages.
     complaint = shorten(attempt.complaint, _LONGEST_COMPLAINT, placeholder=" …")
-    said = f": {complaint}" if complaint else " and left no pod behind"
-    return Outcome(Reason.SCAN_FAILED, f"The {attempt.engine} {attempt.name} failed{said}.")
+    detail = f": {complaint}" if complaint else " and left no pod behind"
+    return Outcome(Reason.SCAN_FAILED, f"The {attempt.engine} {attempt.name} failed{detail}.")
 
 
 def _failed(driver: ObservedPod) -> Outcome:
     """Tell from the exit code and the last words of the pod what went wrong."""
-    name, code, said = driver.meta.name, driver.exit_code, driver.output.complaint
+    name, code, complaint = driver.meta.name, driver.exit_code, driver.output.complaint
     if driver.ended_reason == "OOMKilled":
         return Outcome(Reason.SCAN_FAILED, f"Pod {name} ran out of memory and was killed; raise engine.driver.memory.")
     if driver.ended_reason in {"Evicted", "Preempting", "Terminated", "NodeLost", "NodeShutdown"}:
@@ -204,7 +204,7 @@ def _failed(driver: ObservedPod) -> Outcome:
     # 1 can also be Spark's own, and no scan has a link.
     found = reason_of_exit_code(code) if code != ExitCode.LINK_FAILED else None
     reason = Reason(found) if found is not None else Reason.SCAN_FAILED
-    return Outcome(reason, said or f"Pod {name} ended with exit code {code}; see its log.")
+    return Outcome(reason, complaint or f"Pod {name} ended with exit code {code}; see its log.")
 
 
 def _record(context: Context, last: LastAttempt, outcome: Outcome, attempt: Attempt | None = None) -> Result:

@@ -60,7 +60,7 @@ def properties(scan: GapScan, places: ScanPlaces, attempt: str) -> str:
 
 
 def _source(scan: GapScan, places: ScanPlaces) -> dict[str, str]:
-    """What to look at."""
+    """What to scan."""
     gap_topic, events = scan.spec.source.gap_topic, scan.spec.source.events
     lines: dict[str, str] = {}
     if gap_topic is not None:
@@ -77,7 +77,7 @@ def _source(scan: GapScan, places: ScanPlaces) -> dict[str, str]:
             lines["expect"] = ",".join(events.expect)
         if events.manifest is not None:
             lines |= _manifest(events.manifest)
-        # Only when they are wanted: an image of before knows neither.
+        # Only when they are set: an older image knows neither.
         lines |= {"includeUnknown": "true"} if events.include_unknown else {}
         lines |= {"newGeneration": ",".join(events.new_generations)} if events.new_generations else {}
         if events.state is not None and places.state is not None:
@@ -104,7 +104,7 @@ def _manifest(manifest: ExpectedInventory) -> dict[str, str]:
 def _output(scan: GapScan, places: ScanPlaces, attempt: str) -> dict[str, str]:
     """Where the bundle goes, and that the log gets the result."""
     output = places.output
-    # What is stored elsewhere is wanted in the log only while it is small enough to stand inside a Resend.
+    # What is stored elsewhere goes into the log only while it is small enough to stand inside a Resend.
     most = LARGEST_CONFIG_MAP_BYTES if output is None else LONGEST_INLINE_BYTES
     lines = {"resultLines": "true", "resultBundleLimit": str(most)}
     if output is not None and output.persistent_volume_claim is not None:

@@ -150,7 +150,7 @@ def due_of(
 
 
 def _due_by_schedule(scan: GapScan, moment: datetime | None, now: datetime) -> Due:
-    """What a time of the schedule that was not acted upon asks for; its next time is always waited for."""
+    """What is due at a time of the schedule that was not acted upon; its next time is always waited for."""
     if moment is None:
         return Due()
     deadline = scan.spec.schedule.starting_deadline_seconds if scan.spec.schedule is not None else None

@@ -1,6 +1,6 @@
-"""Owns the children of a Diode: the volume for checkpoints and the shared budget, and the Job that looks at the node.
+"""Owns the children of a Diode: the volume for checkpoints and the shared budget, and the Job that checks the node.
 
-Must not know when they are wanted.
+Must not know when they are needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def preflight_name(diode: Diode) -> str:
 def state_claim(diode: Diode, there: ObservedClaim | None) -> Manifest | None:
     """The volume claim, or ``None`` when it is as it should be.
 
-    One node uses it, so ReadWriteOnce is enough for all pods on the Diode. What it asks for cannot be changed any more
+    One node uses it, so ReadWriteOnce is enough for all pods on the Diode. What it requests cannot be changed any more
     when it is there; whether it goes when the Diode goes can.
     """
     owner = diode if diode.spec.deletion_policy == "Delete" else None

@@ -134,20 +134,20 @@ def writes_for(
     create: list[Manifest] = []
     apply: list[Manifest] = []
     for month in sorted({entry.month for entry in missing.values()}):
-        wanted = [entry for entry in missing.values() if entry.month == month]
+        left = [entry for entry in missing.values() if entry.month == month]
         mine = [part for part in parts if part.ledger is not None and part.ledger.month == month]
         last = max(mine, key=lambda part: part.ledger.part if part.ledger else 0, default=None)
         if last is not None and last.ledger is not None:
-            fitting, wanted = _fitting(last.size, wanted)
+            fitting, left = _fitting(last.size, left)
             if fitting:
                 longer = replace(last.ledger, entries=_ordered([*last.entries, *fitting]))
                 apply.append(_manifest(longer, namespace=namespace, diode=diode, version=last.version))
         number = last.ledger.part if last is not None and last.ledger is not None else 0
-        while wanted:
+        while left:
             number += 1
             if part_name(diode_name, month, number) in taken:
                 continue
-            fitting, wanted = _fitting(0, wanted)
+            fitting, left = _fitting(0, left)
             ledger = Ledger(diode=diode_name, month=month, part=number, entries=_ordered(fitting))
             # Without its owner, which is applied later: what was created with one could not be freed of it by applying.
             create.append(_manifest(ledger, namespace=namespace, diode=None, version=""))
@@ -183,10 +183,10 @@ def part_name(diode_name: str, month: str, number: int) -> str:
 
 def _fitting(size: int, entries: list[LedgerEntry]) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
     """As many entries as a part of `size` bytes takes, at least one for an empty part, and the others."""
-    taken, whole = 0, size
+    taken, total = 0, size
     for entry in entries:
-        whole += len(ledger_text(Ledger(diode="", month="", part=1, entries=(entry,))).encode())
-        if whole > LARGEST_PART_BYTES and (size or taken):
+        total += len(ledger_text(Ledger(diode="", month="", part=1, entries=(entry,))).encode())
+        if total > LARGEST_PART_BYTES and (size or taken):
             break
         taken += 1
     return entries[:taken], entries[taken:]

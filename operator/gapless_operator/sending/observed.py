@@ -33,7 +33,7 @@ class DiodeObserved:
     sender_pods: tuple[ObservedPod, ...] = ()
     """All pods that bear the Diode's name as `DIODE_LABEL`; their logs are not needed."""
     node: ObservedNode | None = None
-    """The node that was looked at last, if it is known how that is."""
+    """The node that was checked last, if its state is known."""
     sender_jobs: tuple[ObservedJob, ...] = ()
     """All Jobs that bear it, whoever owns them: preflights, plans and resends."""
 
@@ -59,9 +59,9 @@ class ResendObserved:
     bundle_problem: str = ""
     """Why that entry cannot be read; empty when it can, or is not there."""
     bundle_entry: bytes | None = None
-    """Content of the ConfigMap entry that `resend.bundle.entry_needed` asks for; ``None`` if there is no such entry."""
+    """Content of the ConfigMap entry that `resend.bundle.entry_needed` names; ``None`` if there is no such entry."""
     filter_entry: bytes | None = None
-    """Content of the filter rules that `resend.filter_rules.rules_needed` asks for, of the copy if there is one."""
+    """Content of the filter rules that `resend.filter_rules.rules_needed` names, of the copy if there is one."""
     filter_problem: str = ""
     """Why it could not be read; empty when it could, or is not there."""
     fresh_key: bytes = b""

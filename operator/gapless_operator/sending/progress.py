@@ -39,7 +39,7 @@ def latest_by_index(pods: Iterable[ObservedPod]) -> dict[int, ObservedPod]:
 
 
 def counts_by_index(pods: Iterable[ObservedPod]) -> dict[int, Totals]:
-    """How far each shard is that has said anything; a pod that was replaced speaks until its successor does."""
+    """How far each shard is that has reported; a pod that was replaced counts until its successor reports."""
     found: dict[int, Totals] = {}
     for pod in sorted(pods, key=lambda pod: (pod.meta.created, pod.meta.name)):
         report, progress = pod.output.report, pod.output.progress
@@ -75,7 +75,7 @@ def progress_while_sending(
 ) -> Progress | None:
     """What the status should say of the progress; `before` itself while it must not, or need not, change.
 
-    It never goes back: a new attempt goes on from the checkpoints, but not all of its shards say so at once.
+    It never goes back: a new attempt continues from the checkpoints, but not all of its shards report at once.
 
     Args:
         before: what the status says.

@@ -1,7 +1,7 @@
 """Owns how others read from a Resend's status where it stands, and which kind of pod it needs; must not know why.
 
-The Diode decides whose turn it is and writes it down in its own status; a Resend says in its status whether it asks for
-a turn or uses one. So each status has one writer, and a crash between any two writes leaves something to go on from.
+The Diode decides whose turn it is and writes it down in its own status; a Resend says in its status whether it waits
+for a turn or uses one. So each status has one writer, and a crash between two writes leaves a state to continue from.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OVER = FINISHED | {Reason.ALREADY_SENT}
 """Reasons of `Succeeded` with which nothing will ever be done again, unless `force` changes."""
 
 
-def wanted_role(resend: Resend, status: ResendStatus) -> str:
+def current_role(resend: Resend, status: ResendStatus) -> str:
     """What a Job has to be for now: a bundle that only a pod can read is looked into before it is sent."""
     bundle = resend.spec.bundle
     is_out_of_reach = bundle is not None and bundle.storage_ref is not None
@@ -51,13 +51,13 @@ def wanted_role(resend: Resend, status: ResendStatus) -> str:
 def asks_for_turn(resend: Resend, role: str) -> bool:
     """Whether the Resend waits for its turn on its Diode to have a Job of that role."""
     asks = not resend.metadata.deleting and _reconciling(resend.status) in ASKING
-    return asks and wanted_role(resend, resend.status) == role
+    return asks and current_role(resend, resend.status) == role
 
 
 def uses_turn(resend: Resend, role: str) -> bool:
     """Whether the Resend has a Job of that role, or is about to have it stopped."""
     reason = _reconciling(resend.status)
-    if resend.status.retry_at is not None or wanted_role(resend, resend.status) != role:
+    if resend.status.retry_at is not None or current_role(resend, resend.status) != role:
         return False
     return reason in _RUNNING[role] or reason in _RUNNING_EITHER
 

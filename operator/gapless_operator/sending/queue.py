@@ -129,7 +129,7 @@ def _room(diode: Diode, observed: DiodeObserved, waiting: list[Resend], taken: i
     mates = lane_mates(diode, observed.other_diodes)
     if taken or not waiting or any(map(is_sending, mates)):
         return 0
-    # Two Diodes that look at the same time must not both find the lane free: only the first of all may go.
+    # Two Diodes that check at the same time must not both find the lane free: only the first of all may go.
     ready = {mate.metadata.name for mate in mates if is_true(mate.status.conditions, ConditionType.READY)}
     rivals = [
         resend for resend in observed.resends if resend.spec.diode_ref.name in ready and asks_for_turn(resend, SEND)

@@ -68,7 +68,9 @@ def plan_for(body: Body, observer: Observer, now: datetime, *, sender: Program, 
         return reconcile_gapscan(resource, observer.around_gap_scan(resource, body), now, program=spark)
     if isinstance(resource, Resend):
         observed = observer.around_resend(resource, body)
-        return reconcile_resend(resource if observed.diode is None else observer.whole(resource), observed, now, sender)
+        return reconcile_resend(
+            resource if observed.diode is None else observer.with_inline_bundle(resource), observed, now, sender
+        )
     if isinstance(resource, Diode):
         return reconcile_diode(resource, observer.around_diode(resource), now, sender)
     raise TypeError(body["kind"])
@@ -135,8 +137,8 @@ class Controller:
 
     def _reconcile(self, body: Body) -> float | None:
         encrypts = body["kind"] == DIODE.name and (body.get("spec") or {}).get("encryption") is not None
-        # Two Diodes that look at the same time would both find their receiver free: between a look and the write of the
-        # turn that follows from it, no other Diode that encrypts may look.
+        # Two Diodes that check at the same time would both find their receiver free: between a check and the write of
+        # the turn that follows from it, no other Diode that encrypts may check.
         with self._lanes if encrypts else nullcontext():
             return self._plan_and_carry_out(body)
 
@@ -309,8 +311,8 @@ class Controller:
 
 
 def _is_as(known: Body, manifest: Manifest) -> bool:
-    wanted = (manifest["metadata"].get("annotations") or {}).get(DIGEST_ANNOTATION)
+    digest = (manifest["metadata"].get("annotations") or {}).get(DIGEST_ANNOTATION)
     there = known["metadata"]
-    if there.get("deletionTimestamp") or wanted is None:
+    if there.get("deletionTimestamp") or digest is None:
         return False
-    return bool(wanted == (there.get("annotations") or {}).get(DIGEST_ANNOTATION))
+    return bool(digest == (there.get("annotations") or {}).get(DIGEST_ANNOTATION))

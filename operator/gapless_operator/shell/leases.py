@@ -41,7 +41,7 @@ class _Known:
     """As it was read or written last."""
     unchanged_since: float = 0.0
     renewed_at: float | None = None
-    """When our last renewal was asked for; ``None`` while it is not ours."""
+    """When our last renewal was requested; ``None`` while it is not ours."""
     problem: str = field(default="its Lease has not been requested yet")
 
 
@@ -68,7 +68,7 @@ class Leases:
         self._known = {namespace: _Known() for namespace in namespaces}
 
     def held(self, namespace: str) -> bool:
-        """Whether a namespace is ours to serve at this moment; any is where one Lease stands for the whole cluster."""
+        """Whether a namespace is ours to serve at this moment; any is where one Lease stands for all namespaces."""
         known = self._known.get(namespace) or next(iter(self._known.values()))
         return known.renewed_at is not None and self._clock() - known.renewed_at < _VALID_FOR
 

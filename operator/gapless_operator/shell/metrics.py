@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gapless_operator.shell.cache.store import Body, Cache
 
 MOST_RESENDS = 1000
-"""Whose progress is told: the newest, for finished Resends can be kept without end."""
+"""Whose progress is exported: the newest, for finished Resends can be kept without end."""
 _CONDITION = {"True": 1.0, "False": 0.0}
 _OUTCOMES = ("planned", "sent", "filtered", "filled", "unavailable")
 
@@ -70,7 +70,7 @@ class Metrics:
         PlatformCollector(registry=self.registry)
 
     def heard(self, kind: str) -> None:
-        """Take note that the API server has told about a kind."""
+        """Take note of a watch event of a kind."""
         self._heard[kind] = time.monotonic()
 
     def age_seconds(self, kind: str) -> float | None:
@@ -121,7 +121,7 @@ class _Resources(Collector):
             "gapless_oldest_gap_seconds",
             "Age of the oldest gap that may be open; 0 when nothing is missing or unknown.",
         )
-        # Out of the status, so that it goes on where it was when the operator starts anew.
+        # Out of the status, so that it continues where it was when the operator restarts.
         closed = CounterMetricFamily(
             "gapless_closed_events", "Missing events that have arrived since.", labels=["namespace", "name"]
         )

@@ -24,7 +24,7 @@ from gapless_operator.scanning.context import GapScanObserved
 from gapless_operator.sending.diode_children import state_claim_name
 from gapless_operator.sending.ledger import LedgerPart
 from gapless_operator.sending.observed import DiodeObserved, ResendObserved
-from gapless_operator.sending.resend.bundle import entry_needed, is_looked_into
+from gapless_operator.sending.resend.bundle import entry_needed, is_inspected
 from gapless_operator.sending.resend.filter_rules import copied_entry, rules_needed
 from gapless_operator.shell.api.errors import ConflictError, RefusedError
 from gapless_operator.shell.api.kinds import (
@@ -96,7 +96,7 @@ class Observer:
         """The model of a body; each version is read once, because a Resend can hold a bundle.
 
         Raises:
-            ConfigurationError: the spec is not as it must be.
+            ConfigurationError: the spec is invalid.
         """
         key, uid, version = key_of(body), body["metadata"]["uid"], str(body["metadata"].get("resourceVersion", ""))
         known = self._models.get(key)
@@ -204,7 +204,7 @@ class Observer:
         return ""
 
     def _all(self, model: type[_ResourceT], kind: Kind, namespace: str | None) -> tuple[_ResourceT, ...]:
-        """All of a kind that can be read; what cannot be is told to its own owner."""
+        """All of a kind that can be read; what cannot be is reported in its own status."""
         found = []
         for body in self._cache.all(kind, namespace):
             try:
@@ -250,14 +250,14 @@ class Observer:
             found.append(part)
         return tuple(found)
 
-    def whole(self, resend: Resend) -> Resend:
+    def with_inline_bundle(self, resend: Resend) -> Resend:
         """A Resend with its inline bundle if that has to be looked into, which the cache does not keep.
 
         Raises:
             ConflictError: it is another one by now.
         """
         bundle = resend.spec.bundle
-        if bundle is None or bundle.inline is None or is_looked_into(resend):
+        if bundle is None or bundle.inline is None or is_inspected(resend):
             return resend
         text = self._inline_bundle(resend.metadata.namespace, resend.metadata.name, bundle.inline)
         spec = resend.spec.model_copy(update={"bundle": bundle.model_copy(update={"inline": text})})
@@ -286,21 +286,21 @@ class Observer:
         found = self._entry(namespace, copy) if copy.name in copies else (None, "")
         return self._entry(namespace, source) if found == (None, "") else found
 
-    def _entry(self, namespace: str, wanted: ConfigMapEntry | RulesConfigMap | None) -> tuple[bytes | None, str]:
+    def _entry(self, namespace: str, source: ConfigMapEntry | RulesConfigMap | None) -> tuple[bytes | None, str]:
         """Read an entry of a ConfigMap that a Resend names, which is not ours and therefore not watched.
 
         The second is why the API server refused to show it.
         """
-        if wanted is None:
+        if source is None:
             return None, ""
         try:
-            body = self._api.get(CONFIG_MAP, namespace, wanted.name) or {}
+            body = self._api.get(CONFIG_MAP, namespace, source.name) or {}
         except RefusedError as error:
             return None, str(error)
-        text = (body.get("data") or {}).get(wanted.key)
+        text = (body.get("data") or {}).get(source.key)
         if isinstance(text, str):
             return text.encode(), ""
-        packed = (body.get("binaryData") or {}).get(wanted.key)
+        packed = (body.get("binaryData") or {}).get(source.key)
         try:
             return None if packed is None else base64.b64decode(packed, validate=True), ""
         except binascii.Error:

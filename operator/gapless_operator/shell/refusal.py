@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def refused(
     body: Mapping[str, Any], reason: Reason, message: str, *, now: datetime, final: bool
 ) -> tuple[dict[str, Any] | None, tuple[Event, ...]]:
-    """The status that says why nothing goes on, and an event if that is news; ``None`` when it says so already.
+    """The status that says why nothing happens, and an event if that is news; ``None`` when it says so already.
 
     Args:
         body: the object as the API server has it.
@@ -41,9 +41,9 @@ def refused(
         ConditionType.STALLED: ConditionUpdate(True, reason, message),
     }
     conditions = [condition.to_dict() for condition in conditions_with(before, updates, generation=generation, now=now)]
-    wanted = {**status, "observedGeneration": generation, "conditions": conditions}
-    if wanted == status:
+    after = {**status, "observedGeneration": generation, "conditions": conditions}
+    if after == status:
         return None, ()
     stalled = next((condition for condition in before if condition.type == ConditionType.STALLED), None)
     known = stalled is not None and (stalled.status, stalled.reason) == ("True", str(reason))
-    return wanted, () if known else (Event(EventType.WARNING, reason, message),)
+    return after, () if known else (Event(EventType.WARNING, reason, message),)

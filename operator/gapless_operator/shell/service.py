@@ -2,7 +2,7 @@
 
 One event loop runs the work queue and the clocks; Kopf's watches have a thread of their own and hand over every change.
 The watches make the operator quick. That it is right rests on looking at every resource every ten seconds and on
-listing the cluster anew every minute, for watches are known to go silent and to pass over deletions.
+listing the cluster again every minute, for watches are known to go silent and to pass over deletions.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 _LOG = structlog.get_logger("gapless.service")
 _WORKERS = 6
 _LOG_READERS = 8
-"""Nodes whose kubelets are asked for logs at the same time."""
+"""Nodes whose logs are read at the same time."""
 _NODE_SECONDS = 10.0
-"""How often the nodes of our pods are looked at; Kubernetes itself takes 40 seconds to call one lost."""
+"""How often the nodes of our pods are read; Kubernetes itself takes 40 seconds to call one lost."""
 _PAUSE_SECONDS = 0.05
-"""Between the few resources that are looked at together without a reason."""
+"""Between the few resources that are reconciled together by the clock."""
 _CERTIFICATE_SECONDS = 600.0
-"""How often the certificate of the metrics port is read anew."""
+"""How often the certificate of the metrics port is read again."""
 _OWNER_KINDS = {kind.name: kind for kind in OWNERS}
 
 
@@ -181,7 +181,7 @@ class Service:
                 self._every(TRY_SECONDS, self._hold),
                 self._every(_CERTIFICATE_SECONDS, self._renew_certificate),
             )
-        except Exception as error:  # noqa: BLE001 -- a defect here must end the process, so that it is started anew
+        except Exception as error:  # noqa: BLE001 -- a defect here must end the process, so that it is restarted
             _LOG.exception("failed")
             self._fail(error)
 
@@ -206,7 +206,7 @@ class Service:
             await self._hold()
 
     async def _list(self, *kinds: Kind) -> None:
-        """List `kinds`, or all, anew."""
+        """List `kinds`, or all, again."""
         try:
             await (asyncio.to_thread(self._lists.list_all, kinds) if kinds else asyncio.to_thread(self._lists.list_all))
         finally:
@@ -286,7 +286,7 @@ class Service:
     # -------------------------------------------------------------------------------------------------- clocks
 
     async def _every(self, seconds: float, do: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
-        """Do something again and again; what fails is told and done again next time."""
+        """Do something periodically; what fails is logged and done again next time."""
         while True:
             if not at_once:
                 await asyncio.sleep(seconds)
@@ -316,7 +316,7 @@ class Service:
                     await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _hold(self) -> None:
-        """Renew the Leases; what another operator did until now is listed before we go on where it stopped."""
+        """Renew the Leases; what another operator did until now is listed before we continue where it stopped."""
         if await asyncio.to_thread(self._leases.renew) and self._health.is_ready:
             await self._list()
             self._waker.wake_all()
@@ -330,7 +330,7 @@ class Service:
             _LOG.warning("the previous certificate stays in use", error=str(error))
 
     async def _look_at_nodes(self) -> None:
-        """See how the nodes are on which our pods are, or the last look at a Diode's node was."""
+        """Read the nodes of our pods and of the last preflight checks."""
         changed = await asyncio.to_thread(self._nodes.read, self._waker.nodes())
         if changed:
             self._waker.wake_for_nodes(changed)

@@ -80,7 +80,7 @@ class Waker:
             self._queue.wake(owner)
 
     def _wake_resends(self, diode: Body) -> None:
-        """Wake the Resends that look at a Diode: those over it, and others while it uses a receiver of theirs."""
+        """Wake the Resends that depend on a Diode: those over it, and others while it uses a receiver of theirs."""
         name, is_shared = diode["metadata"]["name"], "encryption" in (diode.get("spec") or {})
         for resend in self._cache.all(RESEND, diode["metadata"]["namespace"]):
             over = ((resend.get("spec") or {}).get("diodeRef") or {}).get("name")
@@ -93,14 +93,14 @@ class Waker:
                 self._queue.wake(key_of(body))
 
     def _has_another_spec(self, body: Body) -> bool:
-        """Whether somebody has changed what a resource asks for; its status, which we write ourselves, is no news."""
+        """Whether the spec of a resource has changed; its status, which we write ourselves, is no news."""
         spec = (body["metadata"]["uid"], body["metadata"].get("generation", 0))
         known = self._seen_specs.get(key_of(body))
         self._seen_specs[key_of(body)] = spec
         return spec != known
 
     def _matters_to_resends(self, diode: Body) -> bool:
-        """Whether a Diode has changed in what Resends look at; with hundreds in its queue most changes are no news."""
+        """Whether a Diode has changed in what Resends depend on; with hundreds in its queue most changes are not."""
         metadata, status = diode["metadata"], diode.get("status") or {}
         ready = [(c["type"], c["status"]) for c in status.get("conditions") or ()]
         deleted = metadata.get("deletionTimestamp")

@@ -1,6 +1,6 @@
-"""Owns what a look at the Diode's node means: which finding is which reason, and what to do about it.
+"""Owns what the preflight check of a Diode's node means: which finding is which reason, and what to do about it.
 
-Must not know how the node is looked at, nor when.
+Must not know how the node is checked, nor when.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Owns what a Diode needs next: its volume, a look at its node, its conditions, whose turn it is, its ledger.
+"""Owns what a Diode needs next: its volume, the check of its node, its conditions, whose turn it is, its ledger.
 
 Must not know how anything is written or watched. Pure: the same Diode, observation and time give the same plan.
 """
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from gapless_operator.sending.observed import DiodeObserved
 
 CHECK_EVERY = timedelta(hours=1)
-"""How often a good link is looked at that nobody waits for. Each look is a Job, a pod and a status; a hundred Diodes
-that are looked at every five minutes would be a write a second for nothing."""
+"""How often a good link is checked for which no Resend waits. Each check is a Job, a pod and a status; a hundred Diodes
+that are checked every five minutes would be a write a second for nothing."""
 FRESH_CHECK = timedelta(minutes=5)
 """How old a look may be when a Resend begins on a link over which nobody sends; while somebody does, senders look."""
 RECHECK_AFTER = timedelta(seconds=30)
 """How soon a bad one is."""
 _SLOW_AFTER = timedelta(minutes=1)
-"""When a preflight's pod is slow; it must be said before the Job's deadline ends it, and the pod begun anew."""
+"""When a preflight's pod is slow; it must be reported before the Job's deadline ends it and the pod is recreated."""
 _TROUBLED = frozenset(
     {Reason.POD_REJECTED, Reason.POD_UNSCHEDULABLE, Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED, Reason.POD_SLOW}
 )
@@ -197,7 +197,7 @@ def _check_node(diode: Diode, observed: DiodeObserved, now: datetime, program: P
 
 
 def _rest(diode: Diode, observed: DiodeObserved) -> _NodeCheck:
-    """Nobody looks at the node of a Diode that is suspended; a look before it goes on finds out how it is then."""
+    """The node of a suspended Diode is not checked; it is checked before the Diode continues."""
     old = tuple(job_ref(job) for job in observed.jobs if job.ended and not job.meta.deleting)
     return _NodeCheck(
         found=diode.status.preflight,
@@ -210,7 +210,7 @@ def _rest(diode: Diode, observed: DiodeObserved) -> _NodeCheck:
 
 
 def _lost_node(observed: DiodeObserved) -> ConditionUpdate | None:
-    """Why nothing is known of the link any more: the node that was looked at is not ready."""
+    """Why nothing is known of the link any more: the node that was checked is not ready."""
     node = observed.node
     if node is None or node.ready:
         return None
@@ -228,7 +228,7 @@ def _was_lost(diode: Diode) -> bool:
 
 
 def _known_link(diode: Diode, found: Preflight | None) -> ConditionUpdate:
-    """What is said about the link without anything new."""
+    """The state of the link while nothing is new."""
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     is_current = before is not None and before.observed_generation == diode.metadata.generation
     if before is not None and is_current and before.status == "Unknown" and before.reason != Reason.PREFLIGHT_PENDING:
@@ -239,7 +239,7 @@ def _known_link(diode: Diode, found: Preflight | None) -> ConditionUpdate:
 
 
 def _missing_findings(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod]) -> ConditionUpdate | None:
-    """A preflight ended and nobody can say what it found; ``None`` where why it did not start is said already."""
+    """A preflight ended without findings; ``None`` where the condition already says why it did not start."""
     problem = unreadable(pods, PREFLIGHT_LINE.event)
     if problem:
         return ConditionUpdate(None, Reason.PREFLIGHT_FAILED, f"{problem} It is retried.")
@@ -266,7 +266,7 @@ def _time_until_due(diode: Diode, observed: DiodeObserved, found: Preflight | No
 
 
 def _every(diode: Diode, observed: DiodeObserved, *, is_good: bool) -> timedelta:
-    """How often the node is looked at."""
+    """How often the node is checked."""
     if not is_good:
         return RECHECK_AFTER
     name = diode.metadata.name

@@ -1,7 +1,7 @@
-"""Owns what the operator itself looks at in a Resend's bundle: is it one, which one, and does the window fit.
+"""Owns what the operator itself checks in a Resend's bundle: is it one, which one, and does the window fit.
 
 Must not know how the bundle gets into a pod. A bundle in a StorageLocation is out of the operator's reach; there a
-plan Job looks at it, unless the spec says its digest, which the sender then checks.
+plan Job reads it, unless the spec says its digest, which the sender then checks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BundleLook(NamedTuple):
     """With something missing in this cluster's partitions, as the wire names them."""
 
 
-def is_looked_into(resend: Resend) -> bool:
+def is_inspected(resend: Resend) -> bool:
     """Whether the status says which bundle it is; with another `force` that is forgotten."""
     return resend.status.bundle_sha256 is not None and resend.status.force == resend.spec.force
 
@@ -38,10 +38,10 @@ def is_looked_into(resend: Resend) -> bool:
 def entry_needed(resend: Resend) -> ConfigMapEntry | None:
     """The ConfigMap entry that has to be read before the Resend can be evaluate; ``None`` for none."""
     bundle = resend.spec.bundle
-    return None if bundle is None or is_looked_into(resend) else bundle.config_map
+    return None if bundle is None or is_inspected(resend) else bundle.config_map
 
 
-def look_into(
+def inspect_bundle(
     content: bytes,
     *,
     name: str,
@@ -59,7 +59,7 @@ def look_into(
         trusted: keys of which one must have signed it; none for any bundle.
 
     Raises:
-        BundleError: it is no bundle, altered, not the one that is meant, or signed by nobody who is trusted.
+        BundleError: it is no bundle, altered, not the one that is named, or signed by nobody who is trusted.
         ConfigurationError: an entry belongs to no partition of this cluster.
     """
     bundle = read_bundle_text(content, name=name)
@@ -77,7 +77,7 @@ def look_into(
 
 
 def check_digest(found: str, expected: str | None, *, name: str) -> None:
-    """Make sure that a bundle is the one that is meant.
+    """Make sure that a bundle is the one that is named.
 
     Raises:
         BundleError: it is another one; both digests are in the message.

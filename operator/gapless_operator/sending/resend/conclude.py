@@ -1,6 +1,6 @@
-"""Owns what the end of a Job that sends leads to: the verdict, the report, the account, or the next attempt.
+"""Owns what the end of a Job that sends leads to: the outcome, the report, the account, or the next attempt.
 
-Must not know whether the Resend is valid or may go on: what has ended has ended, and is written down before anything
+Must not know whether the Resend is valid or may continue: what has ended has ended, and is written down before anything
 else is decided. The Diode may be gone by then.
 """
 
@@ -80,7 +80,7 @@ def conclude(context: Context) -> Result | None:
         "report": None if report is None else name,
         "finished_at": finished,
         **work,
-        "checkpoint": checkpoint_folder(known),  # Not yet there if the operator died when it had begun the Job.
+        "checkpoint": checkpoint_folder(known),  # Not yet there if the operator died when it had started the Job.
     }
     return Result(
         conditions=condition_sets.entering_ledger(outcome.reason, outcome.message),
@@ -91,12 +91,12 @@ def conclude(context: Context) -> Result | None:
 
 
 def is_current(resend: Resend, job: ObservedJob, role: str) -> bool:
-    """Whether a Job belongs to the work that is wanted now."""
+    """Whether a Job belongs to the current work."""
     return job.meta.role == role and job.meta.labels.get(RUN_LABEL) == run_label(resend)
 
 
 def latest_job(resend: Resend, observed: ResendObserved, role: str) -> ObservedJob | None:
-    """The Job of the last attempt at the work that is wanted now."""
+    """The Job of the last attempt at the current work."""
     mine = [job for job in observed.jobs if is_current(resend, job, role)]
     return max(mine, key=lambda job: job.meta.attempt, default=None)
 
@@ -156,7 +156,7 @@ def of_job(job: ObservedJob) -> dict[str, Any]:
 
 
 def of_work(resend: Resend, status: ResendStatus, diode: Diode | None, pods: Sequence[ObservedPod]) -> dict[str, Any]:
-    """Which bundle was read, and so which work this is: what the reader found counts, not what it was said to be.
+    """Which bundle was read, and so which work this is: what the reader found counts, not what the spec names.
 
     The work keeps the identity with which it began, whatever has become of the Diode's window since.
     """
@@ -167,8 +167,8 @@ def of_work(resend: Resend, status: ResendStatus, diode: Diode | None, pods: Seq
     read: dict[str, Any] = {}
     if found is not None:
         read = {"bundle_sha256": sha256, "bundle_id": None if found.id is None else found.id[:128]}
-    begun = status.identity is not None and status.bundle_sha256 == sha256
-    if begun or diode is None or (resend.spec.bundle is not None and sha256 is None):
+    is_begun = status.identity is not None and status.bundle_sha256 == sha256
+    if is_begun or diode is None or (resend.spec.bundle is not None and sha256 is None):
         return read
     window = diode.spec.partition_window
     return {**read, "identity": resend_identity(resend.spec, window=window, bundle_sha256=sha256)}

@@ -54,7 +54,7 @@ def suspended(reason: Reason, message: str) -> Mapping[ConditionType, ConditionU
 
 
 def planned(message: str) -> Mapping[ConditionType, ConditionUpdate]:
-    """The plan is there, which is all that the spec asks for: ready, and not succeeded because nothing was sent."""
+    """The plan is there, which is all that mode Plan does: ready, and not succeeded because nothing was sent."""
     return _conditions(
         ready=ConditionUpdate(True, Reason.PLANNED, message),
         reconciling=ConditionUpdate(False, Reason.SETTLED),
@@ -63,7 +63,7 @@ def planned(message: str) -> Mapping[ConditionType, ConditionUpdate]:
 
 
 def entering_ledger(reason: Reason, message: str) -> Mapping[ConditionType, ConditionUpdate]:
-    """All is done; it is said aloud only when the Diode's ledger cannot forget it any more."""
+    """All is done; the Resend succeeds only when the Diode's ledger has it."""
     waiting = f"{message} The Diode's ledger is being written."
     return _conditions(
         ready=ConditionUpdate(False, Reason.SENDING, waiting),
@@ -72,9 +72,9 @@ def entering_ledger(reason: Reason, message: str) -> Mapping[ConditionType, Cond
     )
 
 
-def over(reason: Reason, message: str, *, whole: bool) -> Mapping[ConditionType, ConditionUpdate]:
-    """All was done that can be done, and whether that was the whole of it."""
-    if not whole:
+def over(reason: Reason, message: str, *, complete: bool) -> Mapping[ConditionType, ConditionUpdate]:
+    """All was done that can be done, and whether that was everything."""
+    if not complete:
         return failed(reason, message)
     return _conditions(
         ready=ConditionUpdate(True, reason, message),

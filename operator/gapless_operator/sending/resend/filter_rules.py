@@ -56,7 +56,7 @@ def with_rules(resend: Resend, content: bytes | None) -> Resend:
 
     Args:
         resend: any.
-        content: of the entry that `rules_needed` asks for; ``None`` if there is none.
+        content: of the entry that `rules_needed` names; ``None`` if there is none.
 
     Raises:
         ConfigurationError: the content is no list of rules.

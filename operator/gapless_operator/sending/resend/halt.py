@@ -12,7 +12,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.children import all_that_runs
 from gapless_operator.common.pod_trouble import lost_message
 from gapless_operator.common.result import Result
-from gapless_operator.sending.queries import wanted_role
+from gapless_operator.sending.queries import current_role
 from gapless_operator.sending.resend import conditions as condition_sets
 from gapless_operator.sending.resend.conclude import is_current
 from gapless_operator.sending.resend.validate import RECHECK_AFTER
@@ -25,7 +25,7 @@ _SOON = timedelta(seconds=2)
 
 
 def halt(context: Context) -> Result | None:
-    """Why nothing may run, or go on, and what is stopped; ``None`` when nothing stands against it."""
+    """Why nothing may run, and what is stopped; ``None`` when it may."""
     resend, observed, everything = context.resend, context.observed, context.everything()
     if resend.spec.suspend:
         message = f"spec.suspend is true; {_what_still_runs(observed)}"
@@ -46,7 +46,7 @@ def halt(context: Context) -> Result | None:
 
 
 def _what_still_runs(observed: ResendObserved) -> str:
-    """Whether everything has stopped, for nobody should be told so while a pod may still send."""
+    """Whether everything has stopped; the message must not claim it while a pod may still send."""
     living = [pod for pod in observed.pods if not pod.ended]
     lost = next((pod for pod in living if pod.is_lost), None)
     if lost is not None:
@@ -55,9 +55,9 @@ def _what_still_runs(observed: ResendObserved) -> str:
 
 
 def _stop_leftovers(context: Context) -> Result | None:
-    """What runs and is not what is wanted now: of another mode or `force`, or a pod without its Job."""
+    """Stop what runs and does not belong to the current work: of another mode or `force`, or a pod without its Job."""
     resend, observed = context.resend, context.observed
-    role = wanted_role(resend, context.status)
+    role = current_role(resend, context.status)
     stray = [job for job in observed.jobs if not job.ended and not is_current(resend, job, role)]
     if stray:
         message = "What runs no longer matches the spec; it is being stopped, and progress is saved."

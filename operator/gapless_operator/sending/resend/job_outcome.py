@@ -1,4 +1,4 @@
-"""Owns what the end of a Job means for its Resend: done, done but not whole, try again, or give up.
+"""Owns what the end of a Job means for its Resend: done, done but incomplete, retry, or give up.
 
 Must not know what is done about it. The sender's exit codes and the reasons in its report decide; Kubernetes' own word
 decides only where no pod is left to ask.
@@ -40,7 +40,7 @@ class End(Enum):
     FINISHED = auto()
     """Every event was dealt with."""
     RETRY = auto()
-    """The environment is not as it must be; another attempt follows after a pause."""
+    """Something in the environment failed; another attempt follows after a pause."""
     GIVEN_UP = auto()
     """A person must act."""
 

@@ -1,7 +1,7 @@
-"""Owns the life of a Resend's Jobs: when one begins, what is said while it runs, and what a plan found.
+"""Owns the life of a Resend's Jobs: when one begins, what is shown while it runs, and what a plan found.
 
 Must not know whether the Resend may be carried out at all, nor what the end of a Job that sends leads to (`conclude`).
-A Job is never changed: what has to run otherwise is deleted and begun again, which costs at most one batch, because
+A Job is never changed: what has to run otherwise is deleted and recreated, which costs at most one batch, because
 checkpoints are on the Diode's volume.
 """
 
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 START_DEADLINE = timedelta(minutes=5)
 """After how long pods that could not start are given up for now, so that the next Resend has its turn."""
 SLOW_START_DEADLINE = timedelta(minutes=30)
-"""The same for pods of which nobody says that they cannot: to delete one that loads its image may begin that anew."""
+"""The same for pods that are only slow: to delete one that loads its image may restart the download."""
 _SOON = timedelta(seconds=2)
 
 
@@ -111,7 +111,7 @@ def superseded_objects(observed: ResendObserved) -> tuple[Ref, ...]:
 
 
 def _start(context: ValidContext, role: str) -> Result:
-    """There is no Job: wait, ask for a turn, or begin."""
+    """There is no Job: wait, queue, or begin."""
     resend, status, now = context.resend, context.status, context.now
     if status.retry_at is not None and now < status.retry_at:
         before = condition(status.conditions, ConditionType.RECONCILING)
@@ -140,16 +140,16 @@ def _start(context: ValidContext, role: str) -> Result:
     number = status.attempt if is_same else status.attempt + 1
     name, key = job_name(resend, role, number), _session_key(context, role)
     parts = attempt_manifests(_attempt(context, role, name=name, number=number, key=key))
-    begun = {"attempt": number, "job": name, "retry_at": None, "session_key_secret": key.secret if key else None}
+    update = {"attempt": number, "job": name, "retry_at": None, "session_key_secret": key.secret if key else None}
     if role == PLAN:
         conditions = condition_sets.working(Reason.PLANNING, "A pod on the Diode's node counts what would be sent.")
     else:
-        begun["started_at"] = status.started_at or now
-        begun["checkpoint"] = checkpoint_folder(resend)
+        update["started_at"] = status.started_at or now
+        update["checkpoint"] = checkpoint_folder(resend)
         conditions = condition_sets.working(Reason.STARTING, f"Sender pods are being started (attempt {number}).")
     return Result(
         conditions=conditions,
-        update=begun,
+        update=update,
         create=(key_secret(resend, key),) if key is not None and key.content else (),
         apply=parts,
         again_after=WRITE_EVERY,
@@ -170,7 +170,7 @@ def _attempt(context: ValidContext, role: str, *, name: str, number: int, key: S
 
 
 def _session_key(context: ValidContext, role: str) -> SessionKey | None:
-    """The key of the work that is wanted now: the one of the attempt before, or a new one."""
+    """The key of the current work: the one of the attempt before, or a new one."""
     if not needs_key(context.diode, role):
         return None
     known = context.status.session_key_secret

@@ -1,4 +1,4 @@
-"""Owns what a Diode lets its Resends ask for: the sentences that refuse, and what a sender is told as arguments.
+"""Owns the limits of a Diode for its Resends: the sentences that refuse, and the arguments of a sender.
 
 Must not know how a Resend is carried out. The chart's admission policy `resend-limits` refuses the same in the same
 words, as early as at kubectl apply; this holds where the policy is off or the Diode was changed later.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_limits(resend: Resend, diode: Diode) -> None:
-    """Make sure that the Diode allows what the Resend asks for.
+    """Make sure that the Diode allows what the Resend requests.
 
     Raises:
         ConfigurationError: it does not; the sentence names the field, the limit and the Diode.
@@ -48,7 +48,7 @@ def check_limits(resend: Resend, diode: Diode) -> None:
 
 
 def pace(spec: ResendSpec, diode: DiodeSpec) -> float:
-    """Events per second of the Resend alone: what it asks for, at most what the Diode allows one; 0 for no limit."""
+    """Events per second of the Resend alone: what it requests, at most what the Diode allows one; 0 for no limit."""
     return min((limit for limit in (spec.eps or 0, diode.limits.max_eps) if limit), default=0.0)
 
 
@@ -64,11 +64,11 @@ def limit_arguments(resend: Resend, diode: DiodeSpec) -> list[str]:
 def _check_window(spec: ResendSpec, diode: Diode) -> None:
     if spec.partition_window is None:
         return
-    wanted, own = spec.partition_window.window(), diode.spec.partition_window
+    requested, own = spec.partition_window.window(), diode.spec.partition_window
     allowed = [window.window() for window in (own, *diode.spec.limits.partition_windows)]
-    if not any(window.covers(wanted) for window in allowed):
+    if not any(window.covers(requested) for window in allowed):
         raise ConfigurationError(
-            f"spec.partitionWindow (start {wanted.start}, count {wanted.count}) is none of those that Diode "
+            f"spec.partitionWindow (start {requested.start}, count {requested.count}) is none of those that Diode "
             f"{diode.metadata.name} allows; delete it in a new Resend, or ask the platform team to add it to "
             f"limits.partitionWindows."
         )

@@ -1,6 +1,6 @@
 """Owns the children of a Resend: settings, session key, bundle and report, and the Jobs that plan and send.
 
-Must not know when they are wanted.
+Must not know when they are needed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def job_name(resend: Resend, role: str, attempt: int) -> str:
 
 
 def run_label(resend: Resend) -> str:
-    """Value of `RUN_LABEL` for the work that is wanted now."""
+    """Value of `RUN_LABEL` for the current work."""
     return run_of(resend) or "first"
 
 
@@ -139,7 +139,7 @@ def attempt_manifests(attempt: SenderAttempt) -> tuple[Manifest, ...]:
 
 
 def report_map(resend: Resend, name: str, report: str) -> Manifest:
-    """The ConfigMap that keeps the whole report after the pods are gone."""
+    """The ConfigMap that keeps the complete report after the pods are gone."""
     content = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"report.json": report}}
     return owned(resend, content, name=name, role=REPORT)
 
@@ -151,7 +151,7 @@ def report_name(resend: Resend) -> str:
 
 
 def _arguments(resend: Resend, diode: Diode, sources: ResendSources) -> list[str]:
-    """What a sender is told as arguments, so that nothing in its files can talk it out of that."""
+    """The arguments of a sender, which nothing in its files can override."""
     return [*kafka_arguments(sources.kafka), "--refuse-local-brokers=true", *limit_arguments(resend, diode.spec)]
 
 
@@ -179,8 +179,8 @@ def key_secret(resend: Resend, key: SessionKey) -> Manifest:
     """The Secret with the session key, which cannot be changed."""
     secret = {"apiVersion": "v1", "kind": "Secret", "immutable": True, "type": "Opaque"}
     # The key is added afterwards, so that not even a digest of it is anywhere else.
-    whole = owned(resend, secret, name=key.secret, role=KEY_ROLE)
-    return {**whole, "data": {SESSION_KEY: base64.b64encode(key.content).decode("ascii")}}
+    secret_body = owned(resend, secret, name=key.secret, role=KEY_ROLE)
+    return {**secret_body, "data": {SESSION_KEY: base64.b64encode(key.content).decode("ascii")}}
 
 
 def _job(attempt: SenderAttempt) -> Manifest:
@@ -311,12 +311,12 @@ def _sources(attempt: SenderAttempt) -> list[dict[str, Any]]:
 def _secret_entries(attempt: SenderAttempt) -> list[SecretFile]:
     """Which entries of which Secrets a pod needs."""
     diode, sources, key = attempt.diode, attempt.sources, attempt.key
-    wanted = kafka_secrets(sources.kafka)
+    files = kafka_secrets(sources.kafka)
     if diode.spec.encryption is not None:
         certificate = diode.spec.encryption.certificate_secret
-        wanted.append((certificate.name, RECEIVER, certificate.key))
+        files.append((certificate.name, RECEIVER, certificate.key))
     if key is not None:
-        wanted.append((key.secret, SESSION_KEY, SESSION_KEY))
+        files.append((key.secret, SESSION_KEY, SESSION_KEY))
     if sources.bundle is not None and sources.bundle.s3 is not None:
-        wanted += store_secrets(sources.bundle.s3)
-    return wanted
+        files += store_secrets(sources.bundle.s3)
+    return files

@@ -43,10 +43,10 @@ def run_of(resend: Resend) -> str:
 
 
 def checkpoint_folder(resend: Resend) -> str | None:
-    """The folder on the Diode's volume for the progress of the work; ``None`` while nobody knows which work it is.
+    """The folder on the Diode's volume for the progress of the work; ``None`` while it is unknown which work it is.
 
-    It is named after the work, so that another object for the same work goes on where the last one stopped. What a
-    version before began under the object's uid goes on there.
+    It is named after the work, so that another object for the same work continues where the last one stopped. What an
+    older version began under the object's uid continues there.
     """
     status = resend.status
     if status.checkpoint is not None:
@@ -91,7 +91,7 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
         values["bitsPerSecond"] = budget.bits_per_second or None
     else:
         values["shardCount"] = spec.parallelism
-        # Somebody may have put another bundle there since it was looked into; then nothing is sent.
+        # Somebody may have put another bundle there since it was inspected; then nothing is sent.
         values["bundleSha256"] = resend.status.bundle_sha256
         values["rateFile"] = f"{CONFIGURATION_FOLDER}/{RATES_NAME}"
         values["paceFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.pace"

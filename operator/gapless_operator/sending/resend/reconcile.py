@@ -74,7 +74,7 @@ def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, pr
         # Somebody's finalizer may keep it for long.
         return Plan(stop=all_that_runs(observed.jobs, observed.pods))
     now = now.replace(microsecond=0)
-    with suppress(ConfigurationError):  # Rules that nobody can read are told when the Resend is validated.
+    with suppress(ConfigurationError):  # Rules that cannot be read are refused when the Resend is validated.
         resend = with_rules(resend, observed.filter_entry)
     context = Context(resend=resend, status=_resume_status(resend, now), observed=observed, now=now, program=program)
     return _plan(context, _next(context))
@@ -133,7 +133,7 @@ def _resume_status(resend: Resend, now: datetime) -> ResendStatus:
         )
     failed = status.finished_at is not None and outcome_reason(status) is None
     if failed and status.observed_generation != resend.metadata.generation:
-        # What was begun goes on in its folder, also where that is named after the object (see `checkpoint_folder`).
+        # What was begun continues in its folder, also where that is named after the object (see `checkpoint_folder`).
         folder = checkpoint_folder(resend)
         update = {"started_at": None, "finished_at": None, "retry_at": now, "checkpoint": folder}
         return status.model_copy(update={**update, **_new_round(resend)})
@@ -179,7 +179,7 @@ def _begin(context: Context) -> Result:
             return replace(found, stop=context.everything())
         status = context.status.model_copy(update=dict(found.update))
         valid = ValidContext(
-            # What runs is made of the status as it will be written, so that the next reconcile finds it as it must be.
+            # What runs is made of the status as it will be written, so that the next reconcile finds nothing to change.
             resend=context.resend.model_copy(update={"status": status}),
             status=status,
             observed=context.observed,
@@ -203,7 +203,7 @@ def _plan_or_send(context: ValidContext) -> Result:
     if resend.spec.mode == "Plan":
         return _keep_plan(context) or proceed(context, PLAN)
     if not context.is_known:
-        # Only a pod can read the bundle: have it looked at first, so that the ledger can tell whether it was sent.
+        # Only a pod can read the bundle: have it inspected first, so that the ledger can tell whether it was sent.
         return _inspect_bundle(context)
     if status.started_at is None and latest_job(resend, context.observed, SEND) is None and status.identity is not None:
         parts = context.observed.ledger
@@ -220,7 +220,7 @@ def _plan_or_send(context: ValidContext) -> Result:
                 f"new word."
             )
             return Result(
-                conditions=condition_sets.over(Reason.ALREADY_SENT, message, whole=not entry.unavailable),
+                conditions=condition_sets.over(Reason.ALREADY_SENT, message, complete=not entry.unavailable),
                 update={"finished_at": context.now, "retry_at": None},
             )
         message = too_old(resend, status, diode.spec.not_before)
@@ -276,7 +276,7 @@ def _finish(context: Context) -> Result:
             diode_name=resend.spec.diode_ref.name,
             diode=observed.diode,
         )
-    whole = succeeded.status == "True" if succeeded.status != "Unknown" else reason != Reason.INCOMPLETE
+    complete = succeeded.status == "True" if succeeded.status != "Unknown" else reason != Reason.INCOMPLETE
     refs, due = [], []
     if now - finished >= JOBS_KEPT:
         refs = [Ref("batch/v1", "Job", job.meta.name, job.meta.uid) for job in observed.jobs if not job.meta.deleting]
@@ -294,7 +294,7 @@ def _finish(context: Context) -> Result:
             refs = [Ref(API_VERSION, "Resend", resend.metadata.name, resend.metadata.uid)]
         due.append(max(left, timedelta(seconds=1)))
     return Result(
-        conditions=condition_sets.over(reason, succeeded.message, whole=whole),
+        conditions=condition_sets.over(reason, succeeded.message, complete=complete),
         create=writes.create,
         apply=writes.apply,
         delete=tuple(refs),

@@ -14,7 +14,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.references import NotFound, resend_sources
 from gapless_operator.common.result import Result
 from gapless_operator.sending.resend import conditions as condition_sets
-from gapless_operator.sending.resend.bundle import called, check_digest, check_selection, look_into
+from gapless_operator.sending.resend.bundle import called, check_digest, check_selection, inspect_bundle
 from gapless_operator.sending.resend.filter_rules import with_rules
 from gapless_operator.sending.resend.limits import check_limits
 from gapless_operator.sending.resend.properties import filter_rules, properties
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gapless_operator.sending.resend.context import Context
 
 RECHECK_AFTER = timedelta(seconds=30)
-"""How soon to look again for something that nobody tells of when it comes."""
+"""How soon to inspected again for something that nobody tells of when it comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +83,15 @@ def validate(context: Context) -> Validated | Result:
             return Result(
                 conditions=condition_sets.waiting_for(Reason.BUNDLE_NOT_FOUND, message), again_after=RECHECK_AFTER
             )
-        look = look_into(
+        inspected = inspect_bundle(
             content,
             name=called(source),
             window=window,
             expected_sha256=source.sha256,
             trusted=diode.spec.trusted_keys,
         )
-        _check_topics(look.topics, diode, sources, what=f"The bundle {called(source)}")
-        sha256, update = look.sha256, {"bundle_sha256": look.sha256, "bundle_id": look.id}
+        _check_topics(inspected.topics, diode, sources, what=f"The bundle {called(source)}")
+        sha256, update = inspected.sha256, {"bundle_sha256": inspected.sha256, "bundle_id": inspected.id}
     is_known = source is None or sha256 is not None
     if source is not None and sha256 is not None:
         check_digest(sha256, source.sha256, name=called(source))

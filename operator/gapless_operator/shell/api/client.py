@@ -33,7 +33,7 @@ class Page(NamedTuple):
     present: frozenset[str]
     """Uids of all objects on it."""
     bodies: list[dict[str, Any]]
-    """The whole objects; none when all of them are known."""
+    """The complete objects; none when all of them are known."""
     version: str
     """Of the list."""
 
@@ -55,13 +55,13 @@ class ClusterApi(Transport):
     ) -> Iterator[Page]:
         """List all objects of a kind that matter, of one namespace or of all, a page at a time.
 
-        Of most objects nothing is new. So each page is asked for its metadata first, and for the whole objects only if
-        one of them is not known.
+        Of most objects nothing is new. So the metadata of each page is requested first, and its complete objects only
+        if one of them is not known.
 
         Args:
             kind: to list.
             namespace: ``None`` for all.
-            is_known: says of an object's metadata that nothing is new; without it whole objects are asked for at once.
+            is_known: says of an object's metadata that nothing is new; without it the objects are requested at once.
 
         Raises:
             ExpiredError: the list took too long; what was yielded is not all of it.
@@ -75,14 +75,14 @@ class ClusterApi(Transport):
                 page = self._json("GET", kind.path(namespace), query, headers={"Accept": _HEADS})
                 bodies = _items(page, kind)
             if is_known is None or not all(map(is_known, bodies)):
-                # The same page: a list goes on from a key at one version, whatever form of objects is asked for.
+                # The same page: a list continues from a key at one version, whatever form of objects is requested.
                 page = self._json("GET", kind.path(namespace), query)
-                bodies = whole = _items(page, kind)
+                bodies = full = _items(page, kind)
             else:
-                whole = []
+                full = []
             metadata = page.get("metadata") or {}
             present = frozenset(str(body["metadata"].get("uid", "")) for body in bodies)
-            yield Page(present, whole, str(metadata.get("resourceVersion", "")))
+            yield Page(present, full, str(metadata.get("resourceVersion", "")))
             if not metadata.get("continue"):
                 return
             query["continue"] = metadata["continue"]
@@ -209,7 +209,7 @@ class ClusterApi(Transport):
 
 
 def _items(page: Mapping[str, Any], kind: Kind) -> list[dict[str, Any]]:
-    """The objects of a page, whole or only their metadata; items of a list come without kind and version."""
+    """The objects of a page, complete or only their metadata; items of a list come without kind and version."""
     head = {"apiVersion": kind.api_version, "kind": kind.name}
     return [{**item, **head} for item in page.get("items") or ()]
 
@@ -232,7 +232,7 @@ def event_manifest(  # noqa: PLR0913 -- the parts of an event
     """An event about the object `regarding`.
 
     Args:
-        regarding: the whole object.
+        regarding: the complete object.
         name: of the event; the same name is the same event.
         at: when it happened, with microseconds.
         kind: Normal or Warning.

@@ -16,7 +16,7 @@ class UnavailableError(ApiError):
 
 
 class ConflictError(ApiError):
-    """The object is another one than we looked at; look again."""
+    """The object has changed; read it again."""
 
 
 class RefusedError(ApiError):
@@ -28,7 +28,7 @@ class NotFoundError(ApiError):
 
 
 class ExpiredError(ApiError):
-    """The rest of a list cannot be had any more, because it took too long; list it anew."""
+    """The rest of a list has expired, because it took too long; list again."""
 
 
 def error_of(method: str, path: str, status: int, content: bytes) -> ApiError:

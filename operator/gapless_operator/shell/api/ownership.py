@@ -26,9 +26,9 @@ def check_ours(there: Mapping[str, Any], manifest: Manifest) -> None:
     Raises:
         RefusedError: it is somebody else's; the message names its owner.
     """
-    labels, wanted = there["metadata"].get("labels") or {}, manifest["metadata"].get("labels") or {}
+    labels, ours = there["metadata"].get("labels") or {}, manifest["metadata"].get("labels") or {}
     # What outlives its owner says nothing of a uid.
-    if all(labels.get(label) == wanted.get(label) for label in _IDENTIFYING if label in wanted or label != UID_LABEL):
+    if all(labels.get(label) == ours.get(label) for label in _IDENTIFYING if label in ours or label != UID_LABEL):
         return
     metadata = manifest["metadata"]
     owner = f"{manifest['metadata']['labels'][KIND_LABEL]} {metadata['labels'][NAME_LABEL]}"

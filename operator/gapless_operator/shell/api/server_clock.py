@@ -34,10 +34,10 @@ class ServerClock:
     def heard(self, date: str | None) -> None:
         """Take in the ``Date`` header of an answer that has just come."""
         try:
-            told = parsedate_to_datetime(date or "")
+            server_time = parsedate_to_datetime(date or "")
         except ValueError:
             return
-        behind = told.astimezone(UTC) - self._own()
+        behind = server_time.astimezone(UTC) - self._own()
         if abs(behind) <= TOLERANCE:
             behind = timedelta(0)
         if abs(behind - self._behind) <= TOLERANCE and bool(behind) == bool(self._behind):

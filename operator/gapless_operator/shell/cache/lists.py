@@ -1,8 +1,8 @@
-"""Owns listing the cluster: which kinds are served where, which are not, which cannot be said, and what is new.
+"""Owns listing the cluster: which kinds are served where, which are not, for which that is unknown, and what is new.
 
 Must not know who is woken by what is new. Only the API server's word that there is no such kind (404) means that a kind
 is not served. Any other refusal leaves it as it was before; where it was never listed, nobody may conclude from it that
-there are no such objects, so who looks at them waits.
+there are no such objects, so who depends on them waits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from gapless_operator.shell.api.errors import ApiError, ExpiredError, NotFoundError, RefusedError
-from gapless_operator.shell.api.kinds import CHILDREN, LOOKED_AT, NAMED, OWNERS, SPARK_APPLICATION
+from gapless_operator.shell.api.kinds import CHILDREN, DEPENDENCIES, NAMED, OWNERS, SPARK_APPLICATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -59,7 +59,7 @@ class Lists:
         """Why a kind of ours waits."""
 
     def list_all(self, kinds: Collection[Kind] = (*OWNERS, *NAMED, *CHILDREN)) -> None:
-        """List `kinds` anew, each as well as can be. Blocks.
+        """List `kinds` again, each as well as possible. Blocks.
 
         Raises:
             ApiError: the first error of those that pass by themselves; the other kinds were listed all the same.
@@ -74,7 +74,7 @@ class Lists:
                 except NotFoundError as error:
                     self._leave(place, str(error))
                 except RefusedError as error:
-                    # Rights are looked at before kinds: only the list of kinds tells whether there is such a kind.
+                    # Rights are checked before kinds: only the list of kinds tells whether there is such a kind.
                     if place not in self.served and not self._api.serves(kind):
                         self._leave(place, str(error))
                     else:
@@ -136,7 +136,7 @@ class Lists:
                 _LOG.warning("list failed; what is known stays", kind=place[0].name, namespace=place[1], error=why)
         waiting: dict[Place, str] = {}
         for owner, namespace in self.served:
-            for kind in LOOKED_AT.get(owner, ()):
+            for kind in DEPENDENCIES.get(owner, ()):
                 place = (kind, namespace)
                 if place not in self.served and place not in self._absent:
                     why = refusals.get(place) or self._waiting.get((owner, namespace), "it was not listed yet")

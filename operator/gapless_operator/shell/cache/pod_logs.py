@@ -1,7 +1,7 @@
 """Owns what is known of the logs of our pods: read beside the reconciles, kept when it cannot change any more.
 
 Must not know what a log means to anybody. A log is read from its end, within bounds, and parsed at once; what is kept
-is what our programs said, and only as long as the pod is there. Nobody who asks ever waits: a node's kubelet is asked
+is what our programs logged, and only as long as the pod exists. Nobody who asks ever waits: a node's kubelet is asked
 by one thread at a time, so that one that does not answer delays only the logs of its own pods.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_LOG_BYTES = 8 * 1024 * 1024
 _LINES_OF_ENDED, _LINES_OF_RUNNING = 4000, 200
 _REFRESH_SECONDS = 3.0
-"""How old what a running pod said may be; progress goes into the status every five seconds at most."""
+"""How old the log of a running pod may be; progress goes into the status every five seconds at most."""
 _SETTLE_SECONDS = 30.0
 """For how long the log of a pod that has ended is read again when it does not tell the end."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
@@ -59,8 +59,8 @@ class _Known:
 class _Kubelet:
     """What is asked of one node."""
 
-    wanted: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Pods by uid, in the order in which they were asked for."""
+    pending: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Pods by uid, in the order in which they were requested."""
     is_asked: bool = False
 
 
@@ -94,7 +94,7 @@ class PodLogs:
         self._lock = threading.Lock()
 
     def log(self, pod: Mapping[str, Any]) -> PodLog:
-        """What is known of a pod's log; it is read anew, beside, when that is old."""
+        """What is known of a pod's log; it is read again, in another thread, when that is old."""
         container, ended = _container(pod)
         if not container:
             return PodLog()
@@ -106,7 +106,7 @@ class PodLogs:
                 return PodLog(known.output)
             if node is not None and not node.ready:
                 return PodLog(known.output, problem=f"node {name} is not ready", since=node.since, is_unread=True)
-            must_start = self._is_old(known, ended=ended) and self._want(name, uid, pod)
+            must_start = self._is_old(known, ended=ended) and self._add_pending(name, uid, pod)
         if must_start:
             self._start(lambda: self._ask(name))
         with self._lock:
@@ -121,7 +121,7 @@ class PodLogs:
         """Forget all pods but those with these uids."""
         with self._lock:
             self._known = {uid: known for uid, known in self._known.items() if uid in uids}
-            self._kubelets = {name: one for name, one in self._kubelets.items() if one.is_asked or one.wanted}
+            self._kubelets = {name: one for name, one in self._kubelets.items() if one.is_asked or one.pending}
 
     def _is_old(self, known: _Known, *, ended: bool) -> bool:
         now = self._clock()
@@ -131,24 +131,24 @@ class PodLogs:
             return True
         return now - known.read_at >= _REFRESH_SECONDS
 
-    def _want(self, name: str, uid: str, pod: Mapping[str, Any]) -> bool:
+    def _add_pending(self, name: str, uid: str, pod: Mapping[str, Any]) -> bool:
         """Put a pod on the list of its kubelet; return whether somebody must begin to ask it."""
         kubelet = self._kubelets.setdefault(name, _Kubelet())
-        kubelet.wanted[uid] = pod
+        kubelet.pending[uid] = pod
         begins = not kubelet.is_asked
         kubelet.is_asked = True
         return begins
 
     def _ask(self, name: str) -> None:
-        """Ask a kubelet for all that is wanted of it."""
+        """Read all logs that are pending at a kubelet."""
         while True:
             with self._lock:
                 kubelet = self._kubelets[name]
-                uid = next(iter(kubelet.wanted), None)
+                uid = next(iter(kubelet.pending), None)
                 if uid is None:
                     kubelet.is_asked = False
                     return
-                pod = kubelet.wanted.pop(uid)
+                pod = kubelet.pending.pop(uid)
             container, ended = _container(pod)
             metadata = pod["metadata"]
             try:

@@ -32,7 +32,7 @@ class Key(NamedTuple):
 
 
 def key_of(body: Mapping[str, Any]) -> Key:
-    """The key of a whole object."""
+    """The key of an object."""
     metadata = body["metadata"]
     return Key(body["kind"], metadata.get("namespace", ""), metadata["name"])
 
@@ -48,7 +48,7 @@ class Cache:
         self._lock = threading.Lock()
 
     def store(self, body: Body) -> bool:
-        """Take in a whole body, unless we know a newer one; return whether anything is new.
+        """Take in an object, unless we know a newer one; return whether anything is new.
 
         A body of an object that is known to be deleted comes too late and is passed over.
         """
@@ -88,7 +88,7 @@ class Cache:
             return head["metadata"].get("uid", "") in self._deleted or (known is not None and not _newer(head, known))
 
     def prune(self, kind: Kind, namespace: str | None, present: Collection[str], version: str) -> list[Body]:
-        """Remove what is not on a whole list of a kind; return it.
+        """Remove what is not on a complete list of a kind; return it.
 
         A watch that was interrupted does not tell what was deleted meanwhile; a list does.
 

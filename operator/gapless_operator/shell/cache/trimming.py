@@ -1,4 +1,4 @@
-"""Owns what the cache keeps of an object: a digest instead of a bundle, no content that no reconciler looks at.
+"""Owns what the cache keeps of an object: a digest instead of a bundle, no content that no reconciler reads.
 
 Must not know what anybody makes of the rest. A thousand Resends with bundles of 100 KB, and as many ConfigMaps with the
 same bundles, are 200 MB that nobody needs between the moment a bundle is checked and the moment it is mounted.
@@ -24,7 +24,7 @@ def reference(text: str) -> str:
 
 
 def trimmed(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a whole object as the cache keeps it. To trim it twice would give a reference to a reference."""
+    """A copy of an object as the cache keeps it. To trim it twice would give a reference to a reference."""
     kept = {**body, "metadata": _metadata(body["metadata"])}
     trim = _TRIMS.get(str(body.get("kind")))
     return kept if trim is None else trim(kept)

@@ -29,7 +29,7 @@ _IDLE_SECONDS = 0.05
 class _Backoffs:
     """Pauses between tries to reach the API server: growing, and without end, for an outage must not end the operator.
 
-    Kopf takes the pauses anew for each request, so this is iterated more than once.
+    Kopf takes the pauses again for each request, so this is iterated more than once.
     """
 
     def __iter__(self) -> Iterator[float]:
@@ -111,7 +111,7 @@ def _settings(kinds: Collection[Kind], *, scan: bool) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.peering.standalone = True
     settings.posting.enabled = False
-    # Without rights on the whole cluster, Kopf can see neither new namespaces nor new kinds; `service` lists anew.
+    # Without rights on the whole cluster, Kopf can see neither new namespaces nor new kinds; `service` lists them.
     settings.scanning.disabled = not scan
     settings.watching.server_timeout = _SERVER_SECONDS
     settings.watching.client_timeout = _CLIENT_SECONDS

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gapless_operator.shell.http.metrics_access import MetricsAccess
 
 THREADS = 2
-"""For metrics and reviews of tokens, apart from those of the reconciles: whoever reaches the port may ask for them."""
+"""For metrics and reviews of tokens, apart from those of the reconciles: whoever reaches the port may request them."""
 MOST_REQUESTS = 16
 """For metrics at the same time; more are refused at once."""
 _SHUTDOWN_SECONDS = 1.0

@@ -14,7 +14,7 @@ from gapless_api.offsets.windows import PartitionWindow
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.resend_limits import TrustedKey
 from gapless_api.wire.result_lines import result_lines
-from gapless_operator.sending.resend.bundle import look_into
+from gapless_operator.sending.resend.bundle import inspect_bundle
 from kit.signing import key_pair
 from kit.story.plans import is_empty
 
@@ -64,7 +64,7 @@ def test_a_signature_comes_through_the_log_into_the_resend(cluster: Make, gaps: 
     night.end(night.log_of(gaps, signing_key=keys.private))
     night.settle()
     inline = yaml.safe_load(night.status["resendManifest"])["spec"]["bundle"]["inline"]
-    look = look_into(
+    look = inspect_bundle(
         inline.encode(),
         name="inline",
         window=PartitionWindow(),

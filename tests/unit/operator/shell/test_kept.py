@@ -46,7 +46,7 @@ def world_of(given: dict[str, Any]) -> tuple[Observer, Server, dict[str, Any]]:
 
 def test_a_bundle_is_read_while_it_is_not_known_which_one_it_is() -> None:
     world, server, kept = world_of(body())
-    found = world.whole(world.resource(Resend, kept))
+    found = world.with_inline_bundle(world.resource(Resend, kept))
     assert found.spec.bundle is not None
     assert found.spec.bundle.inline == TEXT
     assert server.reads == 1
@@ -55,7 +55,7 @@ def test_a_bundle_is_read_while_it_is_not_known_which_one_it_is() -> None:
 def test_a_bundle_that_was_looked_into_is_not_read_again() -> None:
     world, server, kept = world_of(body(status={"bundleSha256": "0" * 64}))
     resend = world.resource(Resend, kept)
-    assert world.whole(resend) is resend
+    assert world.with_inline_bundle(resend) is resend
     assert server.reads == 0
 
 
@@ -74,7 +74,7 @@ def test_a_resend_that_is_another_one_by_now_is_looked_at_again_before_its_bundl
     world, server, kept = world_of(body())
     server.held = body("another bundle")
     with pytest.raises(ConflictError):
-        world.whole(world.resource(Resend, kept))
+        world.with_inline_bundle(world.resource(Resend, kept))
 
 
 def test_what_is_kept_about_an_object_goes_with_it() -> None:

@@ -10,10 +10,10 @@ from gapless_operator.shell.api.client import Page
 from gapless_operator.shell.api.errors import ApiError, ExpiredError, NotFoundError, RefusedError, UnavailableError
 from gapless_operator.shell.api.kinds import (
     CHILDREN,
+    DEPENDENCIES,
     DIODE,
     GAP_SCAN,
     JOB,
-    LOOKED_AT,
     NAMED,
     OWNERS,
     RESEND,
@@ -148,4 +148,4 @@ def test_a_list_whose_rest_is_gone_is_begun_again_and_nothing_of_it_is_taken_for
 
 
 def test_whoever_is_reconciled_says_what_it_looks_at() -> None:
-    assert set(LOOKED_AT) == set(OWNERS)
+    assert set(DEPENDENCIES) == set(OWNERS)
