@@ -87,6 +87,6 @@ def _store(namespace: str) -> LedgerStore:
     """The ledgers of a namespace in the cluster that the environment names."""
     from gapless_operator.cli.ledger_store import LedgerStore as Store  # noqa: PLC0415 -- --help needs no client
     from gapless_operator.shell.api.client import ClusterApi  # noqa: PLC0415
-    from gapless_operator.shell.api.transport import connected  # noqa: PLC0415
+    from gapless_operator.shell.api.transport import api_client  # noqa: PLC0415
 
-    return Store(ClusterApi(connected()), namespace)
+    return Store(ClusterApi(api_client()), namespace)

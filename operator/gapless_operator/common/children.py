@@ -47,7 +47,7 @@ def child_name(owner: Resource, suffix: str, *, longest: int = LONGEST_NAME) -> 
     The uid keeps apart the children of an owner and of one that had the same name before, and objects of other people.
     """
     tail = f"-{owner.metadata.uid[:_UID_CHARACTERS]}-{suffix}"
-    return f"{_dashed(owner.metadata.name)[: longest - len(tail)].rstrip('-')}{tail}"
+    return f"{_to_dashes(owner.metadata.name)[: longest - len(tail)].rstrip('-')}{tail}"
 
 
 def lasting_name(owner: str, suffix: str, *, longest: int = LONGEST_NAME) -> str:
@@ -55,14 +55,14 @@ def lasting_name(owner: str, suffix: str, *, longest: int = LONGEST_NAME) -> str
 
     Cut to `longest` characters and with a digest of `owner` if that lost anything.
     """
-    plain = _dashed(owner)
+    plain = _to_dashes(owner)
     if plain == owner and len(plain) + 1 + len(suffix) <= longest:
         return f"{plain}-{suffix}"
     mark = hashlib.sha256(owner.encode()).hexdigest()[:8]
     return f"{plain[: longest - len(mark) - len(suffix) - 2].rstrip('-')}-{mark}-{suffix}"
 
 
-def _dashed(name: str) -> str:
+def _to_dashes(name: str) -> str:
     return re.sub(r"[^a-z0-9-]", "-", name)
 
 

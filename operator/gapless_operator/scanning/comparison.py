@@ -1,4 +1,4 @@
-"""Owns whether a scan is compared with the bundle before, and what the comparison means for the status.
+"""Owns whether a scan is compared with the previous bundle, and what the comparison means for the status.
 
 Must not know how two bundles are compared, which the pod of the scan does. What a comparison cannot tell is unknown,
 never closed.
@@ -29,7 +29,7 @@ _MAY_FORGET = (Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
 _WARNINGS = (Reason.STILL_MISSING, Reason.COMPARISON_FAILED, Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
 
 
-class Compared(NamedTuple):
+class ComparisonResult(NamedTuple):
     """What became of the bundle before."""
 
     update: ConditionUpdate
@@ -39,7 +39,7 @@ class Compared(NamedTuple):
 
 def compare(  # noqa: PLR0911 -- one for each way to end
     before: GapScanStatus, asked: str, findings: ScanFindings, *, topic: str
-) -> Compared:
+) -> ComparisonResult:
     """Read what a scan says about the bundle before.
 
     Args:
@@ -50,22 +50,22 @@ def compare(  # noqa: PLR0911 -- one for each way to end
     """
     older = before.bundle
     if older is None:
-        return _unknown(Reason.NOTHING_TO_COMPARE_WITH, "There is no earlier bundle to compare with.")
+        return _unknown_result(Reason.NOTHING_TO_COMPARE_WITH, "There is no earlier bundle to compare with.")
     if older.question != asked:
-        return _unknown(Reason.NOT_COMPARABLE, f"The previous bundle {older.id} is of a scan of another source.")
+        return _unknown_result(Reason.NOT_COMPARABLE, f"The previous bundle {older.id} is of a scan of another source.")
     if findings.comparison_problem is not None:
-        return _unknown(
+        return _unknown_result(
             Reason.COMPARISON_FAILED, f"The previous bundle {older.id} was not compared: {findings.comparison_problem}"
         )
     found = findings.reconciliation
     if found is None:
-        return _unknown(
+        return _unknown_result(
             Reason.NOT_COMPARABLE,
             f"The scan was not compared with the previous bundle {older.id}: its pod could not reach {older.location} "
             f"({older.type}).",
         )
     if found.with_.sha256 != older.sha256:
-        return _unknown(
+        return _unknown_result(
             Reason.COMPARISON_FAILED,
             f"{older.location} holds another bundle (sha256 {found.with_.sha256}) than {older.id}, which the last scan "
             f"wrote there.",
@@ -80,17 +80,17 @@ def compare(  # noqa: PLR0911 -- one for each way to end
         new=found.new,
     )
     if counts.listed != counts.closed + counts.unavailable + counts.open + counts.unknown:
-        return _unknown(
+        return _unknown_result(
             Reason.COMPARISON_FAILED, f"The counts of the scan about the previous bundle {older.id} do not add up."
         )
     policy = findings.cleanup_policy
     unverified = unverified_events(before, asked, counts, policy) or 0
-    return Compared(_in_words(counts, compaction_of(policy, topic), unverified), counts)
+    return ComparisonResult(_in_words(counts, compaction_of(policy, topic), unverified), counts)
 
 
 def comparison_fields(  # noqa: PLR0913 -- what was known before, and what is known now
     before: GapScanStatus,
-    outcome: Compared,
+    outcome: ComparisonResult,
     *,
     asked: str,
     missing_events: int,
@@ -215,5 +215,5 @@ def _left(counts: Comparison) -> str:
     return f" Not checked: {counts.unknown:,}." if counts.unknown else ""
 
 
-def _unknown(reason: Reason, message: str) -> Compared:
-    return Compared(ConditionUpdate(None, reason, message), None)
+def _unknown_result(reason: Reason, message: str) -> ComparisonResult:
+    return ComparisonResult(ConditionUpdate(None, reason, message), None)

@@ -65,7 +65,7 @@ def after_attempt(context: Context, last: LastAttempt | None) -> Updates:
             ConditionType.STALLED: NOT_STALLED,
         }
     reason, retry = reason_of(last), retry_at(context.scan, last)
-    reconciling, stalled = _settled(context), NOT_STALLED
+    reconciling, stalled = _idle(context), NOT_STALLED
     if retry is not None:
         reconciling = ConditionUpdate(True, reason, f"The next attempt begins at {retry:%H:%M:%S} UTC.")
     if reason not in COMPLETED and (reason in NEED_A_PERSON or (retry is None and context.scan.spec.schedule is None)):
@@ -173,7 +173,7 @@ def _stalled_by(context: Context, attempt: Attempt) -> ConditionUpdate:
     return ConditionUpdate(True, trouble.reason, trouble.message)
 
 
-def _settled(context: Context) -> ConditionUpdate:
+def _idle(context: Context) -> ConditionUpdate:
     if context.schedule is not None:
         following = context.schedule.next_after(context.now)
         when = f"The next scan is due at {following:%Y-%m-%d %H:%M} UTC." if following is not None else ""

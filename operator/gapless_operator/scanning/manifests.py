@@ -89,7 +89,7 @@ def bundle_place(scan: GapScan, places: ScanPlaces, attempt: str) -> BundlePlace
     return BundlePlace("ConfigMap", bundle_name(attempt))
 
 
-class Older(NamedTuple):
+class OlderBundle(NamedTuple):
     """The bundle that a scan is compared with, as its pod finds it."""
 
     address: str
@@ -115,7 +115,7 @@ def question(scan: GapScan, places: ScanPlaces) -> str:
     return digest(looks_at)
 
 
-def older_bundle(scan: GapScan, places: ScanPlaces) -> Older | None:
+def older_bundle(scan: GapScan, places: ScanPlaces) -> OlderBundle | None:
     """The bundle of the last scan that ended well; ``None`` when there is none to compare with, or none in reach."""
     bundle = scan.status.bundle
     if bundle is None or bundle.question != question(scan, places):
@@ -123,15 +123,15 @@ def older_bundle(scan: GapScan, places: ScanPlaces) -> Older | None:
     if bundle.type == "ConfigMap":
         if bundle.key is None:
             return None
-        return Older(f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.OLDER_FILE}", (bundle.location, bundle.key))
+        return OlderBundle(f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.OLDER_FILE}", (bundle.location, bundle.key))
     if bundle.type == "S3":
         store = scan_pod.store_of(places)
-        return Older(bundle.location, None) if store is not None and store.endpoint == bundle.endpoint else None
+        return OlderBundle(bundle.location, None) if store is not None and store.endpoint == bundle.endpoint else None
     output = places.output.persistent_volume_claim if places.output is not None else None
     folder, _, file = bundle.location.rpartition("/")
     if output is None or (output.claim_name, output.path(scan.spec.output.folder)) != (bundle.claim_name, folder):
         return None
-    return Older(f"{scan_pod.OUTPUT_FOLDER}/{file}", None)
+    return OlderBundle(f"{scan_pod.OUTPUT_FOLDER}/{file}", None)
 
 
 def bundle_map(scan: GapScan, attempt: str, bundle_gzip: bytes, resend: str | None) -> Manifest:

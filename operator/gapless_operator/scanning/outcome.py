@@ -72,7 +72,7 @@ def stop(context: Context) -> Result | None:
     attempt = context.attempt(last.name) if last is not None else None
     if last is None or attempt is None or attempt.ended or attempt.meta.deleting:
         return None
-    outcome = outcome_of(attempt, context.scan.spec.engine, context.now) or _unneeded(context, attempt)
+    outcome = outcome_of(attempt, context.scan.spec.engine, context.now) or _reason_to_stop(context, attempt)
     return None if outcome is None else _record(context, last, outcome, attempt)
 
 
@@ -98,7 +98,7 @@ def outcome_of(attempt: Attempt, engine: Engine, now: datetime) -> Outcome | Non
         now: the time.
     """
     if attempt.ended:
-        return _ended(attempt, now)
+        return _outcome_of_ended(attempt, now)
     late = now - attempt.meta.created
     if attempt.phase is Phase.PENDING:
         trouble = attempt.trouble
@@ -122,7 +122,7 @@ def outcome_of(attempt: Attempt, engine: Engine, now: datetime) -> Outcome | Non
     return None
 
 
-def _unneeded(context: Context, attempt: Attempt) -> Outcome | None:
+def _reason_to_stop(context: Context, attempt: Attempt) -> Outcome | None:
     """Why an attempt that runs is of no use any more."""
     scan, places = context.scan, context.places
     if isinstance(places, NotFound):
@@ -151,7 +151,7 @@ def deadline_of(attempt: Attempt, engine: Engine) -> datetime:
     return (attempt.started or attempt.meta.created) + timedelta(seconds=engine.run_deadline_seconds)
 
 
-def _ended(attempt: Attempt, now: datetime) -> Outcome | None:
+def _outcome_of_ended(attempt: Attempt, now: datetime) -> Outcome | None:
     driver = attempt.driver
     if driver is None or not driver.ended:
         # The pod's end may reach us after the Job's.
@@ -175,7 +175,7 @@ def _ended(attempt: Attempt, now: datetime) -> Outcome | None:
         return Outcome(
             Reason.RESULT_UNREADABLE, f"Pod {driver.meta.name} succeeded, but its result cannot be read: {problem}."
         )
-    return _failed(driver)
+    return _failure(driver)
 
 
 def _incomplete(attempt: Attempt) -> bool:
@@ -194,7 +194,7 @@ def _without_a_log(attempt: Attempt) -> Outcome:
     return Outcome(Reason.SCAN_FAILED, f"The {attempt.engine} {attempt.name} failed{detail}.")
 
 
-def _failed(driver: ObservedPod) -> Outcome:
+def _failure(driver: ObservedPod) -> Outcome:
     """Tell from the exit code and the last words of the pod what went wrong."""
     name, code, complaint = driver.meta.name, driver.exit_code, driver.output.complaint
     if driver.ended_reason == "OOMKilled":

@@ -39,15 +39,15 @@ def validate(context: Context) -> Validated | Result:
     """Check whether an attempt may begin; a result says why not."""
     scan, places = context.scan, context.places
     if context.schedule_error:
-        return _blocked(context, Reason.BAD_CONFIGURATION, context.schedule_error)
+        return _block(context, Reason.BAD_CONFIGURATION, context.schedule_error)
     if isinstance(places, NotFound):
-        return _blocked(context, places.reason, places.message, again_after=RECHECK_AFTER)
+        return _block(context, places.reason, places.message, again_after=RECHECK_AFTER)
     not_listed = refusal(scan, context.program)
     if not_listed:
-        return _blocked(context, Reason.BAD_CONFIGURATION, not_listed)
+        return _block(context, Reason.BAD_CONFIGURATION, not_listed)
     engine = engine_for(scan.spec.engine, spark_operator=context.observed.spark_operator)
     if engine is None:
-        return _blocked(
+        return _block(
             context,
             Reason.ENGINE_UNAVAILABLE,
             "engine.type is SparkApplication, and this cluster does not know that kind; install the Spark operator, or "
@@ -83,7 +83,7 @@ def refusal(scan: GapScan, program: Program) -> str:
     return ""
 
 
-def _blocked(context: Context, reason: Reason, message: str, *, again_after: timedelta | None = None) -> Result:
+def _block(context: Context, reason: Reason, message: str, *, again_after: timedelta | None = None) -> Result:
     """Nothing can begin before a person has acted; a warning, if the condition does not say the same already."""
     known = condition(context.scan.status.conditions, ConditionType.STALLED)
     is_known = known is not None and known.status == "True" and known.reason == reason

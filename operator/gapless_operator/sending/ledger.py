@@ -95,7 +95,7 @@ def entry_of(resend: Resend) -> LedgerEntry | None:
 def entries_of(parts: Iterable[LedgerPart], diode: Diode | None) -> tuple[LedgerEntry, ...]:
     """All that is recorded, with what a version before kept in the Diode's status."""
     found = {entry.key: entry for entry in _in_status(diode)} | {e.key: e for part in parts for e in part.entries}
-    return _ordered(found.values())
+    return _sort(found.values())
 
 
 def keys_of(parts: Iterable[LedgerPart]) -> set[tuple[str, str | None, str]]:
@@ -140,7 +140,7 @@ def writes_for(
         if last is not None and last.ledger is not None:
             fitting, left = _fitting(last.size, left)
             if fitting:
-                longer = replace(last.ledger, entries=_ordered([*last.entries, *fitting]))
+                longer = replace(last.ledger, entries=_sort([*last.entries, *fitting]))
                 apply.append(_manifest(longer, namespace=namespace, diode=diode, version=last.version))
         number = last.ledger.part if last is not None and last.ledger is not None else 0
         while left:
@@ -148,7 +148,7 @@ def writes_for(
             if part_name(diode_name, month, number) in taken:
                 continue
             fitting, left = _fitting(0, left)
-            ledger = Ledger(diode=diode_name, month=month, part=number, entries=_ordered(fitting))
+            ledger = Ledger(diode=diode_name, month=month, part=number, entries=_sort(fitting))
             # Without its owner, which is applied later: what was created with one could not be freed of it by applying.
             create.append(_manifest(ledger, namespace=namespace, diode=None, version=""))
     return LedgerWrites(tuple(create), tuple(apply))
@@ -192,7 +192,7 @@ def _fitting(size: int, entries: list[LedgerEntry]) -> tuple[list[LedgerEntry], 
     return entries[:taken], entries[taken:]
 
 
-def _ordered(entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
+def _sort(entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
     return tuple(sorted(entries, key=lambda entry: (entry.finished_at, entry.resend, entry.resend_uid)))
 
 

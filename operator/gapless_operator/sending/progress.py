@@ -183,12 +183,12 @@ def plan_of(pods: Iterable[ObservedPod]) -> ResendPlan | None:
         return None
     plan = found.plan
     return ResendPlan(
-        events=_bounded(plan.events),
-        ranges=_bounded(plan.ranges),
-        bytes=_bounded(plan.estimate.payload_bytes),
-        datagrams=_bounded(plan.estimate.datagrams),
+        events=_clamp(plan.events),
+        ranges=_clamp(plan.ranges),
+        bytes=_clamp(plan.estimate.payload_bytes),
+        datagrams=_clamp(plan.estimate.datagrams),
         estimated_seconds=plan.estimate.seconds,
-        unavailable=_bounded(sum(plan.unavailable.values())),
+        unavailable=_clamp(sum(plan.unavailable.values())),
     )
 
 
@@ -197,7 +197,7 @@ def _progress(
 ) -> Progress:
     left = total.planned - total.done
     return Progress(
-        **dict(zip(_COUNTED, map(_bounded, _counts(total)), strict=True)),
+        **dict(zip(_COUNTED, map(_clamp, _counts(total)), strict=True)),
         percent=100 if left <= 0 else min(100 * total.done // total.planned, 99),
         events_per_second=None if events_per_second is None else round(events_per_second, 1),
         eta_seconds=None if eta_seconds is None else round(eta_seconds, 1),
@@ -209,7 +209,7 @@ def _counts(found: Progress | Totals) -> tuple[int, ...]:
     return tuple(getattr(found, name) for name in _COUNTED)
 
 
-def _bounded(count: int) -> int:
+def _clamp(count: int) -> int:
     """A count that fits into a status."""
     return min(count, MAX_OFFSET)
 

@@ -30,7 +30,7 @@ from gapless_operator.shell.api.errors import ApiError, ConflictError, NotFoundE
 from gapless_operator.shell.api.kinds import DIODE, OWNERS, SECRET, kind_of
 from gapless_operator.shell.api.ownership import check_ours
 from gapless_operator.shell.observer import MODELS
-from gapless_operator.shell.refusal import refused
+from gapless_operator.shell.refusal import refusal_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +62,7 @@ def plan_for(body: Body, observer: Observer, now: datetime, *, sender: Program, 
         resource = observer.resource(MODELS[body["kind"]], body)
     except ConfigurationError as error:
         # What is not valid does not run either.
-        status, events = refused(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
+        status, events = refusal_status(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
         return Plan(stop=observer.all_that_sends(body), status=status, events=events)
     if isinstance(resource, GapScan):
         return reconcile_gapscan(resource, observer.around_gap_scan(resource, body), now, program=spark)
@@ -148,7 +148,7 @@ class Controller:
         try:
             self._carry_out(body, plan, now)
         except RefusedError as error:
-            status, events = refused(body, Reason.WRITE_REFUSED, str(error), now=now, final=False)
+            status, events = refusal_status(body, Reason.WRITE_REFUSED, str(error), now=now, final=False)
             self._carry_out(body, Plan(status=status, events=events), now)
             raise
         return plan.requeue_after_seconds

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.reasons import Reason
 
 
-def refused(
+def refusal_status(
     body: Mapping[str, Any], reason: Reason, message: str, *, now: datetime, final: bool
 ) -> tuple[dict[str, Any] | None, tuple[Event, ...]]:
     """The status that says why nothing happens, and an event if that is news; ``None`` when it says so already.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.resend_source import BundleSource, ConfigMapEntry
 
 
-class BundleLook(NamedTuple):
+class BundleInspection(NamedTuple):
     """What matters of a bundle before anything is sent."""
 
     sha256: str
@@ -48,7 +48,7 @@ def inspect_bundle(
     window: PartitionWindow,
     expected_sha256: str | None,
     trusted: Sequence[TrustedKey] = (),
-) -> BundleLook:
+) -> BundleInspection:
     """Read a bundle, plain or gzipped, and make sure that it can be sent.
 
     Args:
@@ -73,7 +73,7 @@ def inspect_bundle(
     for entry in ours:
         window.to_upstream(entry.partition)
     topics = frozenset(entry.topic for entry in ours if len(entry.ranges))
-    return BundleLook(sha256, bundle.metadata.id if bundle.metadata is not None else None, topics)
+    return BundleInspection(sha256, bundle.metadata.id if bundle.metadata is not None else None, topics)
 
 
 def check_digest(found: str, expected: str | None, *, name: str) -> None:
@@ -106,7 +106,7 @@ def check_selection(resend: Resend, window: PartitionWindow) -> None:
         )
 
 
-def called(source: BundleSource) -> str:
+def bundle_name(source: BundleSource) -> str:
     """What messages call a bundle."""
     if source.config_map is not None:
         return f"{source.config_map.key} of ConfigMap {source.config_map.name}"

@@ -73,7 +73,7 @@ def outcome_of(  # noqa: PLR0911 -- one for each way to end
     """
     found = list(pods)
     if job.complete:
-        return _finished(found, incomplete=False)
+        return _completion(found, incomplete=False)
     if job.failure_reason == "DeadlineExceeded":
         return Outcome(
             End.GIVEN_UP,
@@ -88,10 +88,10 @@ def outcome_of(  # noqa: PLR0911 -- one for each way to end
             return Outcome(End.GIVEN_UP, _reason(last[index]), f"{_message(last[index])} {GO_ON}")
     failed = {index: code for index, code in codes.items() if code not in {ExitCode.DONE, ExitCode.INCOMPLETE}}
     if not failed:
-        return _finished(found, incomplete=True)
+        return _completion(found, incomplete=True)
     unexplained = [index for index, code in failed.items() if code is None]
     if len(unexplained) == len(failed):
-        return _unexplained(job, attempt, backoff_limit)
+        return _unexplained_failure(job, attempt, backoff_limit)
     for index, code in failed.items():
         if code not in {None, ExitCode.SOURCE_UNREACHABLE}:
             reason = Reason.LINK_FAILED if code == ExitCode.LINK_FAILED else Reason.BACKOFF_LIMIT_EXCEEDED
@@ -104,7 +104,7 @@ def outcome_of(  # noqa: PLR0911 -- one for each way to end
     return Outcome(End.RETRY, _reason(last[index]), _message(last[index]))
 
 
-def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Outcome:
+def _completion(pods: list[ObservedPod], *, incomplete: bool) -> Outcome:
     problem = unreadable(pods, *_LAST_WORDS)
     if problem:
         return Outcome(
@@ -135,7 +135,7 @@ def _finished(pods: list[ObservedPod], *, incomplete: bool) -> Outcome:
     return Outcome(End.FINISHED, Reason.SENT, f"Sent {total.sent:,} of {total.planned:,} events{as_empty}.")
 
 
-def _unexplained(job: ObservedJob, attempt: int, backoff_limit: int) -> Outcome:
+def _unexplained_failure(job: ObservedJob, attempt: int, backoff_limit: int) -> Outcome:
     detail = f": {job.failure_message}" if job.failure_message else ""
     message = (
         f"The Job {job.meta.name} failed ({job.failure_reason or 'no reason given'}{detail}) and its pods are gone."

@@ -14,7 +14,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.references import NotFound, resend_sources
 from gapless_operator.common.result import Result
 from gapless_operator.sending.resend import conditions as condition_sets
-from gapless_operator.sending.resend.bundle import called, check_digest, check_selection, inspect_bundle
+from gapless_operator.sending.resend.bundle import bundle_name, check_digest, check_selection, inspect_bundle
 from gapless_operator.sending.resend.filter_rules import with_rules
 from gapless_operator.sending.resend.limits import check_limits
 from gapless_operator.sending.resend.properties import filter_rules, properties
@@ -79,22 +79,22 @@ def validate(context: Context) -> Validated | Result:
             conditions = condition_sets.waiting_for(Reason.BUNDLE_NOT_FOUND, observed.bundle_problem)
             return Result(conditions=conditions, again_after=RECHECK_AFTER)
         if content is None:
-            message = f"There is no {called(source)} in the namespace {resend.metadata.namespace}; create it."
+            message = f"There is no {bundle_name(source)} in the namespace {resend.metadata.namespace}; create it."
             return Result(
                 conditions=condition_sets.waiting_for(Reason.BUNDLE_NOT_FOUND, message), again_after=RECHECK_AFTER
             )
         inspected = inspect_bundle(
             content,
-            name=called(source),
+            name=bundle_name(source),
             window=window,
             expected_sha256=source.sha256,
             trusted=diode.spec.trusted_keys,
         )
-        _check_topics(inspected.topics, diode, sources, what=f"The bundle {called(source)}")
+        _check_topics(inspected.topics, diode, sources, what=f"The bundle {bundle_name(source)}")
         sha256, update = inspected.sha256, {"bundle_sha256": inspected.sha256, "bundle_id": inspected.id}
     is_known = source is None or sha256 is not None
     if source is not None and sha256 is not None:
-        check_digest(sha256, source.sha256, name=called(source))
+        check_digest(sha256, source.sha256, name=bundle_name(source))
     if is_known:
         update["identity"] = resend_identity(resend.spec, window=diode.spec.partition_window, bundle_sha256=sha256)
     return Validated(diode, sources, is_known, update)

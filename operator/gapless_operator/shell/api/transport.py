@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
 
 
-def connected() -> ApiClient:
+def api_client() -> ApiClient:
     """A client for the cluster that this pod runs in, or for the one that KUBECONFIG names.
 
     Raises:
@@ -77,12 +77,12 @@ class Transport:
 
     @classmethod
     def connect(cls, *, instance: str, clock: ServerClock, asked: Callable[[str], None]) -> Self:
-        """Prepare it for the cluster that `connected` finds.
+        """Prepare it for the cluster that `api_client` finds.
 
         Raises:
             ConfigurationError: there is none.
         """
-        return cls(connected(), instance=instance, clock=clock, asked=asked)
+        return cls(api_client(), instance=instance, clock=clock, asked=asked)
 
     def _json(
         self,

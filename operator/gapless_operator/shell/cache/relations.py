@@ -32,16 +32,16 @@ def owner_of(child: Mapping[str, Any], cache: Cache) -> Key | None:
         if reference.get("kind") == kind.name:
             is_there = cache.get(kind, namespace, str(reference.get("name"))) is not None
             return Key(kind.name, namespace, reference["name"]) if is_there else None
-    return _labelled(kind, namespace, labels.get(NAME_LABEL), cache)
+    return _find_by_label(kind, namespace, labels.get(NAME_LABEL), cache)
 
 
 def diode_of(child: Mapping[str, Any], cache: Cache) -> Key | None:
     """The Diode whose link a child uses; ``None`` when it uses none, or one that is not there."""
     metadata = child["metadata"]
-    return _labelled(DIODE, metadata.get("namespace", ""), (metadata.get("labels") or {}).get(DIODE_LABEL), cache)
+    return _find_by_label(DIODE, metadata.get("namespace", ""), (metadata.get("labels") or {}).get(DIODE_LABEL), cache)
 
 
-def _labelled(kind: Kind, namespace: str, value: str | None, cache: Cache) -> Key | None:
+def _find_by_label(kind: Kind, namespace: str, value: str | None, cache: Cache) -> Key | None:
     if not value:
         return None
     name = name_behind(value, (body["metadata"]["name"] for body in cache.all(kind, namespace)))

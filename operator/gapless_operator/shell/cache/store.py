@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_operator.common.observed import LEDGER_ROLE, NAME_LABEL, ROLE_LABEL, UID_LABEL
-from gapless_operator.shell.cache.trimming import trimmed
+from gapless_operator.shell.cache.trimming import trim
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -62,7 +62,7 @@ class Cache:
                 return False
             if known is not None:
                 self._forget(key, known)
-            of_kind[key] = kept = trimmed(body)
+            of_kind[key] = kept = trim(body)
             for owner in _owners(kept):
                 self._by_owner.setdefault(owner, set()).add(key)
             return True

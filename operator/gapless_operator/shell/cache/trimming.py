@@ -23,7 +23,7 @@ def reference(text: str) -> str:
     return _REFERENCE + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def trimmed(body: Mapping[str, Any]) -> dict[str, Any]:
+def trim(body: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of an object as the cache keeps it. To trim it twice would give a reference to a reference."""
     kept = {**body, "metadata": _metadata(body["metadata"])}
     trim = _TRIMS.get(str(body.get("kind")))

@@ -10,7 +10,7 @@ import pytest
 
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.result_lines import result_lines
-from gapless_operator.shell.refusal import refused
+from gapless_operator.shell.refusal import refusal_status
 from gapless_spark.output.result_log import short_report
 
 Make = Callable[..., Any]
@@ -352,7 +352,7 @@ def obstruct(night: Any, reason: str) -> None:
         return
     if reason == "BadConfiguration":
         night.change(limit="First")
-    status, _ = refused(
+    status, _ = refusal_status(
         night.body, Reason(reason), "It cannot be.", now=night.now, final=reason == Reason.BAD_CONFIGURATION
     )
     night.body["status"] = status

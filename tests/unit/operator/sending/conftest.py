@@ -35,7 +35,7 @@ from gapless_operator.sending.ledger import LedgerPart, entries_of
 from gapless_operator.shell.api.errors import RefusedError
 from gapless_operator.shell.cache.pod_logs import PodLogs
 from gapless_operator.shell.cache.store import Cache, Key
-from gapless_operator.shell.cache.trimming import trimmed
+from gapless_operator.shell.cache.trimming import trim
 from gapless_operator.shell.controller import plan_for
 from gapless_operator.shell.observer import Observer
 from kit.story import messages
@@ -221,7 +221,7 @@ class World:
     def planned(self, kind: str, name: str) -> Plan:
         """The plan, without carrying it out."""
         self._gather()
-        body = trimmed(self._shown(kind, name))
+        body = trim(self._shown(kind, name))
         return plan_for(body, self._gathering, self.now, sender=PROGRAM, spark=PROGRAM)
 
     def gathered(self) -> tuple[Cache, Observer]:
@@ -313,7 +313,7 @@ class World:
             assert (manifest["kind"], manifest["metadata"]["name"]) not in self.bodies, "it exists"
             self._store(manifest)
         for manifest in plan.apply:
-            self._store(self._gathering.with_bundle(trimmed(self._shown(kind, name)), manifest))
+            self._store(self._gathering.with_bundle(trim(self._shown(kind, name)), manifest))
         for ref in plan.delete:
             self._remove(ref)
         if plan.status is not None and (kind, name) in self.bodies:

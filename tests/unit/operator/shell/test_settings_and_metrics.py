@@ -15,7 +15,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.settings import read_settings
 from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.metrics import MOST_RESENDS, Metrics
-from gapless_operator.shell.refusal import refused
+from gapless_operator.shell.refusal import refusal_status
 
 CHART = Path(__file__).parents[4] / "charts" / "gapless"
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -154,7 +154,7 @@ def test_the_number_of_series_is_bounded() -> None:
 def test_a_refusal_is_told_once_and_stays_while_it_holds() -> None:
     body = resource("GapScan", "night", {"missingEvents": 7})
     body["metadata"]["generation"] = 4
-    status, events = refused(body, Reason.WRITE_REFUSED, "No.", now=NOW, final=False)
+    status, events = refusal_status(body, Reason.WRITE_REFUSED, "No.", now=NOW, final=False)
     assert status is not None
     assert status["missingEvents"] == 7
     assert status["observedGeneration"] == 4
@@ -164,4 +164,4 @@ def test_a_refusal_is_told_once_and_stays_while_it_holds() -> None:
         "Stalled": ("True", "WriteRefused"),
     }
     assert len(events) == 1
-    assert refused({**body, "status": status}, Reason.WRITE_REFUSED, "No.", now=NOW, final=False) == (None, ())
+    assert refusal_status({**body, "status": status}, Reason.WRITE_REFUSED, "No.", now=NOW, final=False) == (None, ())
