@@ -41,7 +41,7 @@ def turns(diode: Diode, observed: DiodeObserved, *, ready: bool, now: datetime) 
 
     Who runs keeps its turn, whatever the limits say by now. A turn that was given and not yet used is kept while the
     link is ready, for which plans need not wait. The rest of the room goes to those who ask, in the order of
-    `stage.order`.
+    `queries.order`.
 
     Args:
         diode: as its status says it was.

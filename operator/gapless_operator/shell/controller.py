@@ -243,15 +243,15 @@ class Controller:
         self._keep(there)
         return True
 
-    def _wrote(self, manifest: Manifest, verb: str, answer: Body) -> None:
+    def _wrote(self, manifest: Manifest, verb: str, written: Body) -> None:
         self._metrics.writes.labels(manifest["kind"], verb).inc()
         if kind_of(manifest["apiVersion"], manifest["kind"]) is not SECRET:
-            self._keep(answer)
+            self._keep(written)
 
-    def _keep(self, answer: Body) -> None:
+    def _keep(self, body: Body) -> None:
         """Know at once what we have written or read, and tell of it: when the watch brings it, it will be no news."""
-        if self._cache.store(answer):
-            self._on_change(answer)
+        if self._cache.store(body):
+            self._on_change(body)
 
     def _refresh(self, kind: Kind, known: Body) -> None:
         """Take an object that somebody else has changed as it is now, and tell of it."""

@@ -157,10 +157,10 @@ class ClusterApi(Transport):
 
     def review(self, kind: Kind, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the API server about an account; return the status of its answer. Nothing is stored."""
-        answer = self._json(
+        response = self._json(
             "POST", kind.path(None), body={"apiVersion": kind.api_version, "kind": kind.name, "spec": spec}
         )
-        status = answer.get("status")
+        status = response.get("status")
         return status if isinstance(status, dict) else {}
 
     def apply_status(self, body: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,11 +77,11 @@ class Endpoints:
                 return _refusal(HTTPStatus.TOO_MANY_REQUESTS)
             self._requests += 1
             try:
-                return await answer(request.headers.get("Authorization", ""))
+                return await respond(request.headers.get("Authorization", ""))
             finally:
                 self._requests -= 1
 
-        async def answer(authorization: str) -> web.Response:
+        async def respond(authorization: str) -> web.Response:
             loop = asyncio.get_running_loop()
             if access is not None:
                 status = await loop.run_in_executor(self._threads, access.status, authorization)
@@ -101,12 +101,12 @@ class Endpoints:
     async def _serve(
         self,
         port: int,
-        answers: dict[str, Callable[[web.Request], Awaitable[web.Response]]],
+        routes: dict[str, Callable[[web.Request], Awaitable[web.Response]]],
         security: ssl.SSLContext | None,
     ) -> None:
         application = web.Application(client_max_size=1024)
-        for path, answer in answers.items():
-            application.router.add_get(path, answer)
+        for path, respond in routes.items():
+            application.router.add_get(path, respond)
         runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)
         self._runners.append(runner)
         await runner.setup()

@@ -485,3 +485,15 @@ def test_pods_that_have_ended_and_executors_are_in_nobodys_way(cluster: Make, ga
     night.change(limit="First")
     night.step()
     assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]
+
+
+def test_what_is_invalid_is_reported_although_the_state_is_still_in_use(cluster: Make) -> None:
+    night = with_state(cluster)
+    night.change(engine={"image": "registry.example/unknown:1"})
+    night.step()
+    assert night.status["lastAttempt"]["outcome"] == "Stopped"
+    plan = night.step()
+    assert night.condition("Stalled") == ("True", "BadConfiguration")
+    assert "spec.engine.image names registry.example/unknown:1" in night.message("Stalled")
+    assert [ref.name for ref in plan.delete] == ["night-scan-uid-g1-1", "night-scan-uid-g1-1-settings"]
+    assert night.begun == ["night-scan-uid-g1-1"]
