@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from gapless_api.base.backoff import backoff
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.scanning.manifests import attempt_name
 
@@ -182,8 +183,7 @@ def retry_at(scan: GapScan, last: LastAttempt) -> datetime | None:
     reason = reason_of(last)
     if reason in COMPLETED or reason in FINAL or last.generation != scan.metadata.generation:
         return None
-    pause: timedelta = min(_FIRST_RETRY * 2 ** min(_number(last) - 1, 16), _LAST_RETRY)
-    return last.finished + pause
+    return last.finished + backoff(_number(last) - 1, first=_FIRST_RETRY, longest=_LAST_RETRY)
 
 
 def latest_schedule_time(scan: GapScan, attempt: Attempt) -> datetime | None:

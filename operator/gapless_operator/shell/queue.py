@@ -12,6 +12,8 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from gapless_api.base.backoff import backoff
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
 
@@ -33,7 +35,7 @@ class _Turn:
 
 def pause_after(failures: int) -> float:
     """How many seconds to wait after another failure, when there were `failures` in a row before it."""
-    delay: float = min(_FIRST_DELAY_SECONDS * 2 ** min(failures, 16), _LAST_DELAY_SECONDS)
+    delay = backoff(failures, first=_FIRST_DELAY_SECONDS, longest=_LAST_DELAY_SECONDS)
     return delay * random.uniform(0.8, 1.2)  # noqa: S311 -- spreads retries
 
 

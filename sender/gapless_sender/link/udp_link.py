@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import ConfigurationError, LinkError
 from gapless_sender.base.network import Nic, Target, nic_named, payload_size_for, resolve_target
 from gapless_sender.link.gso_batches import GsoBatch, Order, arrange
@@ -78,8 +79,8 @@ class LinkStats:
 
 class _Trouble(NamedTuple):
     began: float
-    pause_seconds: float
-    """Before the next attempt."""
+    failures: int = 0
+    """After which we have waited."""
 
 
 class UdpLink:
@@ -263,7 +264,7 @@ class UdpLink:
     ) -> _Trouble:
         """Return when it is time to try again after `error`, or give up."""
         now = self._clock.now()
-        trouble = trouble or _Trouble(began=now, pause_seconds=FIRST_PAUSE_SECONDS)
+        trouble = trouble or _Trouble(began=now)
         way = f"{self._target}{f' through {self._nic.name}' if self._nic else ''}"
         if error.errno == errno.EMSGSIZE and not about_earlier:
             mtu = self._mtu()
@@ -288,9 +289,9 @@ class UdpLink:
             self.stats.refused += 1
             return trouble
         self.stats.retries += 1
-        self._clock.sleep(trouble.pause_seconds)
         longest = LONGEST_PAUSE_FULL_SECONDS if error.errno in _FULL else LONGEST_PAUSE_DOWN_SECONDS
-        return trouble._replace(pause_seconds=min(trouble.pause_seconds * 2, longest))
+        self._clock.sleep(backoff(trouble.failures, first=FIRST_PAUSE_SECONDS, longest=longest))
+        return trouble._replace(failures=trouble.failures + 1)
 
     def _reason(self, error: OSError) -> str:
         """What the system says, or what is plainer."""

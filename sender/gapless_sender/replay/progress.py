@@ -74,12 +74,10 @@ class ProgressView:
     def _show(self, totals: Totals, datagrams: int, now: float) -> None:
         self._shown_at = now
         before = totals if self._before is None else self._before
-        done = totals.planned - totals.remaining
+        done = totals.done
         seconds = max(now - self._began, 1e-6)
         speed = (totals.handled - before.handled) / seconds
-        going = (
-            done - before.planned + before.remaining
-        ) / seconds  # What turns out to be unavailable is behind us, too.
+        going = (done - before.done) / seconds  # What turns out to be unavailable is behind us, too.
         eta = totals.remaining / going if going > 0 else None
         if self._bar is not None:
             self._bar.show(totals, done)

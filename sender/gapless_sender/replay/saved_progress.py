@@ -13,7 +13,7 @@ from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition, is_topic
 from gapless_sender.replay.account import BatchResult, PartitionAccount, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 VERSION = 2
@@ -54,6 +54,17 @@ class Progress:
                 self.bounds[key] = (whole(first), whole(end))
             if "cursor" in part:
                 self.account(key).apply(BatchResult.from_json(part))
+
+    def part(self, keys: Iterable[TopicPartition]) -> Progress:
+        """What is known of these partitions; the accounts are the same objects."""
+        part = Progress()
+        part.topic_ids |= self.topic_ids
+        for key in keys:
+            if key in self.accounts:
+                part.accounts[key] = self.accounts[key]
+            if key in self.bounds:
+                part.bounds[key] = self.bounds[key]
+        return part
 
     def merge(self, other: Progress) -> None:
         """Take over every partition in which `other` has come further."""

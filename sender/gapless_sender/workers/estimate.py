@@ -20,7 +20,7 @@ from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import Reason
 from gapless_sender.wire.packets import HEADER_BYTES
-from gapless_sender.workers.partition_worker import PartitionWork, all_wishes, plan_partitions
+from gapless_sender.workers.partition_work import PartitionWork, all_wishes, plan_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,7 +37,7 @@ from gapless_sender.replay.report_output import write_report, write_report_line
 from gapless_sender.replay.saved_progress import Progress
 from gapless_sender.settings.resend import ResendSettings
 from gapless_sender.source.plan import select, upstream_topics
-from gapless_sender.workers.partition_worker import known_partitions
+from gapless_sender.workers.partition_work import known_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +128,9 @@ def _work(
     Returns:
         Whether a checkpoint said beforehand that nothing is left.
     """
-    from gapless_sender.workers.runtime import SenderRuntime, Whole, work_alone  # noqa: PLC0415 -- slow to load
+    from gapless_sender.workers.partition_worker import ResendContext  # noqa: PLC0415 -- slow to load
+    from gapless_sender.workers.runtime import SenderRuntime  # noqa: PLC0415 -- slow to load
+    from gapless_sender.workers.single_process import work_alone  # noqa: PLC0415 -- slow to load
 
     forbid_core_dumps()
     # Hundreds of thousands of lists come and go with the batches, none of them in a cycle: looking for cycles among
@@ -149,7 +151,7 @@ def _work(
             stack.enter_context(locked(path))
             progress = load(path, selection.identity)
             if progress.complete:
-                _account_for_remembered(account, selection, progress)
+                _account_for_known(account, selection, progress)
                 return True
             checkpoint = Checkpoint(path, selection.identity, progress)
             stack.callback(checkpoint.close)
@@ -162,18 +164,18 @@ def _work(
         )
         known = None if selection.all_partitions_of is not None else len(selection.wishes)
         processes = settings.safety.parallelism if known is None else min(settings.safety.parallelism, known)
-        whole = Whole(selection, connection, progress, checkpoint, view, account)
+        resend = ResendContext(selection, connection, progress, checkpoint, view, account)
         try:
             if processes > 1:
                 from gapless_sender.workers.worker_pool import WorkerPool  # noqa: PLC0415 -- only several processes need it
 
-                WorkerPool(runtime, whole, processes).run()
+                WorkerPool(runtime, resend, processes).run()
             else:
-                work_alone(runtime, whole)
+                work_alone(runtime, resend)
         except GaplessError:
             if not account.partitions:  # It ended before Kafka had said enough to plan.
                 with suppress(GaplessError):
-                    _account_for_remembered(account, selection, progress)
+                    _account_for_known(account, selection, progress)
             raise
         if checkpoint is not None:
             progress.complete = True
@@ -182,7 +184,7 @@ def _work(
         return False
 
 
-def _account_for_remembered(account: Account, selection: Selection, progress: Progress) -> None:
+def _account_for_known(account: Account, selection: Selection, progress: Progress) -> None:
     """Put into `account` what is known without Kafka. Raises ConfigurationError when the checkpoint does not fit."""
     account.partitions = [partition.result for partition in known_partitions(selection, progress)]
     account.begin(account.totals)

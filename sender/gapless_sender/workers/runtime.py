@@ -1,17 +1,12 @@
-"""Owns what one process needs to send, made from the settings, and the run of a resend that needs one process only.
-
-Must not know how several processes share the work.
-"""
+"""Owns what one process needs to send, made from the settings; must not know how processes share the work."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, StoppedError
-from gapless_api.wire.totals import Totals
 from gapless_sender.base.lazy_log import log
 from gapless_sender.base.sharding import UNSHARDED, Shard
 from gapless_sender.link.transmitter import MOST_BATCH_EVENTS, Transmitter
@@ -23,7 +18,6 @@ from gapless_sender.replay.report import Traffic
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import Reason
 from gapless_sender.wire.packets import finished_text, starting_text, status_packet, stopping_text
-from gapless_sender.workers.partition_worker import PartitionWork, all_wishes, prepare_partitions, work_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,13 +26,8 @@ if TYPE_CHECKING:
     from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.link.session_keys import AnnouncedKeys
     from gapless_sender.link.udp_link import UdpLink
-    from gapless_sender.replay.checkpoint import Checkpoint
-    from gapless_sender.replay.progress import ProgressView
-    from gapless_sender.replay.report import Account
-    from gapless_sender.replay.saved_progress import Progress
     from gapless_sender.settings.resend import ResendSettings
     from gapless_sender.settings.selection import SelectionSettings
-    from gapless_sender.source.plan import Selection
     from gapless_sender.wire.encryption import KeyExchange, SessionKey
 
 
@@ -193,70 +182,6 @@ def _check_announcement(packets: Sequence[bytes], payload_size: int) -> None:
 def fillable(settings: SelectionSettings) -> frozenset[Reason]:
     """The reasons for which an event that cannot be sent is sent empty."""
     return frozenset(map(Reason, settings.fill)) if settings.unavailable == "fill" else frozenset()
-
-
-@dataclass(slots=True)
-class Whole:
-    """A resend as a whole: what is wanted, from where, how far it is, and where that is kept and shown."""
-
-    selection: Selection
-    connection: KafkaConnection
-    progress: Progress
-    checkpoint: Checkpoint | None
-    view: ProgressView
-    account: Account
-    """Filled in at the end, also when an error ends the work."""
-
-
-def work_alone(runtime: SenderRuntime, whole: Whole) -> None:
-    """Do a whole resend in this process.
-
-    Raises:
-        GaplessError: whatever ends the work early; the receiver is told when it is a signal.
-    """
-    link, account, selection = runtime.link, whole.account, whole.selection
-    keys: AnnouncedKeys | None = None
-    with ExitStack() as stack:
-        source = runtime.source(whole.connection)
-        stack.callback(source.close)
-        source.connect()
-        wishes = all_wishes(selection, source)
-        partitions = prepare_partitions(selection, wishes, source, whole.progress, whole.checkpoint)
-        account.begin(total_of(partitions))
-        whole.view.begin(total_of(partitions))
-        try:
-            if all(partition.done for partition in partitions):
-                return
-            runtime.say_starting()
-            keys = runtime.announced_keys()
-            if keys is not None:
-                keys.current()
-                keys.release()
-            work_through(
-                partitions,
-                selection,
-                source,
-                runtime.treatment,
-                runtime.transmitter(link),
-                keys=keys,
-                checkpoint=whole.checkpoint,
-                shutdown=runtime.shutdown,
-                on_batch=lambda *_: whole.view.advanced(lambda: (total_of(partitions), link.stats.datagrams)),
-            )
-            runtime.say_ended(None)
-        except BaseException as error:
-            runtime.say_ended(error)
-            raise
-        finally:
-            account.partitions = [partition.result for partition in partitions]
-            account.traffic = runtime.traffic(link)
-            account.keys_announced = keys.announced if keys is not None else 0
-            whole.view.end(total_of(partitions), link.stats.datagrams)
-
-
-def total_of(partitions: Sequence[PartitionWork]) -> Totals:
-    """The account of `partitions` together."""
-    return sum((partition.totals for partition in partitions), Totals())
 
 
 def _now() -> datetime:

@@ -5,28 +5,24 @@ Must not know the other workers, nor what is decided about them: see `supervisor
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import GaplessError
 from gapless_sender.link.udp_link import open_link
-from gapless_sender.replay.checkpoint import Checkpoint, shard_path
 from gapless_sender.replay.report import Traffic
-from gapless_sender.replay.saved_progress import Progress
-from gapless_sender.source.plan import distribute
 from gapless_sender.workers.channel import BatchDone, Exhausted, Finished, Go, Pause, Paused, Ready, WorkerError
-from gapless_sender.workers.partition_worker import all_wishes, prepare_partitions, work_through
+from gapless_sender.workers.partition_worker import PartitionWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_sender.base.shutdown import Shutdown
+    from gapless_sender.link.udp_link import UdpLink
     from gapless_sender.replay.account import BatchResult
-    from gapless_sender.source.plan import Wish
     from gapless_sender.wire.encryption import SessionKey
     from gapless_sender.workers.channel import Inlet, Outlet
-    from gapless_sender.workers.runtime import SenderRuntime, Whole
+    from gapless_sender.workers.partition_worker import ResendContext
+    from gapless_sender.workers.runtime import SenderRuntime
 
 _LOOK_SECONDS = 0.1
 
@@ -95,9 +91,16 @@ class Instructions:
 
 
 def run_worker(  # noqa: PLR0913, PLR0917 -- the arguments of a process
-    number: int, workers: int, runtime: SenderRuntime, whole: Whole, inlet: Inlet, outlet: Outlet, *, parent: int
+    number: int,
+    workers: int,
+    runtime: SenderRuntime,
+    resend: ResendContext,
+    inlet: Inlet,
+    outlet: Outlet,
+    *,
+    parent: int,
 ) -> None:
-    """Do the share with this number; the supervisor decides about the exit code of the whole."""
+    """Do the part with this number; the supervisor decides about the exit code of the resend."""
     runtime.shutdown.follow_parent(parent)
     runtime.pace.leave_to_parent()
     sharers = workers * runtime.shard.count
@@ -105,11 +108,9 @@ def run_worker(  # noqa: PLR0913, PLR0917 -- the arguments of a process
     problem: WorkerError | None = None
     traffic = Traffic()
     try:
-        with ExitStack() as stack:
-            link = open_link(runtime.settings.link, runtime.shutdown, order=runtime.settings.safety.order)
-            stack.callback(link.close)
+        with closing(open_link(runtime.settings.link, runtime.shutdown, order=runtime.settings.safety.order)) as link:
             try:
-                _work(number, workers, runtime, whole, instructions, link, stack)
+                _work(number, workers, runtime, resend, instructions, link)
             finally:
                 traffic = runtime.traffic(link)
     except GaplessError as error:
@@ -121,54 +122,18 @@ def _work(  # noqa: PLR0913, PLR0917 -- the parts of a worker
     number: int,
     workers: int,
     runtime: SenderRuntime,
-    whole: Whole,
+    resend: ResendContext,
     instructions: Instructions,
-    link: Any,
-    stack: ExitStack,
+    link: UdpLink,
 ) -> None:
     def pulse() -> None:
         runtime.shutdown.check()
         instructions.attend()  # Kafka may be silent for a minute, and nobody shall wait so long for our batch.
 
-    source = runtime.source(whole.connection, pulse)
-    stack.callback(source.close)
-    source.connect()
-    shares = distribute(all_wishes(whole.selection, source), workers)
-    wishes: Sequence[Wish] = shares[number] if number < len(shares) else ()
-    progress = _part(whole.progress, wishes)
-    checkpoint = None
-    if whole.checkpoint is not None and wishes:
-        checkpoint = Checkpoint(shard_path(whole.checkpoint.path, number), whole.selection.identity, progress)
-        stack.callback(checkpoint.close)
-    partitions = prepare_partitions(whole.selection, wishes, source, progress, checkpoint)
-    keys = tuple(wish.key for wish in wishes)
-    instructions.tell(Ready(keys, progress.bounds, progress.topic_ids))
-    instructions.wait_for_go()
-
     def on_batch(key: TopicPartition, result: BatchResult) -> None:
         instructions.tell(BatchDone(key, result, runtime.traffic(link)))
 
-    work_through(
-        partitions,
-        whole.selection,
-        source,
-        runtime.treatment,
-        runtime.transmitter(link, sharers=workers),
-        keys=instructions if runtime.exchange is not None else None,
-        checkpoint=checkpoint,
-        shutdown=runtime.shutdown,
-        on_batch=on_batch,
-    )
-
-
-def _part(progress: Progress, wishes: Sequence[Wish]) -> Progress:
-    """What is known of these partitions."""
-    part = Progress()
-    part.topic_ids |= progress.topic_ids
-    for wish in wishes:
-        key = wish.key
-        if key in progress.accounts:
-            part.accounts[key] = progress.accounts[key]
-        if key in progress.bounds:
-            part.bounds[key] = progress.bounds[key]
-    return part
+    with PartitionWorker.planned(runtime, resend, number=number, processes=workers, pulse=pulse) as worker:
+        instructions.tell(Ready(worker.keys, worker.progress.bounds, worker.progress.topic_ids))
+        instructions.wait_for_go()
+        worker.send(link, keys=instructions if runtime.exchange is not None else None, on_batch=on_batch)

@@ -24,8 +24,7 @@ from gapless_sender.replay.checkpoint import remove_shard_files
 from gapless_sender.replay.report import Traffic
 from gapless_sender.source.plan import wishes_of_all
 from gapless_sender.workers.channel import BatchDone, Exhausted, Finished, Go, Inlet, Outlet, Pause, Paused, Ready, pipe
-from gapless_sender.workers.partition_worker import PartitionWork, known_partitions, partition_work
-from gapless_sender.workers.runtime import total_of
+from gapless_sender.workers.partition_work import PartitionWork, known_partitions, partition_work, total_of
 from gapless_sender.workers.supervisor import (
     Action,
     Event,
@@ -44,7 +43,8 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.totals import Totals
-    from gapless_sender.workers.runtime import SenderRuntime, Whole
+    from gapless_sender.workers.partition_worker import ResendContext
+    from gapless_sender.workers.runtime import SenderRuntime
     from gapless_sender.workers.supervisor import AnyEvent, Command
 
 _POLL_SECONDS = 0.25
@@ -59,14 +59,14 @@ _STATUS_SECONDS = 0.25
 class PoolAccount:
     """What all workers together have planned and done."""
 
-    def __init__(self, whole: Whole, workers: int) -> None:
+    def __init__(self, resend: ResendContext, workers: int) -> None:
         self.partitions: dict[TopicPartition, PartitionWork] = {}
         self.traffic = [Traffic() for _ in range(workers)]
-        self._whole = whole
+        self._resend = resend
 
-    def plan(self, ready: Ready) -> bool:
+    def add_partitions(self, ready: Ready) -> bool:
         """Take over what a worker has planned, and say whether it has work. Raises ConfigurationError."""
-        progress, selection = self._whole.progress, self._whole.selection
+        progress, selection = self._resend.progress, self._resend.selection
         progress.bounds |= ready.bounds
         progress.topic_ids |= ready.topic_ids
         known = selection.wishes
@@ -76,7 +76,7 @@ class PoolAccount:
         mine = frozenset(ready.keys)
         partitions = {key: partition_work(wish, progress) for wish in known if (key := wish.key) in mine}
         self.partitions |= partitions
-        self._whole.account.begin(self.totals)
+        self._resend.account.begin(self.totals)
         return any(not partition.done for partition in partitions.values())
 
     def settle(self, worker: int, batch: BatchDone) -> None:
@@ -96,16 +96,16 @@ class PoolAccount:
 
     def conclude(self, own: Traffic, keys_announced: int) -> None:
         """Put the account of the whole together; partitions that no worker came to plan are in it as far as known."""
-        account = self._whole.account
+        account = self._resend.account
         with suppress(GaplessError):  # A checkpoint that does not fit, which ended the work.
-            for partition in known_partitions(self._whole.selection, self._whole.progress):
+            for partition in known_partitions(self._resend.selection, self._resend.progress):
                 self.partitions.setdefault((partition.plan.place.topic, partition.plan.place.partition), partition)
         account.partitions = [partition.result for _, partition in sorted(self.partitions.items())]
         account.traffic = own
         for traffic in self.traffic:
             account.traffic.add(traffic)
         account.keys_announced = keys_announced
-        self._whole.view.end(self.totals, account.traffic.datagrams)
+        self._resend.view.end(self.totals, account.traffic.datagrams)
 
 
 @dataclass(slots=True)
@@ -122,12 +122,12 @@ class _Worker:
 class WorkerPool:
     """The processes of one resend."""
 
-    def __init__(self, runtime: SenderRuntime, whole: Whole, workers: int) -> None:
+    def __init__(self, runtime: SenderRuntime, resend: ResendContext, workers: int) -> None:
         self._runtime = runtime
-        self._whole = whole
+        self._resend = resend
         self._keys = runtime.announced_keys()
         self._supervisor = Supervisor(workers, encrypts=self._keys is not None)
-        self._account = PoolAccount(whole, workers)
+        self._account = PoolAccount(resend, workers)
         self._workers: list[_Worker] = []
         self._announcement: Iterator[float] | None = None
         self._announce_at = 0.0
@@ -149,7 +149,7 @@ class WorkerPool:
                 self._runtime.pace.follow()
                 self._handle(self._heard())
                 self._handle(self._happened())
-                self._whole.view.advanced(lambda: (self._account.totals, self._account.datagrams))
+                self._resend.view.advanced(lambda: (self._account.totals, self._account.datagrams))
         finally:
             self._reap()
             self._account.conclude(
@@ -159,10 +159,10 @@ class WorkerPool:
 
     def _end(self) -> None:
         supervisor, shutdown = self._supervisor, self._runtime.shutdown
-        if not supervisor.is_complete and self._whole.checkpoint is not None:
+        if not supervisor.is_complete and self._resend.checkpoint is not None:
             try:
-                self._whole.checkpoint.rewrite()
-                remove_shard_files(self._whole.checkpoint.path)
+                self._resend.checkpoint.rewrite()
+                remove_shard_files(self._resend.checkpoint.path)
             except LocalStorageError as error:  # The files of the workers have it.
                 supervisor.problems.append(error)
         worst = supervisor.outcome(shutdown.request)
@@ -181,7 +181,7 @@ class WorkerPool:
         def in_worker() -> None:
             for end in ours:  # Else nobody would notice the end of whoever is behind them.
                 end.close()
-            run_worker(number, workers, self._runtime, self._whole, from_us, to_us, parent=parent)
+            run_worker(number, workers, self._runtime, self._resend, from_us, to_us, parent=parent)
 
         process = multiprocessing.get_context("fork").Process(target=in_worker, daemon=True)
         process.start()
@@ -223,7 +223,7 @@ class WorkerPool:
             case BatchDone():
                 self._account.settle(number, message)
             case Ready():
-                return WorkerReady(number, self._account.plan(message))
+                return WorkerReady(number, self._account.add_partitions(message))
             case Paused():
                 return WorkerPaused(number)
             case Exhausted():
@@ -293,7 +293,7 @@ class WorkerPool:
         worker = self._workers[command.worker] if command.worker is not None else None
         match command.action, worker:
             case Action.GREET, None:
-                self._whole.view.begin(self._account.totals)
+                self._resend.view.begin(self._account.totals)
                 self._runtime.say_starting()
             case Action.ANNOUNCE, None if self._keys is not None:
                 self._announcement, self._announce_at = self._keys.replacement(), 0.0

@@ -1,0 +1,131 @@
+"""Owns what is planned for each partition before any packet, and what is left of it; must not know how it is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.wire.totals import Totals
+from gapless_sender.replay.account import PartitionAccount, totals
+from gapless_sender.replay.report import PartitionResult, partition_result
+from gapless_sender.source.plan import plan_partition, wishes_of_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_sender.replay.saved_progress import Progress
+    from gapless_sender.source.kafka_source import KafkaSource
+    from gapless_sender.source.plan import PartitionPlan, Selection, Wish
+
+
+@dataclass(slots=True)
+class PartitionWork:
+    """One partition to be done."""
+
+    plan: PartitionPlan
+    wanted_count: int
+    account: PartitionAccount
+
+    @property
+    def totals(self) -> Totals:
+        """Its account so far."""
+        return totals(self.plan.wanted, self.wanted_count, self.account)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.plan.wanted.index_reaching(self.account.cursor) == len(self.plan.wanted)
+
+    @property
+    def result(self) -> PartitionResult:
+        """Its account, with all ranges."""
+        return partition_result(self.plan, self.wanted_count, self.account)
+
+
+def total_of(partitions: Iterable[PartitionWork]) -> Totals:
+    """The account of `partitions` together."""
+    return sum((partition.totals for partition in partitions), Totals())
+
+
+def plan_partitions(
+    selection: Selection,
+    wishes: Sequence[Wish],
+    source: KafkaSource,
+    progress: Progress,
+    fix_bounds: Callable[[TopicPartition, tuple[int, int]], None],
+) -> list[PartitionWork]:
+    """Ask Kafka what must be known before anything is sent, for every partition.
+
+    Args:
+        selection: what the user asks for.
+        wishes: the part of it that is this process's.
+        source: connected.
+        progress: what was done before; its bounds are kept, so that a resumed open range has the same end.
+        fix_bounds: called for each new bound.
+
+    Raises:
+        ConfigurationError: a topic or partition does not exist, is another one than before, or the checkpoint does
+            not fit.
+        SourceUnreachableError: Kafka does not answer or denies access.
+    """
+    partitions = []
+    counts: dict[str, int] = {}
+    for wish in wishes:
+        place = wish.place
+        if place.upstream_partition >= counts.get(place.upstream_topic, 0):
+            counts[place.upstream_topic] = source.check(place)
+        if not _is_known(wish, progress):
+            fix_bounds((place.topic, place.partition), _bounds(selection, wish, source))
+        partitions.append(partition_work(wish, progress))
+    source.settle_watch()
+    return partitions
+
+
+def known_partitions(selection: Selection, progress: Progress) -> list[PartitionWork]:
+    """The partitions of which all is known without Kafka: those that are wanted by numbers, or have their bounds.
+
+    Raises:
+        ConfigurationError: the checkpoint does not fit.
+    """
+    wishes = selection.wishes
+    if selection.all_partitions_of is not None:
+        last = max((selection.window.to_upstream(partition) for _, partition in progress.bounds), default=-1)
+        wishes = wishes_of_all(selection, last + 1)
+    return [partition_work(wish, progress) for wish in wishes if _is_known(wish, progress)]
+
+
+def _is_known(wish: Wish, progress: Progress) -> bool:
+    is_open = wish.by_time or wish.open_from is not None
+    return not is_open or wish.key in progress.bounds
+
+
+def partition_work(wish: Wish, progress: Progress) -> PartitionWork:
+    """The partition of one partition whose bounds are known, if it needs any. Raises ConfigurationError."""
+    first, end = progress.bounds.get(wish.key, (0, 0))
+    plan = plan_partition(wish, end=end, first_in_time=first if wish.by_time else None)
+    account = progress.account(wish.key)
+    behind = plan.wanted.clip(0, account.cursor - 1).count if account.cursor > 0 else 0
+    if account.accounted != behind:
+        raise ConfigurationError(
+            f"The checkpoint was altered or is of other work: it accounts for {account.accounted} offsets of "
+            f"{wish.place} where {behind} were wanted; give another path, or delete the file to begin anew."
+        )
+    return PartitionWork(plan, plan.wanted.count, account)
+
+
+def _bounds(selection: Selection, wish: Wish, source: KafkaSource) -> tuple[int, int]:
+    low, high = source.topics.watermarks(wish.place.upstream)
+    if wish.open_from is not None:
+        return wish.open_from, high
+    if selection.first_timestamp_ms is None:
+        return low, high
+    return source.topics.first_offset_since(wish.place.upstream, selection.first_timestamp_ms, high), high
+
+
+def all_wishes(selection: Selection, source: KafkaSource) -> tuple[Wish, ...]:
+    """The selection's wishes; for a time range over a whole topic, one for each partition that Kafka has."""
+    if selection.all_partitions_of is None:
+        return selection.wishes
+    return wishes_of_all(selection, source.topics.partition_count(selection.all_partitions_of.upstream_topic))
