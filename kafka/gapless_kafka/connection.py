@@ -34,7 +34,7 @@ class KafkaConnection:
     tls: bool | None = None
     """Whether the line is encrypted; ``None`` becomes what follows from the presence of a TLS file."""
     ca_file: Path | None = None
-    """PEM certificates that vouch for the brokers; ``None`` for the system's."""
+    """CA certificates (PEM) that verify the brokers; ``None`` for the system's."""
     cert_file: Path | None = None
     key_file: Path | None = None
     key_password_file: Path | None = None

@@ -1,6 +1,6 @@
 """Owns the settings by which a command finds Kafka and proves who it is; must not know how a client is built of them.
 
-It stands apart from the model in `kafka_connection`, because ``--help`` of a command needs these names and nothing that
+It stands apart from the model in `connection`, because ``--help`` of a command needs these names and nothing that
 is slow to import.
 """
 
@@ -15,7 +15,7 @@ KAFKA_GROUP = "Kafka"
 KAFKA_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "bootstrapServers",
-        "Kafka brokers to begin with, as host:port separated by commas.",
+        "Bootstrap servers of Kafka, as host:port separated by commas.",
         metavar="HOST:PORT,…",
         required=True,
         group=KAFKA_GROUP,
@@ -28,7 +28,7 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "caFile",
-        "Certificates (PEM) of the authorities that vouch for the brokers; switches TLS on.",
+        "CA certificates (PEM) that verify the brokers; switches TLS on.",
         parse=Path,
         metavar="FILE",
         group=KAFKA_GROUP,
@@ -40,7 +40,7 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
     Setting("keyPasswordFile", "File with the password of keyFile.", parse=Path, metavar="FILE", group=KAFKA_GROUP),
     Setting(
         "tls",
-        "Whether to use TLS; without caFile the brokers are checked against the system's authorities.",
+        "Whether to use TLS; without caFile the brokers are verified with the system's CA certificates.",
         parse=boolean,
         shown_default="true when caFile or certFile is given",
         metavar="true|false",

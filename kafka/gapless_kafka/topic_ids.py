@@ -83,17 +83,17 @@ class TopicWatch:
         self._open.append(_Question(topic, self._now(), self._ask(topic)))
         self._due = self._now() + ASK_EVERY_SECONDS
 
-    def glance(self, topic: str) -> None:
+    def poll(self, topic: str) -> None:
         """Take in what has been answered, and ask anew when it is time. Raises like `settle`."""
         self._take_in()
         if self._now() >= self._due and not self._open:
             self.begin(topic)
 
-    def hurry(self) -> None:
+    def ask_soon(self) -> None:
         """Something happened that a deleted topic could be the reason of: ask soon."""
         self._due = min(self._due, self._now() + _ASK_SOON_SECONDS)
 
-    def make_sure(self, topic: str) -> None:
+    def verify(self, topic: str) -> None:
         """Ask now and wait for the answer, unless nobody answers anyway. Raises like `settle`."""
         self.begin(topic)
         if not self._mute:
@@ -124,7 +124,7 @@ class TopicWatch:
         if answered:
             self._open = [question for question in self._open if question not in answered]
         for question in answered:
-            found = id_in(question.answer)
+            found = topic_id_in(question.answer)
             if found is None:
                 continue
             self._mute = False
@@ -150,7 +150,7 @@ class TopicWatch:
         )
 
 
-def id_in(answer: Answer) -> str | None:
+def topic_id_in(answer: Answer) -> str | None:
     """The topic's id in an answer that has come; ``None`` where it holds none."""
     try:
         described = answer.result()
@@ -161,7 +161,7 @@ def id_in(answer: Answer) -> str | None:
     return None if found == _NO_ID else found
 
 
-def asking(connection: KafkaConnection) -> Callable[[str], Answer]:
+def topic_id_query(connection: KafkaConnection) -> Callable[[str], Answer]:
     """Make what puts the question to the brokers of `connection`, over a connection of its own."""
     import logging  # noqa: PLC0415
 

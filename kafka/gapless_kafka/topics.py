@@ -13,7 +13,7 @@ from gapless_api.base.errors import SourceUnreachableError
 from gapless_api.gaps.cleanup_policy import UNKNOWN, normal_policy
 from gapless_kafka.client import ANSWER_SECONDS
 from gapless_kafka.errors import fault_of
-from gapless_kafka.topic_ids import asking, id_in
+from gapless_kafka.topic_ids import topic_id_in, topic_id_query
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
@@ -40,7 +40,7 @@ class Topics:
         Raises:
             SourceUnreachableError: Kafka does not answer in time.
         """
-        ask = asking(self._client.connection)  # held on to: with its client the question would go
+        ask = topic_id_query(self._client.connection)  # held on to: with its client the question would go
         answer = ask(topic)
         deadline = time.monotonic() + ANSWER_SECONDS
         while not answer.done():
@@ -51,7 +51,7 @@ class Topics:
                     f"check the brokers and run again."
                 )
             time.sleep(0.01)
-        found = id_in(answer)
+        found = topic_id_in(answer)
         # Its client writes another Base64 than Kafka's own tools.
         return None if found is None else found.replace("+", "-").replace("/", "_")
 

@@ -59,8 +59,8 @@ def nic_named(name: str) -> Nic:
     try:
         number = socket.if_nametoindex(name)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            mtu = _asked(any_socket, _SIOCGIFMTU, name, "=i")
-            flags = _asked(any_socket, _SIOCGIFFLAGS, name, "=h")
+            mtu = _interface_number(any_socket, _SIOCGIFMTU, name, "=i")
+            flags = _interface_number(any_socket, _SIOCGIFFLAGS, name, "=h")
     except (OSError, ValueError):  # a ValueError is a zero byte in the name
         others = ", ".join(sorted(other for _, other in socket.if_nameindex()))
         raise ConfigurationError(
@@ -69,7 +69,7 @@ def nic_named(name: str) -> Nic:
     return Nic(name, number, mtu, bool(flags & _IFF_UP))
 
 
-def _asked(any_socket: socket.socket, request: int, name: str, form: str) -> int:
+def _interface_number(any_socket: socket.socket, request: int, name: str, form: str) -> int:
     """Ask the kernel about an interface of this process's network; /sys may show another network's."""
     answer = fcntl.ioctl(any_socket, request, struct.pack("=16s24x", name.encode()))
     (number,) = struct.unpack_from(form, answer, 16)

@@ -47,7 +47,7 @@ class MallocTrim:
         self._now = now
         self._due = now() + EVERY_SECONDS
 
-    def glance(self) -> None:
+    def trim_if_due(self) -> None:
         """Begin to give back, if it is time."""
         if self._now() >= self._due:
             self._due = self._now() + EVERY_SECONDS

@@ -44,7 +44,7 @@ class Shutdown:
     def listen(self) -> None:
         """Take SIGTERM and SIGINT from now on, and survive SIGHUP."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._asked)
+            signal.signal(number, self._note_signal)
         survive_hangups()
 
     def keeps_progress(self) -> None:
@@ -62,7 +62,7 @@ class Shutdown:
         self._parent = parent
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def _asked(self, number: int, _frame: FrameType | None) -> None:
+    def _note_signal(self, number: int, _frame: FrameType | None) -> None:
         self._signal = number
         self.times += 1
         if self.times == 1:

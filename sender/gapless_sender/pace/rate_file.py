@@ -94,7 +94,7 @@ class RateFollower:
         if self._rests or (not self._asked and 0 <= now - self._looked_at < LOOK_SECONDS):
             return
         self._looked_at = now
-        mark = self._marked()  # Before it is read: what is written meanwhile is found the next time.
+        mark = self._file_mark()  # Before it is read: what is written meanwhile is found the next time.
         if mark == self._mark and not self._asked:
             return
         self._asked, self._mark = False, mark
@@ -103,7 +103,7 @@ class RateFollower:
         except ConfigurationError as error:
             log("warning", "the rates stay as they were", reason=str(error))
 
-    def _marked(self) -> _Mark:
+    def _file_mark(self) -> _Mark:
         try:
             found = self._path.stat()
         except OSError:

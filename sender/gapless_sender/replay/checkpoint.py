@@ -68,7 +68,7 @@ class Checkpoint:
             self._handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self._size = size
         self._limit = size * 2 + _REWRITE_BYTES
-        self._all_saved()
+        self._reset_notes()
 
     def note(self, key: TopicPartition, result: BatchResult) -> None:
         """Add what a batch did, which `progress` has already. Raises LocalStorageError.
@@ -86,7 +86,7 @@ class Checkpoint:
         """Make what was noted survive a crash. Raises LocalStorageError."""
         self._append({"partitions": []})
 
-    def _all_saved(self) -> None:
+    def _reset_notes(self) -> None:
         self._noted.clear()
         self._noted_events = 0
         self._saved_at = time.monotonic()
@@ -107,7 +107,7 @@ class Checkpoint:
         partitions = [*self._noted, *entry["partitions"]]
         if partitions or len(entry) > 1 or self._saving.refused:
             self._saving.begin(self._handle, line_of({**entry, "partitions": partitions}), self._size)
-        self._all_saved()
+        self._reset_notes()
         if wait:
             self._settle()
 
@@ -196,10 +196,10 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _shard_files(path: Path) -> list[Path]:
-    return sorted(path.parent.glob(f"{_escaped(path.name)}.shard-*"))
+    return sorted(path.parent.glob(f"{_escape(path.name)}.shard-*"))
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 

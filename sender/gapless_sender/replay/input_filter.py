@@ -178,7 +178,7 @@ def _rule(text: str, place: str) -> Rule:
 
     try:
         expression = _as_go_reads(pattern)
-        found = _compiled(expression)
+        found = _compile(expression)
     except UnicodeEncodeError:  # the command line may hold any bytes
         raise ConfigurationError(
             f"The pattern of {within} is not UTF-8 text; write other bytes as \\x{{ff}}."
@@ -201,7 +201,7 @@ def _as_go_reads(pattern: str) -> str:
     escaped = {found[2] for found in _QUOTED_OR_ESCAPED.finditer(pattern)}
     if "C" in escaped:
         raise _GoRefusesError("invalid escape sequence: \\C")
-    strange = [name for name in _compiled(pattern).groupindex if not name.isascii()]
+    strange = [name for name in _compile(pattern).groupindex if not name.isascii()]
     if strange:
         raise _GoRefusesError(f"invalid named capture: {strange[0]}")
     if "B" not in escaped:
@@ -222,7 +222,7 @@ def _options() -> Any:
     return options
 
 
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     """Compile one pattern by itself. Raises re2.error and UnicodeEncodeError."""
     import re2  # noqa: PLC0415 -- see _rule
 

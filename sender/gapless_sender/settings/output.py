@@ -1,4 +1,4 @@
-"""Owns the settings of what a resend tells, and where; must not know what they do."""
+"""Owns the settings of what a resend writes, and where; must not know what they do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gapless_sender.settings.values import file_or_folder, seconds
 if TYPE_CHECKING:
     from pathlib import Path
 
-_GROUP = "What is said"
+_GROUP = "Output"
 
 OUTPUT: tuple[Setting, ...] = (
     Setting(

@@ -17,7 +17,7 @@ from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_kafka.client import KafkaClient
 from gapless_kafka.errors import fault_of
 from gapless_kafka.stall_clock import StallClock
-from gapless_kafka.topic_ids import TopicWatch, asking
+from gapless_kafka.topic_ids import TopicWatch, topic_id_query
 from gapless_kafka.topics import Topics
 from gapless_sender.link.transmitter import BatchSize
 from gapless_sender.source.plan import Reason
@@ -142,9 +142,9 @@ class KafkaSource:
             learned: called with each topic and id that is not known, when its answer is taken in.
         """
         self._watch = TopicWatch(
-            asking(self._client.connection), known=known, learned=learned, pulse=self._client.pulse
+            topic_id_query(self._client.connection), known=known, learned=learned, pulse=self._client.pulse
         )
-        self._client.on_error = self._watch.hurry
+        self._client.on_error = self._watch.ask_soon
         for topic in topics:
             self._watch.begin(topic)
 
@@ -161,13 +161,13 @@ class KafkaSource:
         """
         return self._watch is None or self._watch.settle()
 
-    def _glance(self, topic: str) -> None:
+    def _poll_watch(self, topic: str) -> None:
         if self._watch is not None:
-            self._watch.glance(topic)
+            self._watch.poll(topic)
 
-    def _make_sure(self, topic: str) -> None:
+    def _verify_topic(self, topic: str) -> None:
         if self._watch is not None:
-            self._watch.make_sure(topic)
+            self._watch.verify(topic)
 
     # -------------------------------------------------------------------------------------------- reading
 
@@ -214,9 +214,9 @@ class KafkaSource:
                 place, min(ranges.reach(position, self._worth_reading(), at_once) - position + 1, at_once)
             )
             clock.waited(heard=bool(found.records) or (found.end is not None and ranges.target < found.end))
-            self._glance(topic)
+            self._poll_watch(topic)
             if found.out_of_range:
-                self._make_sure(topic)
+                self._verify_topic(topic)
                 low, high = self.topics.watermarks(place.upstream)
                 yield from ranges.pass_over(low - 1, Reason.EXPIRED)
                 position = None
@@ -234,7 +234,7 @@ class KafkaSource:
             if clock.is_stalled:
                 raise self._stalled(place, ranges.target)
         if not ranges.done:  # A new topic under the old name is shorter, and what is missing there was written once.
-            self._make_sure(topic)
+            self._verify_topic(topic)
         yield from ranges.pass_over(None, Reason.NOT_YET_WRITTEN)
 
     def sample(self, place: Place, offset: int, most: int) -> list[int]:

@@ -131,7 +131,7 @@ class PartitionWorker:
                     if self.checkpoint is not None:
                         self.checkpoint.note(key, result)
                     runtime.shutdown.in_batch = False
-                    malloc_trim.glance()
+                    malloc_trim.trim_if_due()
                     runtime.shutdown.check()
 
                 replay = PartitionReplay(

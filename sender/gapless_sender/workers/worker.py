@@ -41,7 +41,7 @@ class Instructions:
         self._key: SessionKey | None = given_key
         self._sharers = sharers
         self._waits = True
-        self._told_exhausted = False
+        self._exhaustion_reported = False
 
     def attend(self) -> None:
         """Take in what has come. For moments without a batch under way: what the supervisor hears is that none is."""
@@ -66,8 +66,8 @@ class Instructions:
         """The key for the next batch; waits while the receiver is given another one. Raises StoppedError."""
         self.wait_for_go()
         assert self._key is not None, "the supervisor sends a key before anything is encrypted"  # noqa: S101
-        if not self._told_exhausted and self._key.exhausted_among(self._sharers):
-            self._told_exhausted = True
+        if not self._exhaustion_reported and self._key.exhausted_among(self._sharers):
+            self._exhaustion_reported = True
             self.tell(Exhausted())
         return self._key
 
@@ -87,7 +87,7 @@ class Instructions:
         if self._key is not None:
             self._key.destroy()
         self._key = SessionKey(session_key)
-        self._told_exhausted = False
+        self._exhaustion_reported = False
 
 
 def run_worker(  # noqa: PLR0913, PLR0917 -- the arguments of a process

@@ -147,8 +147,8 @@ class WorkerPool:
                 self._start(number, len(self._supervisor.lives))
             while self._supervisor.phase is not Phase.ENDED:
                 self._runtime.pace.follow()
-                self._handle(self._heard())
-                self._handle(self._happened())
+                self._handle(self._messages_of_workers())
+                self._handle(self._due_events())
                 self._resend.view.advanced(lambda: (self._account.totals, self._account.datagrams))
         finally:
             self._reap()
@@ -191,7 +191,7 @@ class WorkerPool:
 
     # ------------------------------------------------------------------------------------------ what happens
 
-    def _heard(self) -> Iterator[AnyEvent]:
+    def _messages_of_workers(self) -> Iterator[AnyEvent]:
         """Wait a moment for what workers tell."""
         seconds = _POLL_SECONDS
         if self._announcement is not None:
@@ -200,9 +200,9 @@ class WorkerPool:
         readable = wait([descriptor for _, descriptor in heard], seconds)
         for number, descriptor in heard:
             if descriptor in readable:
-                yield from self._told_by(number)
+                yield from self._messages_from(number)
 
-    def _told_by(self, number: int) -> Iterator[AnyEvent]:
+    def _messages_from(self, number: int) -> Iterator[AnyEvent]:
         worker = self._workers[number]
         for message in worker.inlet.receive():
             try:
@@ -233,7 +233,7 @@ class WorkerPool:
                 return WorkerFinished(number, problem.error if problem is not None else None)
         return None
 
-    def _happened(self) -> Iterator[AnyEvent]:
+    def _due_events(self) -> Iterator[AnyEvent]:
         """What is due, and what signals came."""
         shutdown, supervisor = self._runtime.shutdown, self._supervisor
         while self._stops_seen < shutdown.times:
@@ -284,12 +284,12 @@ class WorkerPool:
             while waiting:
                 for command in self._supervisor.handle(waiting.popleft()):
                     try:
-                        self._carry_out(command)
+                        self._execute(command)
                     except GaplessError as error:
                         waiting.append(Failed(error))
                         break  # What should have followed must not happen without it.
 
-    def _carry_out(self, command: Command) -> None:
+    def _execute(self, command: Command) -> None:
         worker = self._workers[command.worker] if command.worker is not None else None
         match command.action, worker:
             case Action.GREET, None:

@@ -55,16 +55,16 @@ def test_it_is_done_now_and_then_and_never_in_a_short_resend(monkeypatch: pytest
     times = [100.0]
     memory = MallocTrim(lambda: times[-1])
 
-    def glance(seconds: float) -> None:
+    def trim_if_due(seconds: float) -> None:
         times.append(100.0 + seconds)
-        memory.glance()
+        memory.trim_if_due()
 
-    glance(0)
-    glance(EVERY_SECONDS - 0.1)
+    trim_if_due(0)
+    trim_if_due(EVERY_SECONDS - 0.1)
     assert not given.acquire(timeout=0.2)
-    glance(EVERY_SECONDS)
-    glance(EVERY_SECONDS + 1)
-    glance(2 * EVERY_SECONDS)
+    trim_if_due(EVERY_SECONDS)
+    trim_if_due(EVERY_SECONDS + 1)
+    trim_if_due(2 * EVERY_SECONDS)
     assert given.acquire(timeout=20)
     assert given.acquire(timeout=20)
     assert not given.acquire(timeout=0.2)

@@ -53,18 +53,18 @@ class Brokers:
 def test_an_id_is_learned_once_and_a_topic_that_stays_is_no_trouble() -> None:
     brokers = Brokers({"t": Uuid(1, 2)})
     watch = brokers.watch()
-    watch.make_sure("t")
-    watch.make_sure("t")
+    watch.verify("t")
+    watch.verify("t")
     assert brokers.learned == [("t", FIRST)]
 
 
 def test_a_topic_that_was_made_anew_is_named_with_both_ids_and_what_may_be_wrong() -> None:
     brokers = Brokers({"t": Uuid(1, 2)})
     watch = brokers.watch()
-    watch.make_sure("t")
+    watch.verify("t")
     brokers.seconds, brokers.ids["t"] = 7.5, Uuid(3, 4)
     with pytest.raises(ConfigurationError) as caught:
-        watch.make_sure("t")
+        watch.verify("t")
     said = str(caught.value)
     assert f"The topic t was deleted and recreated (topic ID {FIRST} -> {SECOND})" in said
     assert "what was sent in the last 7.5 s may be such" in said
@@ -82,19 +82,19 @@ def test_a_glance_asks_once_in_a_while_and_sooner_after_a_sign() -> None:
     watch = brokers.watch()
     watch.begin("t")
     for _ in range(1000):
-        watch.glance("t")
+        watch.poll("t")
     assert len(brokers.asked) == 1
     brokers.seconds = ASK_EVERY_SECONDS
-    watch.glance("t")
+    watch.poll("t")
     assert len(brokers.asked) == 2
-    watch.hurry()
-    watch.glance("t")
+    watch.ask_soon()
+    watch.poll("t")
     assert len(brokers.asked) == 2, "signs come in swarms"
     brokers.seconds += ASK_EVERY_SECONDS / 5
     brokers.ids["t"] = Uuid(3, 4)
-    watch.glance("t")
+    watch.poll("t")
     with pytest.raises(ConfigurationError, match="recreated"):
-        watch.glance("t")
+        watch.poll("t")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_brokers_that_know_no_ids_or_do_not_say_them_change_nothing(found: Uuid 
     watch.begin("t")
     assert watch.settle()
     resumed = brokers.watch(t=FIRST)
-    resumed.make_sure("t")
+    resumed.verify("t")
     assert brokers.learned == []
 
 
@@ -118,12 +118,12 @@ def test_silence_is_waited_for_but_not_for_ever_and_stays_known() -> None:
     assert brokers.seconds >= ANSWER_SECONDS
     waited_until = brokers.seconds
     for _ in range(3):
-        watch.make_sure("t")
+        watch.verify("t")
     assert brokers.asked == ["t"] * 4, "asked again, and not waited for"
     assert brokers.seconds == waited_until
     brokers.silent, brokers.ids["t"] = False, Uuid(1, 2)
-    watch.make_sure("t")
-    watch.glance("t")
+    watch.verify("t")
+    watch.poll("t")
     brokers.ids["t"] = Uuid(3, 4)
     with pytest.raises(ConfigurationError, match="recreated"):
-        watch.make_sure("t")
+        watch.verify("t")
