@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import re
 import warnings
 
+from fuzz.key_cost import check_cost
 from fuzz.target import Target, as_file
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import resolve
@@ -25,6 +27,7 @@ from gapless_sender.wire.packets import MAX_FRAGMENTS, packetize
 from kit.peer import reassembly
 from kit.peer.strict_packets import MalformedPacketError, Reassembler, parse_packet
 
+_ENCRYPTED = re.compile(b"-----BEGIN ENCRYPTED PRIVATE KEY-----([^-]*)-----END ENCRYPTED PRIVATE KEY-----")
 CHEAP_ROUNDS = 4096
 """A key that costs a second is accepted by the product and would cost a million inputs a fortnight."""
 CHEAP_PATTERN_BYTES = 8 * 1024 * 1024
@@ -140,9 +143,24 @@ def _private_keys(content: bytes) -> None:
     labels = {b"D": b"PRIVATE KEY", b"E": b"ENCRYPTED PRIVATE KEY", b"R": b"RSA PRIVATE KEY", b"S": b"EC PRIVATE KEY"}
     if how in labels:
         content = _as_pem(labels[how], content)
+    content = _without_costly_keys(content)
     password = None if how == b"n" else as_file(PASSWORD, "password")
     key = read_private_key(as_file(content, "key.pem"), setting="keyFile", password_file=password)
     pkcs8_pem(key)
+
+
+def _without_costly_keys(content: bytes) -> bytes:
+    """Every encrypted PKCS#8 key, encoded again so that what was looked at is what will be decrypted."""
+
+    def checked(found: re.Match[bytes]) -> bytes:
+        try:
+            der = base64.b64decode(found[1])
+            check_cost(der, CHEAP_ROUNDS)
+        except ValueError as error:
+            raise ConfigurationError(f"The key is not decrypted ({error}); give a cheaper one.") from None
+        return _as_pem(b"ENCRYPTED PRIVATE KEY", der)
+
+    return _ENCRYPTED.sub(checked, content)
 
 
 def _certificates(content: bytes) -> None:

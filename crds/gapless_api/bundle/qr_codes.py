@@ -1,7 +1,7 @@
 """Owns how the typed lines of a bundle become QR codes in a terminal; must not know what a line says.
 
 A code that is scanned types its lines, with the line feed of the last one: scan one after the other into
-``gapless bundle text --read -``. The lines' own check words tell when one was left out or comes in another order.
+``gapless bundle text --read -``. The checksums of the lines tell when one was left out or comes in another order.
 """
 
 from __future__ import annotations
@@ -35,15 +35,19 @@ def drawn(text: str) -> str:
     """Draw the code of `text` with half blocks, dark on light in a terminal that is light on dark.
 
     Raises:
-        ConfigurationError: it is more than any code holds.
+        ConfigurationError: it is more than any code holds, or segno is not installed.
     """
-    import segno  # noqa: PLC0415 -- only for those who ask for codes
-
+    try:
+        import segno  # noqa: PLC0415 -- an extra, and needed for codes alone
+    except ImportError:
+        raise ConfigurationError(
+            "QR codes need the package segno; install it with: pip install 'gapless-api[qr]'."
+        ) from None
     try:
         code = segno.make_qr(text, error="m", boost_error=False)
     except segno.DataOverflowError:
         raise ConfigurationError(
-            f"A line of {len(text.encode())} bytes fits into no QR code; have the bundle typed or carried as a file."
+            f"A line of {len(text.encode())} bytes does not fit into a QR code; type the bundle or copy the file."
         ) from None
     picture = io.StringIO()
     code.terminal(picture, border=_BORDER, compact=True)

@@ -5,17 +5,11 @@ What is secret comes from files only and goes into no message: an error names th
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.exceptions import InternalError, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.ciphers.modes import CBC
-from cryptography.hazmat.primitives.padding import PKCS7
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -25,8 +19,6 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_api.keys import key_derivation
-from gapless_api.keys.key_derivation import CostlyKeyError, check_cost
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +26,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 _PRIVATE_KEY_BEGINS = re.compile(rb"-----BEGIN (?P<label>(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY)-----")
-_LEGACY_AES_192 = re.compile(rb"DEK-Info: AES-192-CBC,(?P<iv>[0-9A-Fa-f]{32})\s(?P<body>[^-]+)-----END")
 _ENCRYPTED_PKCS8 = b"ENCRYPTED PRIVATE KEY"
 _MOST_FILE_BYTES = 4 * 1024 * 1024
 """The certificates of all public authorities together have a quarter of a megabyte."""
@@ -124,19 +115,11 @@ def read_private_key(
             f"The private key {path} of {setting} is encrypted and there is no password for it; {cure}."
         )
     try:
-        if password is not None and (unreadable := _LEGACY_AES_192.search(block)):
-            block = _without_aes_192(label, unreadable["iv"], unreadable["body"], password)
-            password = None
-        if label == _ENCRYPTED_PKCS8:
-            block = _affordable(block)
+        if b"DEK-Info: AES-192-CBC" in block:
+            raise UnsupportedAlgorithm("AES-192")  # noqa: TRY301 -- cryptography would call the password wrong
         return load_pem_private_key(block, password if encrypted else None)
     except UnsupportedAlgorithm:
         reason = "uses an algorithm that is not supported; convert it with openssl pkcs8 -topk8"
-    except CostlyKeyError:
-        reason = (
-            f"takes more than {key_derivation.MOST_ROUNDS} rounds to decrypt; encrypt it with fewer, as with openssl "
-            f"pkcs8 -topk8 -iter 600000"
-        )
     except (ValueError, TypeError, InternalError):  # The last one for parameters that only OpenSSL looks at.
         reason = (
             f"cannot be decrypted with the password in {password_file}; the password is wrong or the key is damaged"
@@ -156,22 +139,6 @@ def _private_key_block(content: bytes) -> tuple[bytes, bytes] | None:
     return None if place < 0 else (begins["label"], content[begins.start() : place] + ends + b"\n")
 
 
-def _affordable(block: bytes) -> bytes:
-    """An encrypted PKCS#8 key, encoded again so that what was looked at is what will be decrypted.
-
-    Raises:
-        CostlyKeyError: to decrypt it would take too long.
-        ValueError: it is damaged.
-    """
-    der = base64.b64decode(block.split(b"-----")[2])
-    check_cost(der)
-    return _pem(_ENCRYPTED_PKCS8, der)
-
-
-def _pem(label: bytes, der: bytes) -> bytes:
-    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (label, base64.encodebytes(der), label)
-
-
 def pkcs8_pem(key: PrivateKeyTypes) -> bytes:
     """Write `key` as an unencrypted PKCS#8 PEM, the one form that every Kafka client reads. The result is secret."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -181,21 +148,3 @@ def belongs_to(certificate: x509.Certificate, key: PrivateKeyTypes) -> bool:
     """Whether `certificate` was issued for `key`."""
     spki = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return certificate.public_key().public_bytes(*spki) == key.public_key().public_bytes(*spki)
-
-
-def _without_aes_192(label: bytes, iv_hex: bytes, body: bytes, password: bytes) -> bytes:
-    """Decrypt a legacy PEM key with AES-192-CBC, the one cipher of OpenSSL's old form that `cryptography` leaves out.
-
-    OpenSSL derives the key with EVP_BytesToKey: MD5, one round, the first 8 bytes of the vector as salt.
-
-    Raises:
-        ValueError: the password is wrong or the text is damaged.
-    """
-    iv = bytes.fromhex(iv_hex.decode("ascii"))
-    first = hashlib.md5(password + iv[:8], usedforsecurity=False).digest()
-    second = hashlib.md5(first + password + iv[:8], usedforsecurity=False).digest()
-    cipher = Cipher(AES((first + second)[:24]), CBC(iv)).decryptor()
-    padded = cipher.update(base64.b64decode(body)) + cipher.finalize()
-    unpadder = PKCS7(128).unpadder()
-    der = unpadder.update(padded) + unpadder.finalize()
-    return _pem(label, der)

@@ -41,7 +41,10 @@ _MOST_MERGED_MEMBERS = 10_000
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice, which a merge of two branches leaves and YAML readers pass over in silence."""
+    """Refuses a key that stands twice, which a merge of two branches leaves and YAML readers pass over in silence.
+
+    ruamel.yaml refuses such keys, too, but bounds no merges, and would be a second library beside PyYAML.
+    """
 
     def __init__(self, stream: bytes) -> None:
         super().__init__(stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,15 +123,15 @@ def test_lines_that_are_missing_doubled_or_in_another_order_are_noticed_by_numbe
     lines = written(bundle(("a", 0, [(1, 1)]), ("b", 0, [(2, 2)]), ("c", 0, [(3, 3)]))).splitlines()
     assert len(lines) == 4
     for number in range(3):
-        with pytest.raises(BundleError, match=f"line {number + 1} does not fit"):
+        with pytest.raises(BundleError, match=f"line {number + 1} does not match"):
             read_typed("\n".join(lines[:number] + lines[number + 1 :]))
     with pytest.raises(BundleError, match="line that begins with end"):
         read_typed("\n".join(lines[:3]))
     with pytest.raises(BundleError, match="line that begins with end"):
         read_typed("")
-    with pytest.raises(BundleError, match="line 2 does not fit"):
+    with pytest.raises(BundleError, match="line 2 does not match"):
         read_typed("\n".join([lines[0], *lines]))
-    with pytest.raises(BundleError, match="line 1, 2, 3 does not fit"):
+    with pytest.raises(BundleError, match="line 1, 2, 3 does not match"):
         read_typed("\n".join([lines[1], lines[0], *lines[2:]]))
 
 
@@ -153,7 +154,7 @@ def test_codes_hold_all_lines_in_order_and_are_drawn() -> None:
     assert len(drawing) > 30
     assert drawn(codes[0]) == drawn(codes[0])
     assert list(in_codes([])) == []
-    with pytest.raises(ConfigurationError, match="fits into no QR code"):
+    with pytest.raises(ConfigurationError, match="does not fit into a QR code"):
         drawn("x" * 3000)
 
 
@@ -164,3 +165,9 @@ def test_the_lines_in_the_documentation_are_what_is_printed(page: str) -> None:
     )  # fmt: skip
     text = (Path(__file__).parents[3] / "docs" / page).read_text(encoding="utf-8")
     assert f"\n{written(peers)}```" in text
+
+
+def test_codes_without_the_extra_are_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "segno", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'gapless-api\[qr\]'"):
+        drawn("x")

@@ -25,7 +25,7 @@ _MOST_TYPED_BYTES = 16 * 1024 * 1024
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--read", "reads", is_flag=True, help="FILE (- for the keyboard) holds typed lines; write their bundle.")
 @click.option("--output", type=click.Path(path_type=Path), help="With --read: file for the bundle. [default: stdout]")
-@click.option("--qr", is_flag=True, help="Print QR codes, which a scanner types.")
+@click.option("--qr", is_flag=True, help="Print QR codes, which a scanner types (extra gapless-api[qr]).")
 @click.option(
     "--most-lines",
     type=click.IntRange(1),

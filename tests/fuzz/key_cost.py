@@ -1,18 +1,11 @@
-"""Owns what it costs to turn a password into the key of an encrypted PKCS#8 key; must not know passwords or files.
+"""Owns what it costs to decrypt an encrypted PKCS#8 key, so that fuzzing spends no time on costly ones.
 
-The file itself says how many rounds that takes, and how much memory (PBKDF2: RFC 8018, scrypt: RFC 7914). Who can put
-a file in the place of a key could keep a program busy for years, or take all its memory.
+The file itself tells how many rounds that takes, and how much memory (PBKDF2: RFC 8018, scrypt: RFC 7914).
 """
 
 from __future__ import annotations
 
 from math import prod
-
-MOST_ROUNDS = 2_000_000
-"""A second or two. OpenSSL writes 2,048 rounds unless it is told otherwise; a million is what careful people take.
-
-Of scrypt, N·r·p may be as large: that is 256 MB at most, and 131,072 is usual.
-"""
 
 _INTEGER, _SEQUENCE = 0x02, 0x30
 _MOST_DEPTH = 8
@@ -20,10 +13,10 @@ _NUMBERS_OF_SCRYPT = 3
 
 
 class CostlyKeyError(ValueError):
-    """To decrypt the key would take more rounds or memory than any honest one."""
+    """To decrypt the key would take more rounds or memory than the target spends."""
 
 
-def check_cost(encrypted_pkcs8: bytes) -> None:
+def check_cost(encrypted_pkcs8: bytes, most_rounds: int) -> None:
     """Look at the DER of an EncryptedPrivateKeyInfo before anybody tries to decrypt it.
 
     Every scheme has a sequence of its parameters with the numbers side by side: rounds, for PBKDF2 perhaps with the
@@ -36,21 +29,21 @@ def check_cost(encrypted_pkcs8: bytes) -> None:
     tag, scheme, _ = _element(_single(encrypted_pkcs8, _SEQUENCE))
     if tag != _SEQUENCE:
         raise ValueError("no description of an encryption")
-    _check_sequence(scheme, _MOST_DEPTH)
+    _check_sequence(scheme, _MOST_DEPTH, most_rounds)
 
 
-def _check_sequence(content: bytes, depth: int) -> None:
+def _check_sequence(content: bytes, depth: int, most_rounds: int) -> None:
     if depth == 0:
         raise ValueError("nested too deeply")
     numbers = []
     while content:
         tag, inner, content = _element(content)
         if tag == _SEQUENCE:
-            _check_sequence(inner, depth - 1)
+            _check_sequence(inner, depth - 1, most_rounds)
         elif tag == _INTEGER:
             numbers.append(int.from_bytes(inner, "big"))  # a negative one becomes large
     cost = prod(numbers[:3]) if len(numbers) >= _NUMBERS_OF_SCRYPT else max(numbers, default=0)
-    if cost > MOST_ROUNDS:
+    if cost > most_rounds:
         raise CostlyKeyError
 
 
