@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gapless_api.cli.main import AliasedOption
+
 if TYPE_CHECKING:
     from gapless_archive.store.object_store import ObjectAddress
 
@@ -23,17 +25,6 @@ class _Address(click.ParamType[Any]):
             self.fail(f"{value!r} must be {error}", param, ctx)
 
 
-class _StoreOption(click.Option):
-    """An option of the object store: the first name, that of the settings, is the documented one."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        documented, self.opts = self.opts, self.opts[:1]
-        try:
-            return super().get_help_record(ctx)
-        finally:
-            self.opts = documented
-
-
 _FILE = click.Path(path_type=Path)
 
 
@@ -46,7 +37,7 @@ _FILE = click.Path(path_type=Path)
     "--s3-endpoint-url",
     "--endpoint-url",
     "endpoint_url",
-    cls=_StoreOption,
+    cls=AliasedOption,
     default="",
     help="Address of the store. [default: the public cloud's]",
 )
@@ -54,7 +45,7 @@ _FILE = click.Path(path_type=Path)
     "--s3-region",
     "--region",
     "region",
-    cls=_StoreOption,
+    cls=AliasedOption,
     default="us-east-1",
     show_default=True,
     help="Region of the store.",
@@ -64,7 +55,7 @@ _FILE = click.Path(path_type=Path)
     "--s3-access-key-file",
     "--access-key-file",
     "access_key_file",
-    cls=_StoreOption,
+    cls=AliasedOption,
     type=_FILE,
     help="File with the access key. If absent, requests are not signed.",
 )
@@ -73,7 +64,7 @@ _FILE = click.Path(path_type=Path)
     "--s3-secret-key-file",
     "--secret-key-file",
     "secret_key_file",
-    cls=_StoreOption,
+    cls=AliasedOption,
     type=_FILE,
     help="File with the secret key.",
 )
@@ -81,7 +72,7 @@ _FILE = click.Path(path_type=Path)
     "--s3-session-token-file",
     "--session-token-file",
     "session_token_file",
-    cls=_StoreOption,
+    cls=AliasedOption,
     type=_FILE,
     help="File with a session token.",
 )
@@ -89,7 +80,7 @@ _FILE = click.Path(path_type=Path)
     "--s3-ca-file",
     "--ca-file",
     "ca_file",
-    cls=_StoreOption,
+    cls=AliasedOption,
     type=_FILE,
     help="Certificates (PEM) to trust beside the system's.",
 )

@@ -85,6 +85,18 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else ExitCode.DONE)
 
 
+class AliasedOption(click.Option):
+    """An option with several accepted names; ``--help`` and the reference show the first one."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The name, the placeholder and the text that ``--help`` shows."""
+        accepted, self.opts = self.opts, self.opts[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = accepted
+
+
 class SettingsCommand(click.Command):
     """A command whose options are settings: ``--help`` lists them under their groups, bare switches mean "true"."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gapless_api.base.errors import ConfigurationError, LinkError
+from gapless_api.cli.main import AliasedOption
 from gapless_sender.link_test.form import LEAST_PAYLOAD_BYTES, MOST_STEPS, PORT
 from gapless_sender.link_test.steps import (
     DEFAULT_FROM,
@@ -54,8 +55,24 @@ def link() -> None:
 
 @link.command()
 @click.option("--nic", default="", help="Network interface to send from. [default: the one the routing table gives]")
-@click.option("--target", required=True, metavar="HOST", help="Address or name of the receiver.")
-@click.option("--port", required=True, type=click.IntRange(1, 65535), help="UDP port of the receiver.")
+@click.option(
+    "--target-ip",
+    "--target",
+    "target",
+    cls=AliasedOption,
+    required=True,
+    metavar="HOST",
+    help="Address or name of the receiver.",
+)
+@click.option(
+    "--target-port",
+    "--port",
+    "port",
+    cls=AliasedOption,
+    required=True,
+    type=click.IntRange(1, 65535),
+    help="UDP port of the receiver.",
+)
 @click.option(
     "--payload-size",
     default=0,
@@ -66,7 +83,7 @@ def link() -> None:
 @click.option(
     "--require-neighbour",
     is_flag=True,
-    help="Whether a permanent neighbour (ARP, NDP) entry is needed: behind a diode nobody answers.",
+    help="Whether a permanent neighbour (ARP, NDP) entry is required: no ARP reply comes back through a diode.",
 )
 def preflight(  # noqa: PLR0913 -- the options
     nic: str, target: str, port: int, payload_size: int, source_address: str, *, require_neighbour: bool
@@ -89,9 +106,20 @@ def preflight(  # noqa: PLR0913 -- the options
 
 
 @link.command()
-@click.option("--target", required=True, metavar="HOST", help="Address or name of the other side.")
 @click.option(
+    "--target-ip",
+    "--target",
+    "target",
+    cls=AliasedOption,
+    required=True,
+    metavar="HOST",
+    help="Address or name of the other side.",
+)
+@click.option(
+    "--target-port",
     "--port",
+    "port",
+    cls=AliasedOption,
     default=PORT,
     type=click.IntRange(1, 65535),
     help="UDP port where gapless link receive listens; never the usual receiver's, which logs each as an error.",
@@ -149,16 +177,16 @@ def preflight(  # noqa: PLR0913 -- the options
 def test(**given: Any) -> None:
     """Send numbered probes at rising rates, so that the other side can tell what the link carries.
 
-    Start gapless link receive on the other side first. It is load on a live link, so that above 1,000 datagrams or 10
-    Mbit per second it asks, or needs --yes. Prints what was sent in each step, as a table on a terminal and as JSON
-    lines elsewhere.
+    Start gapless link receive on the other side first. The test is load on a live link: above 1,000 datagrams or 10
+    Mbit per second it requires a confirmation, or --yes. Prints what was sent in each step, as a table on a terminal
+    and as JSON lines elsewhere.
 
     \b
-      gapless link test --nic=diode0 --target=10.0.0.2 --from=1Mbit --to=500Mbit --steps=10
-      gapless link test --nic=diode0 --target=10.0.0.2 --rates=1k,2k,5k,10k --duration=30 --yes
+      gapless link test --nic=diode0 --target-ip=10.0.0.2 --from=1Mbit --to=500Mbit --steps=10
+      gapless link test --nic=diode0 --target-ip=10.0.0.2 --rates=1k,2k,5k,10k --duration=30 --yes
 
-    Ends with 0 everything was sent, 2 the options make no sense or nobody agreed, 5 link failed, 130/143 stopped by a
-    signal.
+    Ends with 0 everything was sent, 2 the options are invalid or were not confirmed, 5 link failed, 130/143 stopped
+    by a signal.
     """  # noqa: D301 -- click's own paragraph mark
     from gapless_sender.link_test.send import SendOptions, send  # noqa: PLC0415 -- not needed for --help
 

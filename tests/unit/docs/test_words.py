@@ -47,7 +47,11 @@ TEXTS = (
     "docs/reference/bundle.md",
     "docs/reference/conditions.md",
     "docs/reference/exit-codes.md",
+    "docs/reference/inventory.md",
+    "docs/reference/ledger.md",
+    "docs/reference/link.md",
     "docs/reference/messages.md",
+    "docs/reference/resend.md",
     "docs/reference/windows.md",
     "examples/**/*.yaml",
     "examples/**/*.md",
@@ -87,7 +91,7 @@ OLD_NAMES = (
 )
 """Names that style gives up: a noun of the field stands in the place of each."""
 
-PRODUCT = ("crds", "kafka", "archive")
+PRODUCT = ("crds", "kafka", "archive", "sender", "operator")
 
 NAME_EXCEPTIONS: dict[tuple[str, str], str] = {}
 
@@ -164,4 +168,4 @@ def _help_pages() -> list[tuple[str, str]]:
             context = click.Context(command)
             below = [(f"{name} {each}", command.get_command(context, each)) for each in command.list_commands(context)]
             queue += [(path, each) for path, each in below if each is not None]
-    return [(name, text) for name, text in pages if name.startswith(("gapless bundle", "gapless windows"))]
+    return [(name, text) for name, text in pages if not name.endswith((" scan", " create", " audit", " verify"))]
