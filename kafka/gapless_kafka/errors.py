@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from gapless_api.base.errors import Verdict
 
 
+class TopicMissingError(ConfigurationError):
+    """The topic does not exist."""
+
+
 class Actor(StrEnum):
     """Who must act."""
 

@@ -1,4 +1,4 @@
-"""Measures audits of one, five and twenty million received keys beside a bare Spark count() of the same topic.
+"""Measures audits of one, five and twenty million received keys beside a bare count() by Spark's Kafka connector.
 
 `make bench-audit` writes build/bench/audit.json. Each measured program is a process of its own, from its start to its
 end: so the start of Java counts for both, and for an audit also its bundle, its report and its state. On a machine that
@@ -18,10 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gapless_kafka.connection import KafkaConnection
-from gapless_spark.output.jobs import SHORT_WORK_OFFSETS
-from gapless_spark.runtime.kafka_source import look, records
-from gapless_spark.runtime.session import Engine, session
 from kit.kafka.broker import KafkaBroker
 from kit.peer.received_events import Stream, receive_many
 
@@ -30,13 +26,11 @@ NEW_SHARE = 0.01
 MASTER, CORES = "local[2]", 2
 
 
-def count(bootstrap: str, topic: str) -> None:
-    """Count as an audit would read: the same look, the same cut, the same session."""
-    connection = KafkaConnection(bootstrap_servers=bootstrap)
-    cut = look(connection, [topic], timeout_seconds=30)
-    with session(Engine("count", MASTER, short=cut.offsets <= SHORT_WORK_OFFSETS)) as spark:
-        counted = records(spark, connection, cut, ("key",), parallelism=CORES).count()
-    print(counted)
+def counting(kafka: KafkaBroker, topic: str) -> list[str]:
+    """The program that counts a topic; all that it fetches and makes once per machine is there."""
+    program = [sys.executable, str(Path(__file__).with_name("connector_count.py"))]
+    subprocess.run([*program, "prepare", kafka.bootstrap, topic, MASTER, str(CORES)], check=True, capture_output=True)
+    return [*program, "count", kafka.bootstrap, topic, MASTER, str(CORES)]
 
 
 def measured(command: list[str]) -> dict[str, Any]:
@@ -72,10 +66,10 @@ def measure(kafka: KafkaBroker, keys: int, turns: int, folder: Path) -> dict[str
     """Fill a topic, and count and audit it in turns; then audit what is new."""
     topic = kafka.create_topic(f"received-{keys}", PARTITIONS)
     receive_many(kafka, topic, [Stream(partition=number) for number in range(PARTITIONS)], keys // PARTITIONS)
-    counting = [sys.executable, __file__, "--count", kafka.bootstrap, topic]
+    counting_command = counting(kafka, topic)
     counts, audits = [], []
     for turn in range(turns):
-        counts.append(measured(counting))
+        counts.append(measured(counting_command))
         audits.append(measured(audit_command(kafka, topic, folder, folder / f"state-{keys}-{turn}")))
     state = json.loads((folder / "report.json").read_text())["state"]
     more = [Stream(partition=number, first_offset=keys, seed=2) for number in range(PARTITIONS)]
@@ -108,11 +102,7 @@ def main() -> int:
     parser.add_argument("--keys", type=int, nargs="+", default=[1_000_000, 5_000_000, 20_000_000])
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--output", type=Path, default=Path("build/bench/audit.json"))
-    parser.add_argument("--count", nargs=2, metavar=("BOOTSTRAP", "TOPIC"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.count:
-        count(*options.count)
-        return 0
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="gapless-bench-") as folder, KafkaBroker(jvm_options=["-Xmx512m"]) as kafka:
         runs = []

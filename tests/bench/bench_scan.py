@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench_audit import counting
 from pyroaring import BitMap
 
 from gapless_api.bundle.form import BundleKind, PartitionGaps
@@ -94,8 +95,7 @@ def scans(records: int, turns: int, folder: Path) -> dict[str, Any]:
         large, small = kafka.create_topic("gaps-large", PARTITIONS), kafka.create_topic("gaps-small", PARTITIONS)
         fill(kafka, large, WINDOWS, records // WINDOWS)
         fill(kafka, small, SMALL_WINDOWS, 1)
-        count = [sys.executable, str(Path(__file__).with_name("bench_audit.py")), "--count", kafka.bootstrap, large]
-        counted = best(count, turns)
+        counted = best(counting(kafka, large), turns)
         scanned = best(scan_command(kafka, large, folder), turns)
         report = json.loads((folder / "report.json").read_text())
         assert report["windows"] == WINDOWS, report["windows"]

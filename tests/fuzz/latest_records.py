@@ -1,6 +1,7 @@
-"""Owns the comparison of both readers of a gaps topic on hostile records: one with Spark, one in this process.
+"""Owns the comparison of both readers of a gaps topic, and of a plain oracle, on hostile records.
 
-Must not know Kafka. Both get the same records of all partitions, and must find the same, whatever the keys and values.
+Must not know Kafka. All get the same records of all partitions, and must find the same, whatever the keys and values.
+The readers, one with Spark's tasks and one in this process, share their folds; the oracle is a dictionary.
 Keys come from few parts on purpose, so that many of them are about the same window, or nearly.
 """
 
@@ -11,17 +12,19 @@ import random
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from pyroaring import BitMap
 
+from gapless_api.gaps.keys import identity_of
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_spark.model.gap_windows import Choices, read_windows
+from gapless_spark.model.gap_windows import Choices, LatestRecord, read_windows
 from gapless_spark.runtime.session import Engine, session
-from gapless_spark.scan.latest_records import find_windows
-from gapless_spark.scan.local_latest import latest_of_few
+from gapless_spark.scan.find_windows import find_in_process, joined_findings
+from gapless_spark.scan.latest_records import LATEST, latest_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,15 +36,8 @@ if TYPE_CHECKING:
 PARTITIONS = 3
 RECORDS_A_BATCH = 50_000
 CHOICES = (Choices(), Choices(infer=True, all_tails=True), Choices(infer=True, skip_stale=True, remembered_windows=2))
-_SCHEMA = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
+_PIECES = 5
+"""So many tasks read; a key comes in several of them."""
 
 
 class Record(NamedTuple):
@@ -211,9 +207,9 @@ def _fuzzed(chance: random.Random) -> Iterator[tuple[bytes | None, bytes | None]
         yield key, hostile_value(key, chance)
 
 
-def found_here(records: Sequence[Record], choices: Choices) -> WindowFindings:
-    """What the reader of few records finds."""
-    messages = [
+def messages_of(records: Sequence[Record]) -> list[Message]:
+    """The same as Kafka's client hands them over."""
+    return [
         Message(
             topic="gaps",
             partition=record.partition,
@@ -224,22 +220,41 @@ def found_here(records: Sequence[Record], choices: Choices) -> WindowFindings:
         )
         for record in records
     ]
-    few = latest_of_few([messages], most_bytes=sys.maxsize)
-    assert few is not None
-    return read_windows(few.latest, further_unreadable=few.further_without_key, choices=choices)
+
+
+def found_plainly(records: Sequence[Record], choices: Choices) -> WindowFindings:
+    """What the records say, by a dictionary and by decoding each of the latest."""
+    of_keys = {(record.partition, record.key): record for record in sorted(records, key=attrgetter("offset"))}
+    latest: dict[bytes | None, Record] = {}
+    for record in sorted(of_keys.values(), key=attrgetter("timestamp", "partition", "offset")):
+        latest[None if record.key is None else identity_of(record.key)] = record
+    return read_windows(
+        [LatestRecord(record.key, record.value, record.partition, record.offset) for record in latest.values()],
+        further_unreadable=max(sum(record.key is None for record in records) - 1, 0),
+        choices=choices,
+    )
+
+
+def found_here(records: Sequence[Record], choices: Choices) -> WindowFindings:
+    """What the reader in this process finds."""
+    found = find_in_process([messages_of(records)], choices, most_bytes=sys.maxsize)
+    assert found is not None
+    return found
 
 
 def found_by_spark(spark: SparkSession, records: Sequence[Record], choices: Choices) -> WindowFindings:
-    """What the reader with Spark finds."""
-    columns: dict[str, list[Any]] = {name: [getattr(record, name) for record in records] for name in Record._fields}
-    columns["timestamp"] = [1000 * milliseconds for milliseconds in columns["timestamp"]]
-    return find_windows(spark.createDataFrame(pa.table(columns, schema=_SCHEMA)), choices)
+    """What the reader with Spark finds, of tasks that read a piece each."""
+    size = -(-len(records) // _PIECES)
+    pieces = [messages_of(records[start : start + size]) for start in range(0, len(records), size)]
+    rows = [row for piece in pieces for row in latest_rows([piece])]
+    return joined_findings(spark.createDataFrame(pa.Table.from_batches(rows), LATEST), choices)
 
 
 def difference(spark: SparkSession, records: Sequence[Record], choices: Choices) -> str | None:
-    """What the two readers do not agree about; ``None`` when they find the same."""
+    """What the readers and the oracle do not agree about; ``None`` when they find the same."""
+    plain = found_plainly(records, choices)
     here, there = found_here(records, choices), found_by_spark(spark, records, choices)
-    return None if here == there else f"in this process: {here}\nwith Spark:      {there}"
+    return None if here == there == plain else f"plainly: {plain}\nin this process: {here}\nwith Spark: {there}"
 
 
 def smallest(records: Sequence[Record], differ: Callable[[Sequence[Record]], bool]) -> list[Record]:

@@ -7,12 +7,15 @@ keys into bitmaps of blocks, these are joined where their block belongs, and onl
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from gapless_archive.store.object_store import access_from
 from gapless_kafka.connection import connection_from
+from gapless_kafka.cuts import slices_of
+from gapless_kafka.reader import read_slices
 from gapless_spark.audit.expected_by import ExpectedBy
 from gapless_spark.audit.first_records import first_key_of
 from gapless_spark.audit.memory import AuditMemory
@@ -31,22 +34,23 @@ from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.gap_detection import compare
 from gapless_spark.output.jobs import MOST_LOCAL_BYTES, Job
 from gapless_spark.output.jobs import run as run_job
-from gapless_spark.runtime.local_reader import few_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from confluent_kafka import Message
 
     from gapless_api.base.settings import Resolved
     from gapless_api.cli.reading_progress import Progress
     from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.cuts import Cut
     from gapless_spark.model.outcome import Conclusion
-    from gapless_spark.runtime.kafka_source import Cut
+    from gapless_spark.runtime.task_reading import TaskReading
 
 FEW_RECORDS = 1_000_000
 """So many new offsets are read in this process with ``engine=auto``, which is over before Spark would have started."""
 _KEYS_IN_A_BATCH = 65_536
+_key = methodcaller("key")
 
 
 def run(settings: Resolved) -> int:
@@ -75,15 +79,16 @@ def job_of(settings: Resolved) -> Job:
         concluded = expected_by.named_in(concluded)
         return replace(concluded, details={**concluded.details, **memory.details})
 
-    def find(records: DataFrame | None, cut: Cut) -> Conclusion:
+    def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
         connection = connection_from(values, client_id="gapless-audit")
         memory.look_at_first_records(connection, cut)
-        return conclusion(connection, {} if records is None else received_blocks(records), cut)
+        return conclusion(connection, {} if reading is None else received_blocks(reading), cut)
 
     def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
         memory.look_at_first_records(connection, cut)
+        records = read_slices(connection, slices_of(cut), progress)
         try:
-            new = collected(partial_bitmaps(keys_of_few(connection, cut, progress)), most_bytes=MOST_LOCAL_BYTES)
+            new = collected(bitmaps_of(records), most_bytes=MOST_LOCAL_BYTES)
         except TooManyBlocksError:
             return None
         return conclusion(connection, new, cut)
@@ -95,14 +100,28 @@ def job_of(settings: Resolved) -> Job:
     def is_few(cut: Cut) -> bool:
         return memory.goes_on and cut.offsets <= FEW_RECORDS
 
-    return Job("audit", topics, ("key",), find, find_locally, is_few, earlier=memory, read_bounds=read_bounds)
+    return Job("audit", topics, find, find_locally, is_few, earlier=memory, read_bounds=read_bounds)
 
 
-def keys_of_few(connection: KafkaConnection, cut: Cut, progress: Progress) -> Iterator[pa.RecordBatch]:
-    """Yield the keys of `cut` as Spark would hand them over. Raises like `few_records`."""
+def received_blocks(reading: TaskReading) -> dict[Block, Received]:
+    """What Spark's tasks find to be received, by block."""
+    places = ("topic", "partition", "block")
+    partial = reading.folded(bitmaps_of, PARTIAL)
+    if reading.tasks == 1:
+        return collected(partial.toArrow().to_batches())
+    joined = partial.repartition(*places).sortWithinPartitions(*places).mapInArrow(joined_bitmaps, PARTIAL)
+    return collected(joined.toArrow().to_batches())
+
+
+def bitmaps_of(batches: Iterable[Sequence[Message]]) -> Iterator[pa.RecordBatch]:
+    """Turn the keys of records into rows of `PARTIAL`."""
+    return partial_bitmaps(_keys(batches))
+
+
+def _keys(batches: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
     held: list[bytes | None] = []
-    for messages in few_records(connection, cut, progress):
-        held += [message.key() for message in messages]
+    for messages in batches:
+        held += map(_key, messages)
         if len(held) >= _KEYS_IN_A_BATCH:
             yield _batch(held)
             held = []
@@ -112,11 +131,3 @@ def keys_of_few(connection: KafkaConnection, cut: Cut, progress: Progress) -> It
 
 def _batch(keys: list[bytes | None]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(keys, pa.binary())], names=["key"])
-
-
-def received_blocks(records: DataFrame) -> dict[Block, Received]:
-    """What `records` show to be received, by block."""
-    partial = records.mapInArrow(partial_bitmaps, PARTIAL)
-    places = ("topic", "partition", "block")
-    joined = partial.repartition(*places).sortWithinPartitions(*places).mapInArrow(joined_bitmaps, PARTIAL)
-    return collected(joined.toArrow().to_batches())

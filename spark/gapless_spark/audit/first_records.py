@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.wire.audit_state import Contents
+from gapless_kafka.cuts import Slice
+from gapless_kafka.reader import read_slices
 from gapless_spark.model.expired_records import FIRST_KEPT, OF_COMPLETE_PARTITIONS, begun, with_keys, with_more
-from gapless_spark.runtime.kafka_source import Cut, TopicCut
-from gapless_spark.runtime.local_reader import few_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.cuts import Cut
 
 
 class Wanted(NamedTuple):
@@ -85,17 +86,17 @@ def first_keys(
     next_offsets = {place: one.first_offset for place, one in wanted.items()}
     step = 1
     while True:
-        pieces = {
-            place: (next_offsets[place], min(next_offsets[place] + step * one.most, one.end_offset))
+        pieces = [
+            Slice(*place, next_offsets[place], min(next_offsets[place] + step * one.most, one.end_offset), False)
             for place, one in wanted.items()
             if next_offsets[place] < one.end_offset and len(keys[place]) < one.most
-        }
+        ]
         if not pieces:
             return {place: found[: wanted[place].most] for place, found in keys.items()}
-        for messages in few_records(connection, _cut(pieces)):
+        for messages in read_slices(connection, pieces):
             for message in messages:
                 keys[message.topic() or "", message.partition() or 0].append(message.key())
-        next_offsets |= {place: end for place, (_, end) in pieces.items()}
+        next_offsets |= {(piece.topic, piece.partition): piece.end_offset for piece in pieces}
         step *= 4  # where most offsets hold no record
 
 
@@ -108,12 +109,3 @@ def first_key_of(connection: KafkaConnection, cut: Cut) -> bytes | None:
     }
     keys = first_keys(connection, wanted)
     return next((key for found in keys.values() for key in found if key is not None), None)
-
-
-def _cut(pieces: Mapping[TopicPartition, tuple[int, int]]) -> Cut:
-    topics = []
-    for topic in sorted({name for name, _ in pieces}):
-        ranges = [pieces.get((topic, number), (0, 0)) for number in range(1 + max(n for t, n in pieces if t == topic))]
-        firsts, ends = zip(*ranges, strict=True)
-        topics.append(TopicCut(topic, firsts, ends, 0, from_the_beginning=False))
-    return Cut("", tuple(topics))

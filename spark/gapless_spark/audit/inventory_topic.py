@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.parts import PartsHeld, parse_part
 from gapless_api.inventory.reader import read_inventory_text
-from gapless_spark.runtime.kafka_source import look
-from gapless_spark.runtime.local_reader import few_records
+from gapless_kafka.cuts import slices_of
+from gapless_kafka.reader import read_slices
+from gapless_kafka.topic_offsets import read_cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +38,13 @@ def add_inventories_of_topic(  # noqa: PLR0913 -- where, whose, and who is told
         ConfigurationError: there is no such topic, or no inventory in it can be used.
         SourceUnreachableError: Kafka cannot be reached, or stops answering.
     """
-    cut = look(connection, [topic], timeout_seconds=timeout_seconds)
+    cut = read_cut(connection, [topic], timeout_seconds=timeout_seconds)
     held = PartsHeld()
     last_problem = ""
     found = 0
-    for value in (message.value() or b"" for messages in few_records(connection, cut) for message in messages):
+    for value in (
+        message.value() or b"" for messages in read_slices(connection, slices_of(cut)) for message in messages
+    ):
         part = parse_part(value)
         text = held.add(part) if part is not None else None
         if part is None or text is None:

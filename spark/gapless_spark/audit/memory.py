@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.cuts import Cut
     from gapless_spark.audit.state_place import StatePlace
     from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
     from gapless_spark.model.generations import Origin, Replaced
-    from gapless_spark.runtime.kafka_source import Cut
 
 
 class AuditMemory(AbstractContextManager["AuditMemory"]):

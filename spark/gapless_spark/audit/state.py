@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_api.wire.audit_state import StateHead
+    from gapless_kafka.cuts import Cut, TopicCut
     from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
-    from gapless_spark.runtime.kafka_source import Cut, TopicCut
 
 _ANEW = "give an empty folder or prefix to begin anew"
 

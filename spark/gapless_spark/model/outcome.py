@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import (
-    ConfigurationError,
     GaplessError,
     SourceUnreachableError,
     StoppedError,
@@ -15,6 +14,7 @@ from gapless_api.base.errors import (
     verdict,
 )
 from gapless_api.base.exit_codes import ExitCode
+from gapless_kafka.errors import TopicMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,10 +36,6 @@ class Outcome(StrEnum):
     UNREACHABLE = "unreachable"
     BAD_CONFIGURATION = "bad-configuration"
     STOPPED = "stopped"
-
-
-class TopicMissingError(ConfigurationError):
-    """The topic does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

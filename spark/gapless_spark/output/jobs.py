@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
-import os
 import signal
 import sys
 import time
@@ -26,31 +25,29 @@ from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.scan_result import SCAN_REPORT
 from gapless_kafka.connection import KafkaConnection, connection_from
+from gapless_kafka.topic_offsets import read_cut
 from gapless_spark.model.outcome import Conclusion, exit_code_of, outcome_of
 from gapless_spark.output.bundle_place import BundlePlace
 from gapless_spark.output.comparison import compared, say_comparison
 from gapless_spark.output.report_page.output import told_by_page, write_page
 from gapless_spark.output.result_log import write_result
 from gapless_spark.output.tables import show_results
-from gapless_spark.runtime.kafka_source import Cut, failure_of_kafka, look, records
 from gapless_spark.runtime.session import Engine, failure_of_machine, is_local, session
 from gapless_spark.runtime.spark_progress import SparkReading, watched
+from gapless_spark.runtime.task_reading import TaskReading, failure_of_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
-
     from gapless_api.base.allowed_topics import AllowedTopics
     from gapless_api.base.settings import Resolved
     from gapless_api.bundle.form import BundleMetadata
     from gapless_api.cli.reading_progress import Progress
+    from gapless_kafka.cuts import Cut
 
 MOST_LOCAL_BYTES = 256 * 1024 * 1024
 """About so much of what was read a command holds that reads without Spark."""
-SHORT_WORK_OFFSETS = 200_000
-"""Up to here a job is over before Java's second compiler would pay."""
 
 
 class Earlier(Protocol):
@@ -85,10 +82,8 @@ class Job:
 
     command: str
     topics: tuple[str, ...]
-    columns: tuple[str, ...]
-    """Of Spark's Kafka source."""
-    find: Callable[[DataFrame | None, Cut], Conclusion]
-    """Gets no DataFrame when there is nothing to read, which spares the start of Spark."""
+    find: Callable[[TaskReading | None, Cut], Conclusion]
+    """Reads with Spark's tasks. Gets no reading when there is nothing to read, which spares the start of Spark."""
     find_locally: Callable[[KafkaConnection, Cut, Progress], Conclusion | None]
     """Reads in this process, without Spark, and says how far it is; ``None`` when more would have to be held than
     `MOST_LOCAL_BYTES`."""
@@ -193,7 +188,7 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
         job.read_bounds()
 
         def unread() -> Cut:
-            there = look(connection, job.topics, timeout_seconds=values["connectTimeout"])
+            there = read_cut(connection, job.topics, timeout_seconds=values["connectTimeout"])
             cut = earlier.unread(there)
             head["cluster_id"] = there.cluster_id
             head["read"] = [_read(topic) for topic in cut.topics]
@@ -243,28 +238,22 @@ def _find_with_spark(  # noqa: PLR0913, PLR0917 -- what a job needs
     values: dict[str, Any],
     progress: Progress,
 ) -> tuple[Cut, Conclusion]:
-    engine = Engine(
-        f"gapless {job.command}",
-        values["master"],
-        values["driverMemory"],
-        short=cut.offsets <= SHORT_WORK_OFFSETS,
-    )
-    parallelism = values["parallelism"] or os.cpu_count() or 2
+    engine = Engine(f"gapless {job.command}", values["master"], values["driverMemory"])
     _log().info("reading", topics=[topic.topic for topic in cut.topics], offsets=cut.offsets)
     from py4j.protocol import Py4JError  # noqa: PLC0415 -- empty topics need no Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     progress.begin(cut.offsets)
-    reading = SparkReading(cut, parallelism)
+    reading = SparkReading(cut)
     with watched(progress, reading), session(engine) as spark:
         cut = unread()  # again, for records expire while Spark starts
         progress.begin(cut.offsets)
         reading.begin(spark)
         try:
-            return cut, job.find(records(spark, connection, cut, job.columns, parallelism=parallelism), cut)
+            return cut, job.find(TaskReading(spark, connection, cut, values["parallelism"]), cut)
         except (PySparkException, Py4JError) as error:
             said = str(error)  # while Java still runs: the text is fetched from there
-            meant = failure_of_kafka(said, connection, job.topics) or failure_of_machine(said, engine)
+            meant = failure_of_task(said) or failure_of_machine(said, engine)
             if meant is None:
                 raise RuntimeError(f"Spark failed: {said}") from None
             _log().debug("spark", error=said)

@@ -1,1 +1,1 @@
-"""Running Spark: session, Java, jars, progress, and how its tasks read Kafka."""
+"""Running Spark: session, Java, progress, and how its tasks read Kafka."""

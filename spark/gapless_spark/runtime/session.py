@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError
-from gapless_spark.runtime.jars import connector_jars, startup_archive
 from gapless_spark.runtime.java import check_java
 
 if TYPE_CHECKING:
@@ -26,16 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For work of seconds: no second compiler, whose work would not pay any more."""
-_HOTTEST_ONLY = (
-    "-XX:Tier4InvocationThreshold=50000",
-    "-XX:Tier4MinInvocationThreshold=6000",
-    "-XX:Tier4CompileThreshold=150000",
-    "-XX:Tier4BackEdgeThreshold=400000",
-)
-"""For longer work: the second compiler waits ten times as long as it would, or it takes more than the work itself."""
-_FEW_CORES = 2
-"""So many have nothing to spare for a collector that works beside the tasks."""
+"""Java only distributes the work, which Python and librdkafka do: a second compiler and a collector beside the tasks
+take more than they give."""
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set where spark-submit has started us."""
 _SECRETS = r"(?i)secret|password|token|access[.]?key|jaas|ssl[.](key|trust)store"
@@ -48,10 +39,13 @@ class Engine:
     name: str
     master: str = "local[*]"
     driver_memory: str = "1g"
-    short: bool = True
-    """Whether the work takes seconds, not minutes."""
     archive_to: Path | None = None
     """Where to write the class archive that makes later starts quicker."""
+
+
+def startup_archive() -> Path:
+    """Where a class archive for quick starts belongs: beside the installed program. It need not exist."""
+    return Path(sys.prefix) / "share" / "gapless" / "startup.jsa"
 
 
 def is_local(master: str) -> bool:
@@ -64,7 +58,7 @@ def session(engine: Engine) -> Iterator[SparkSession]:
     """Begin a session, and end it, its Java and its files with the block; one that runs already is used and kept.
 
     Raises:
-        ConfigurationError: Java or the jars of the Kafka connector are not as Spark needs them, or Java does not start.
+        ConfigurationError: Java is not as Spark needs it, or does not start.
         LocalStorageError: there is no place for temporary files.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- slow to import, and not needed to say that Java is missing
@@ -74,7 +68,7 @@ def session(engine: Engine) -> Iterator[SparkSession]:
         yield running
         return
     if _SUBMITTED in os.environ:
-        submitted = _tuned(SparkSession.builder.appName(engine.name), engine).getOrCreate()
+        submitted = _tuned(SparkSession.builder.appName(engine.name)).getOrCreate()
         submitted.sparkContext.setLogLevel("ERROR")
         try:
             yield submitted
@@ -82,10 +76,9 @@ def session(engine: Engine) -> Iterator[SparkSession]:
             submitted.stop()
         return
     check_java()
-    jars = connector_jars()
     folder = temporary_folder()
     try:
-        with _own_java(engine, jars, folder) as started:
+        with _own_java(engine, folder) as started:
             yield started
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -103,22 +96,19 @@ def temporary_folder() -> Path:
 
 
 @contextlib.contextmanager
-def _own_java(engine: Engine, jars: list[Path], folder: Path) -> Iterator[SparkSession]:
+def _own_java(engine: Engine, folder: Path) -> Iterator[SparkSession]:
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    conf = _tuned(SparkConf(loadDefaults=False), engine)
+    conf = _tuned(SparkConf(loadDefaults=False))
     conf.set("spark.app.name", engine.name).set("spark.master", engine.master)
     conf.set("spark.driver.memory", engine.driver_memory)
     conf.set("spark.local.dir", str(folder)).set("spark.sql.warehouse.dir", str(folder / "warehouse"))
     conf.set("spark.driver.extraJavaOptions", " ".join(_java_options(engine, folder)))
     if is_local(engine.master):
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
-        conf.set("spark.driver.extraClassPath", os.pathsep.join(map(str, jars)))
-    else:
-        conf.set("spark.jars", ",".join(map(str, jars)))
     log = folder / "java.log"
     gateway = None
     with log.open("wb") as stream:
@@ -152,7 +142,7 @@ def failure_of_machine(text: str, engine: Engine) -> GaplessError | None:
     return None
 
 
-def _tuned(conf: Any, engine: Engine) -> Any:
+def _tuned(conf: Any) -> Any:
     """Set what every session has; `conf` is a SparkConf or a session's builder."""
     set_option = conf.set if hasattr(conf, "set") else conf.config
     cores = os.cpu_count() or 2
@@ -162,15 +152,12 @@ def _tuned(conf: Any, engine: Engine) -> Any:
         "spark.redaction.regex": _SECRETS,
         "spark.sql.session.timeZone": "UTC",
         "spark.executor.heartbeatInterval": "2s",  # which tells how far tasks are; its default is 10 s
-        "spark.sql.shuffle.partitions": str(max(2, cores if engine.short else 2 * cores)),
+        "spark.sql.shuffle.partitions": str(max(2, cores)),
         "spark.sql.adaptive.enabled": "false",
-        # The older source, Spark's default, turns each record into a row twice and back.
-        "spark.sql.sources.useV1SourceList": "",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.codegen.wholeStage": "false",  # few rows come to Java
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
-    if engine.short:
-        options["spark.sql.codegen.wholeStage"] = "false"
-        options["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
     for name, value in options.items():
         set_option(name, value)
     return conf
@@ -178,17 +165,11 @@ def _tuned(conf: Any, engine: Engine) -> Any:
 
 def _java_options(engine: Engine, folder: Path) -> list[str]:
     quiet = resources.files("gapless_spark.runtime") / "log4j2.properties"
-    options = ["-Xlog:disable", f"-Dlog4j2.configurationFile={quiet}", f"-Djava.io.tmpdir={folder}"]
-    if engine.short:
-        options += _QUICK_START
-    else:
-        options += _HOTTEST_ONLY
-        if (os.cpu_count() or _FEW_CORES) <= _FEW_CORES:
-            options.append("-XX:+UseSerialGC")
+    options = ["-Xlog:disable", f"-Dlog4j2.configurationFile={quiet}", f"-Djava.io.tmpdir={folder}", *_QUICK_START]
     if engine.archive_to is not None:
         options.append(f"-XX:ArchiveClassesAtExit={engine.archive_to}")
     elif startup_archive().is_file():
-        # Java ignores it when it was made by another Java or for other jars.
+        # Java ignores it when it was made by another Java or for another Spark.
         options.append(f"-XX:SharedArchiveFile={startup_archive()}")
     return options
 

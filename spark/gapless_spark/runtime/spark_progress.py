@@ -1,8 +1,6 @@
 """Owns how far Spark's tasks have read, as Spark itself says it beside the job; must not know how that is shown.
 
-Spark tells how many records the tasks of a stage have read, by their heartbeats, and how many tasks have ended. Records
-are at most as many as offsets, and in a compacted topic far fewer; where the tasks have about the same number of
-offsets, the share of those that have ended says more then.
+Every task that reads has about the same number of offsets, so the share of those tasks that have ended is told.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from gapless_api.cli.reading_progress import Progress
-    from gapless_spark.runtime.kafka_source import Cut
+    from gapless_kafka.cuts import Cut
 
 _LOOK_EVERY_SECONDS = 0.25
 
@@ -25,10 +23,8 @@ _LOOK_EVERY_SECONDS = 0.25
 class SparkReading:
     """What the tasks of one session have read; asked by a thread beside the job."""
 
-    def __init__(self, cut: Cut, parallelism: int) -> None:
+    def __init__(self, cut: Cut) -> None:
         self._offsets = cut.offsets
-        partitions = sum(len(topic.end_offsets) for topic in cut.topics)
-        self._tasks_are_even = parallelism >= partitions
         self._context: Any = None
         self._read = 0
 
@@ -53,10 +49,8 @@ class SparkReading:
                 continue
             first = min(job_info.stageIds)  # reads Kafka; the others get what it writes
             stage_info = tracker.getStageInfo(first)
-            if stage_info is not None and stage_info.numTasks and self._tasks_are_even:
+            if stage_info is not None and stage_info.numTasks:
                 most = max(most, self._offsets * stage_info.numCompletedTasks // stage_info.numTasks)
-            stage = context._jsc.sc().statusStore().lastStageAttempt(first)  # noqa: SLF001
-            most = max(most, int(stage.inputRecords()))
         return min(most, self._offsets)
 
 

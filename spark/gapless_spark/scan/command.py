@@ -6,25 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gapless_kafka.connection import connection_from
+from gapless_kafka.cuts import slices_of
+from gapless_kafka.reader import read_slices
 from gapless_kafka.topics import cleanup_policy
 from gapless_spark.model.gap_windows import Choices, read_windows
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.jobs import MOST_LOCAL_BYTES, Job
 from gapless_spark.output.jobs import run as run_job
-from gapless_spark.runtime.local_reader import few_records
-from gapless_spark.scan.latest_records import COLUMNS, find_windows
-from gapless_spark.scan.local_latest import latest_of_few
+from gapless_spark.scan.find_windows import find_in_process, find_with_spark
 from gapless_spark.settings.tables import SCAN
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from gapless_api.base.settings import Resolved
     from gapless_api.cli.reading_progress import Progress
     from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.cuts import Cut
     from gapless_spark.model.gap_windows import WindowFindings
     from gapless_spark.model.outcome import Conclusion
-    from gapless_spark.runtime.kafka_source import Cut
+    from gapless_spark.runtime.task_reading import TaskReading
 
 
 def run(settings: Resolved, *, command: str = "scan") -> int:
@@ -48,21 +47,19 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
     def policy_now(connection: KafkaConnection) -> str:
         return cleanup_policy(connection, topic, timeout_seconds=values["connectTimeout"])
 
-    def find(records: DataFrame | None, cut: Cut) -> Conclusion:
+    def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
         policy = policy_now(connection_from(values, client_id=f"gapless-{command}"))
-        found = read_windows((), choices=choices) if records is None else find_windows(records, choices)
+        found = read_windows((), choices=choices) if reading is None else find_with_spark(reading, choices)
         return conclude(found, cut, policy)
 
     def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
         policy = policy_now(connection)
-        few = latest_of_few(few_records(connection, cut, progress), MOST_LOCAL_BYTES)
-        if few is None:
-            return None
-        found = read_windows(few.latest, further_unreadable=few.further_without_key, choices=choices)
-        return conclude(found, cut, policy)
+        records = read_slices(connection, slices_of(cut), progress)
+        found = find_in_process(records, choices, most_bytes=MOST_LOCAL_BYTES)
+        return None if found is None else conclude(found, cut, policy)
 
     def is_few(cut: Cut) -> bool:
         few: bool = cut.offsets <= values["sparkAbove"]
         return few
 
-    return Job(command, (topic,), COLUMNS, find, find_locally, is_few), settings
+    return Job(command, (topic,), find, find_locally, is_few), settings

@@ -1,207 +1,168 @@
-"""Owns the Spark plan that leaves the latest record of each window, before any of them is decoded in Python.
+"""Owns which records of a gaps topic are the latest of their windows: the one definition, by bytes, for all readers.
 
-Must not know how a bitmap is read or what becomes of the result. Everything here runs in Java. What Python gets is as
-large as what is missing: the windows without gaps, which are most of them, arrive as one bit each, in rows of 32768.
+Must not know how records are read or decoded. Latest means: of one key in one partition of the gaps topic, the highest
+offset. Between partitions (the topic was given more of them) and between the two forms of a key, which hash
+differently, the latest timestamp. Which keys are about one window is `gapless_api.gaps.keys`'s to say.
 
-Latest means: of one key in one partition of the gaps topic, the highest offset. Between partitions (the topic was given
-more of them) and between the two forms of a key, which hash differently, the latest timestamp. Which keys are about one
-window is `gapless_api.gaps.keys`'s to say: its patterns are applied to the bytes of a key, each as the character of its
-number (ISO-8859-1). As UTF-8, all that is none would become U+FFFD, and keys the same that are not.
+A task holds the latest record of each key among those that it reads, which leaves few. These meet by their identity.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from operator import attrgetter, methodcaller
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gapless_api.gaps.keys import OLD_KEY, PLAIN_KEY, WINDOW_KEY
-from gapless_spark.model.gap_windows import (
-    AS_REPORTED,
-    LISTED_UNREADABLE,
-    Age,
-    Choices,
-    CompleteWindows,
-    LatestRecord,
-    WindowFindings,
-    read_windows,
-)
+import pyarrow as pa
+
+from gapless_api.gaps.keys import identity_of
+from gapless_spark.model.gap_windows import Age
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from pyspark.sql import DataFrame
+    from confluent_kafka import Message
 
-COLUMNS = ("partition", "offset", "timestamp", "key", "value")
-"""What `find_windows` needs of Spark's Kafka source."""
+_BYTES_OF_A_RECORD = 600
+"""What Python needs for each beside its value; one of 65,536 offsets with gaps everywhere has 8 KiB."""
+_MOST_BYTES_OF_A_TASK = 64 * 1024 * 1024
+"""About so much a task holds before it hands on what it has; the same window may come again then."""
+_BYTES_AT_ONCE, _ROWS_AT_ONCE = 4 * 1024 * 1024, 4096
+_key, _partition = methodcaller("key"), methodcaller("partition")
 
-_ENCODING = "ISO-8859-1"
-"""Has one character for each byte, and none is refused."""
-_COLON = "X'3A'"
-_COMPLETE = rf"""
-    key_text RLIKE r'{PLAIN_KEY}' AND length(value) = 25
-    AND hex(substring(value, 18, 8)) = '3A30000000000000'
-    AND hex(substring(value, 1, 9))
-        = concat('01', lpad(hex(try_cast(substring_index(key_text, ':', -1) AS bigint)), 16, '0'))
-    AND hex(substring(value, 10, 8)) >= hex(substring(value, 2, 8))
-    AND hex(substring(value, 10, 1)) < '80'
-"""
-"""Header and bitmap of a window without gaps; hexadecimal text of equal length sorts like the numbers it stands for.
-
-All others with a key of a window are left to Python, whether it can be read or not."""
-
-
-_COUNTED_IN_HASH_TABLE = "count(*) + size(collect_list(CASE WHEN offset < 0 THEN offset END))"
-"""Collects nothing. Beside an aggregate of this kind Spark keeps the groups in a hash table, and sorts otherwise.
-
-It has to be part of a column that is used: the optimizer drops what nobody reads, and the hash table with it."""
-_MOST_GROUPS = 50_000
-"""So many groups all tasks together keep in hash tables; from there on they sort, which needs disk and no memory.
-
-At most 400 MiB for windows of up to 65,536 offsets, whose bitmaps have 8 KiB."""
-_NUMBER = "cast(conv(hex(substring(value, {}, 8)), 16, 10) AS bigint)"
-_LARGEST_WINDOW = 2**31
-"""In offsets; the detector takes no larger one. A larger window is left to Python, and so is one at an odd place."""
-_WINDOWS_A_ROW = 32768
-"""So many bits has a bitmap of Spark's ``bitmap_construct_agg``."""
+LATEST = "identity binary, timestamp long, partition int, offset long, key binary, value binary, records long"
+"""What `latest_rows` yields."""
+_SCHEMA = pa.schema(
+    [
+        ("identity", pa.binary()),
+        ("timestamp", pa.int64()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("records", pa.int64()),
+    ]
+)
 
 
-def find_windows(records: DataFrame, choices: Choices = AS_REPORTED) -> WindowFindings:
-    """Find out what the records of a gaps topic say together."""
-    spark = records.sparkSession
-    most = max(1, _MOST_GROUPS // spark.sparkContext.defaultParallelism)
-    spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", str(most))
-    latest = _classified(latest_of(records))
-    rows = _rows(_condensed(latest, with_tombstones=choices.infer))
-    by_kind: dict[str, list[dict[str, Any]]] = {"complete": [], "tombstone": [], "foreign": [], "window": []}
-    for row in rows:
-        by_kind[row["kind"]].append(row)
-    foreign = sum(row["n"] for row in by_kind["foreign"])
-    listed = _rows(_first_foreign(latest)) if foreign else []
-    return read_windows(
-        [_record(row) for row in (*by_kind["window"], *listed)],
-        [run for row in by_kind["complete"] for run in _complete(row)],
-        tombstones=sum(row["n"] for row in by_kind["tombstone"]),
-        taken_back=[row["place"].encode(_ENCODING) for row in by_kind["tombstone"] if row["place"] is not None],
-        further_unreadable=foreign - len(listed),
-        choices=choices,
-    )
+class Latest(NamedTuple):
+    """The latest record of a key in one partition of the gaps topic, or of a window."""
+
+    identity: bytes | None
+    """What all keys of the window have in common; nothing for records without a key."""
+    age: Age
+    key: bytes | None
+    value: bytes | None
+    records: int
+    """How many records it stands for; only counted without a key, else 1."""
 
 
-def latest_of(records: DataFrame) -> DataFrame:
-    """The latest record of each window and of each foreign key; records without a key are counted and become one row.
+class LatestOfKeys:
+    """Holds the latest record of each key in each partition."""
 
-    Keys are compared as they are first, which leaves few of them to be looked into. A value is only carried along under
-    a key that can be a window's: other values could be large, and nobody reads them.
-    """
-    by_key = (
-        records.selectExpr(
-            "key",
-            "partition",
-            "offset",
-            "struct(partition, offset, timestamp, "
-            f"CASE WHEN value IS NULL OR contains(key, {_COLON}) THEN value ELSE x'' END AS value) "
-            "AS record",
-        )
-        .groupBy("key", "partition")
-        .agg(_sql("max_by(record, offset) AS record"), _sql(f"{_COUNTED_IN_HASH_TABLE} AS n"))
-    )
-    return (
-        by_key.selectExpr("*", f"decode(key, '{_ENCODING}') AS key_text")
-        .selectExpr(
-            rf"regexp_replace(key_text, r'{OLD_KEY}', '$1:$2:$3') AS identity",
-            "struct(record.*, key, key_text) AS record",
-            f"struct({', '.join(f'record.{name}' for name in Age._fields)}) AS age",
-            "n",
-        )
-        .groupBy("identity")
-        .agg(_sql("max_by(record, age) AS record"), _sql("sum(n) AS n"))
-        .selectExpr("*", rf"identity RLIKE r'{WINDOW_KEY}' AS known")
-    )
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, bytes | None], Message] = {}
+        self._without_key: dict[int, int] = {}
+        self._bytes = 0
 
+    def add(self, messages: Sequence[Any]) -> None:
+        """Take further records, those of a partition in their order."""
+        keys = list(map(_key, messages))
+        partitions = list(map(_partition, messages))
+        self._held.update(zip(zip(partitions, keys, strict=True), messages, strict=True))
+        self._bytes += _BYTES_OF_A_RECORD * len(messages) + sum(map(len, messages))
+        if keys.count(None):
+            for key, partition in zip(keys, partitions, strict=True):
+                if key is None:
+                    self._without_key[partition] = self._without_key.get(partition, 0) + 1
 
-def _classified(latest: DataFrame) -> DataFrame:
-    """Say of each what it is; of a window that may be complete, say how large it is and which one of that size."""
-    whole = f"value IS NOT NULL AND known AND {_COMPLETE}"
-    return (
-        latest.selectExpr("identity", "record.*", "n", "known")
-        .selectExpr("*", f"CASE WHEN {whole} THEN {_NUMBER.format(2)} END AS first")
-        .selectExpr("*", f"CASE WHEN first IS NOT NULL THEN {_NUMBER.format(10)} END AS last")
-        .selectExpr("*", f"least(last - first, {_LARGEST_WINDOW} - 1) + 1 AS size")
-        .selectExpr(
-            "*",
-            "CASE WHEN key IS NULL THEN 'foreign' "
-            "WHEN value IS NULL THEN 'tombstone' "
-            "WHEN NOT known THEN 'foreign' "
-            "WHEN first % size = 0 AND last - first = size - 1 THEN 'complete' "
-            "ELSE 'window' END AS kind",
-        )
-    )
+    def needs_more_than(self, most_bytes: int) -> bool:
+        """Whether more is held than about `most_bytes`, or soon would be."""
+        if self._bytes <= most_bytes:
+            return False
+        # Counted as if each was of another window, so it has to be counted again.
+        self._bytes = _BYTES_OF_A_RECORD * len(self._held) + sum(map(len, self._held.values()))
+        return self._bytes > most_bytes // 2
+
+    def taken(self) -> Iterator[Latest]:
+        """Yield what is held, and forget it."""
+        held, without_key = self._held, self._without_key
+        self._held, self._without_key, self._bytes = {}, {}, 0
+        for (partition, key), message in held.items():
+            message_: Any = message
+            value = message_.value()
+            if key is None:
+                identity, records = None, without_key[partition]
+            else:
+                identity, records = identity_of(key), 1
+                if value is not None and b":" not in key:
+                    value = b""  # No window's: other values could be large, and nobody reads them.
+            yield Latest(identity, Age(message_.timestamp()[1], partition, message_.offset()), key, value, records)
 
 
-def _condensed(latest: DataFrame, *, with_tombstones: bool) -> DataFrame:
-    """One row for each window with gaps; the rest counted, complete windows as a bitmap of their numbers."""
-    taken_back = " WHEN 'tombstone' THEN identity" if with_tombstones else ""
-    return (
-        latest.selectExpr(
-            "kind",
-            f"CASE kind WHEN 'window' THEN identity WHEN 'complete' THEN substring_index(identity, ':', 2){taken_back} "
-            "END AS place",
-            "CASE kind WHEN 'complete' THEN size END AS size",
-            f"CASE kind WHEN 'complete' THEN first div size div {_WINDOWS_A_ROW} END AS bucket",
-            f"CASE kind WHEN 'complete' THEN first div size % {_WINDOWS_A_ROW} END AS bit",
-            "CASE WHEN key IS NULL THEN n ELSE 1 END AS n",
-            "CASE kind WHEN 'window' THEN struct(partition, offset, key, value) END AS record",
-        )
-        .groupBy("kind", "place", "size", "bucket")
-        .agg(_sql("sum(n) AS n"), _sql("bitmap_construct_agg(bit) AS bits"), _sql("first(record) AS record"))
-        .selectExpr(
-            "kind", "place", "size", "bucket", "n", "CASE kind WHEN 'complete' THEN bits END AS bits", "record.*"
-        )
-    )
+def latest_of(records: Iterable[Latest]) -> Latest:
+    """The latest of records about one window, of any partitions and forms of its key."""
+    by_key: dict[tuple[int, bytes | None], Latest] = {}
+    count = 0
+    for record in records:
+        of_key = record.age.partition, record.key
+        if of_key not in by_key or record.age.offset > by_key[of_key].age.offset:
+            by_key[of_key] = record
+        count += record.records
+    latest = max(by_key.values(), key=attrgetter("age"))
+    return latest if latest.key is not None else latest._replace(records=count)
 
 
-def _first_foreign(latest: DataFrame) -> DataFrame:
-    """The first foreign records; reads everything once more, which is the price of a topic that is not in order."""
-    return (
-        latest.where("kind = 'foreign'")
-        .orderBy("partition", "offset")
-        .limit(LISTED_UNREADABLE)
-        .select("partition", "offset", "key", "value")
-    )
+def latest_of_windows(records: Iterable[Latest]) -> Iterator[Latest]:
+    """Yield the latest record of each window; `records` come in any order."""
+    by_identity: dict[bytes | None, Latest | list[Latest]] = {}
+    for record in records:
+        other = by_identity.setdefault(record.identity, record)
+        if other is not record:
+            if isinstance(other, list):
+                other.append(record)
+            else:
+                by_identity[record.identity] = [other, record]
+    return (latest_of(found) if isinstance(found, list) else found for found in by_identity.values())
 
 
-def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
-    return rows
+def latest_rows(batches: Iterable[Sequence[Message]]) -> Iterator[pa.RecordBatch]:
+    """Turn records into rows of `LATEST`, one for each key, or more where they are too many to hold."""
+    held = LatestOfKeys()
+    for messages in batches:
+        held.add(messages)
+        if held.needs_more_than(_MOST_BYTES_OF_A_TASK):
+            yield from _rows(held.taken())
+    yield from _rows(held.taken())
 
 
-def _record(row: dict[str, Any]) -> LatestRecord:
-    return LatestRecord(row["key"], row["value"], row["partition"], row["offset"])
+def latest_in_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Latest]:
+    """Yield the latest record of each window in rows of `LATEST` that are sorted by identity."""
+    for _, records in groupby(_records(batches), attrgetter("identity")):
+        yield latest_of(records)
 
 
-def _complete(row: dict[str, Any]) -> Iterator[CompleteWindows]:
-    """Yield the runs of the windows of `row`, in which one bit stands for one window."""
-    topic, _, partition = row["place"].rpartition(":")
-    size: int = row["size"]
-    first_offset = row["bucket"] * _WINDOWS_A_ROW * size
-    for first, last in _runs(int.from_bytes(row["bits"], "little")):
-        yield CompleteWindows(
-            topic, int(partition), first_offset + first * size, first_offset + (last + 1) * size - 1, last - first + 1
-        )
+def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[Latest]:
+    for batch in batches:
+        columns = (batch.column(name).to_pylist() for name in _SCHEMA.names)
+        for identity, timestamp, partition, offset, key, value, records in zip(*columns, strict=True):
+            yield Latest(identity, Age(timestamp, partition, offset), key, value, records)
 
 
-def _runs(bits: int) -> Iterator[tuple[int, int]]:
-    """Yield the runs of set bits as the numbers of their first and last bit."""
-    passed = 0
-    while bits:
-        unset = (bits & -bits).bit_length() - 1
-        bits >>= unset
-        length = (~bits & (bits + 1)).bit_length() - 1
-        yield passed + unset, passed + unset + length - 1
-        bits >>= length
-        passed += unset + length
+def _rows(records: Iterable[Latest]) -> Iterator[pa.RecordBatch]:
+    some: list[tuple[Any, ...]] = []
+    size = 0
+    for identity, age, key, value, count in records:
+        some.append((identity, *age, key, value, count))
+        size += len(value or b"")
+        if size >= _BYTES_AT_ONCE or len(some) == _ROWS_AT_ONCE:
+            yield _batch(some)
+            some, size = [], 0
+    if some:
+        yield _batch(some)
 
 
-def _sql(expression: str) -> Any:
-    from pyspark.sql.functions import expr  # noqa: PLC0415 -- pure parts of this package are tested without Spark
-
-    return expr(expression)
+def _batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

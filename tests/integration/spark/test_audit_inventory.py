@@ -190,14 +190,14 @@ def test_events_and_an_inventory_that_arrive_while_records_are_read_are_no_gaps(
     upstream, received, internal = topic(), topic(), topic()
     kafka.produce(upstream, [b"x"] * 100)
     deliver(kafka, upstream, received, lost={(0, 7)})
-    look = jobs.look
+    read_cut = jobs.read_cut
     with Receiver(kafka.bootstrap, internal_topic=internal) as receiver:
         way = {"topics": upstream, "targetIP": "127.0.0.1", "targetPort": receiver.port}
         inventory("early", **way)
         receiver.wait_idle()
 
         def look_and_receive_more(*arguments: Any, **options: Any) -> Any:
-            cut = look(*arguments, **options)
+            cut = read_cut(*arguments, **options)
             kafka.produce(upstream, [b"x"] * 900)
             deliver(kafka, upstream, received, lost={(0, offset) for offset in range(100)})
             inventory("late", **way)

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from gapless_api.cli import reading_progress
-from gapless_spark.runtime import local_reader
-from gapless_spark.runtime.kafka_source import Cut, TopicCut
+from gapless_kafka import reader
+from gapless_kafka.cuts import Cut, TopicCut
 from gapless_spark.runtime.spark_progress import SparkReading
 from integration.spark.test_audit import receive
 
@@ -35,7 +35,7 @@ pytestmark = [
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Show also what takes less than two seconds, and read in small steps."""
     monkeypatch.setattr(reading_progress, "SHOWN_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr(local_reader, "_AT_ONCE", 100)
+    monkeypatch.setattr(reader, "_AT_ONCE", 100)
 
 
 def shown(ended: Ended) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def test_what_spark_has_read_grows_with_its_tasks(spark: None, tmp_path: Path) -
         assert seen == sorted(seen)
         assert seen[-1] == expected
 
-    reading = SparkReading(Cut("c", (TopicCut("t", (0,), (1000,), 0),)), parallelism=4)
+    reading = SparkReading(Cut("c", (TopicCut("t", (0,), (1000,), 0),)))
     assert reading.look() == 0, "Spark has not started"
     reading.begin(session)
     assert reading.look() == 0, "no job runs"

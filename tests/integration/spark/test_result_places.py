@@ -19,7 +19,6 @@ from gapless_api.bundle.reader import read_bundle, read_bundle_text
 from gapless_api.cli import main
 from gapless_api.wire.result_lines import find_result, unpacked
 from gapless_api.wire.scan_result import NamedBundle
-from gapless_spark.runtime.jars import connector_jars
 from kit.object_store import ObjectStore
 
 if TYPE_CHECKING:
@@ -184,10 +183,9 @@ def test_spark_submit_runs_the_commands_with_executors_of_their_own(
     home.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         (home / part.name).symlink_to(part)
-    jars = ",".join(map(str, connector_jars()))
     command: list[Any] = [
         home / "bin" / "spark-submit", "--master", "local-cluster[2,1,512]", "--driver-memory", "512m",
-        "--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false", "--jars", jars,
+        "--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false",
     ]  # fmt: skip
     environment = {
         **os.environ,

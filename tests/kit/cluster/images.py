@@ -28,7 +28,6 @@ PYTHON = "3.11"
 
 ARCHIVES = CHECKOUT / "build" / "images"
 _UV = CHECKOUT / ".tools" / "bin" / "uv"
-_SPARK_JARS = CHECKOUT / ".venv" / "share" / "gapless" / "spark-jars"
 
 
 @dataclass(frozen=True)
@@ -159,13 +158,6 @@ def _prepare(image: Image) -> None:
         # Start scripts name the Python that installed them; the image has its own.
         shutil.rmtree(folder / "bin", ignore_errors=True)
         (folder / ".lock").unlink(missing_ok=True)
-    if image.name == "spark":
-        jars = sorted(_SPARK_JARS.glob("*.jar"))
-        if not jars:
-            raise ClusterError("The jars of Spark's Kafka connector are missing: run `make spark-jars`.")
-        (image.prepared / "jars").mkdir(exist_ok=True)
-        for jar in jars:
-            shutil.copy2(jar, image.prepared / "jars")
 
 
 def _digest(image: Image, more: str) -> str:

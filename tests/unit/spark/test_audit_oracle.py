@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.store.object_store import S3Access
+from gapless_kafka.cuts import Cut, TopicCut
 from gapless_spark.audit import first_records
 from gapless_spark.audit.memory import AuditMemory
 from gapless_spark.audit.state_place import open_place
@@ -20,7 +21,6 @@ from gapless_spark.model.bitmaps import Received, collected, joined_bitmaps, par
 from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.expectations import Bounds, Expectation, parse_expectations
 from gapless_spark.model.gap_detection import ReceivedPartition, compare
-from gapless_spark.runtime.kafka_source import Cut, TopicCut
 from kit.machine.examples import examples
 from kit.peer.arrivals import FOREIGN as FOREIGN_KEYS
 from kit.peer.arrivals import LARGEST_OFFSET, Arrivals, Key, Place, arrivals, as_ranges, counted, missing_between

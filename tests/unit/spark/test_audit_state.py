@@ -22,12 +22,12 @@ from gapless_api.wire.audit_state import (
     encode_head,
 )
 from gapless_archive.store.object_store import ObjectAddress
+from gapless_kafka.cuts import Cut, TopicCut
 from gapless_spark.audit.memory import AuditMemory
 from gapless_spark.audit.state import BlocksWriter, StateError, merged, read_blocks, read_head, read_topics, unread_of
 from gapless_spark.audit.state_place import HEAD, blocks_name, open_place
 from gapless_spark.model.bitmaps import Received
 from gapless_spark.model.event_keys import BLOCK_BITS, FOREIGN, Block
-from gapless_spark.runtime.kafka_source import Cut, TopicCut
 from gapless_spark.settings.tables import AUDIT
 from kit.machine.examples import examples
 

@@ -11,11 +11,12 @@ from gapless_api.bundle.reconciliation import NewerFinding, reconcile
 from gapless_api.gaps.cleanup_policy import KEEPS_ALL
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
+from gapless_kafka.errors import TopicMissingError
 from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit
 from gapless_spark.model.expectations import Bounds, Expectation
 from gapless_spark.model.gap_detection import ReceivedBlock, compare
 from gapless_spark.model.gap_windows import Choices, CompleteWindows, LatestRecord, WindowFindings, read_windows
-from gapless_spark.model.outcome import Conclusion, Outcome, TopicMissingError, exit_code_of, outcome_of
+from gapless_spark.model.outcome import Conclusion, Outcome, exit_code_of, outcome_of
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.comparison import finding_of
 from gapless_spark.output.tables import show_results

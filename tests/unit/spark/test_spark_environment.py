@@ -6,22 +6,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError, SourceStalledError, SourceUnreachableError
-from gapless_kafka.connection import KafkaConnection
-from gapless_spark.runtime.jars import connector_jars, jars_folder, startup_archive
 from gapless_spark.runtime.java import check_java
-from gapless_spark.runtime.kafka_source import failure_of_kafka, java_options
 from gapless_spark.runtime.session import Engine, failure_of_machine, temporary_folder
+from gapless_spark.runtime.task_reading import failure_of_task, text_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-JARS = [
-    "spark-sql-kafka-0-10_2.13-4.0.0.jar",
-    "spark-token-provider-kafka-0-10_2.13-4.0.0.jar",
-    "kafka-clients-3.9.0.jar",
-    "commons-pool2-2.12.0.jar",
-]
-CONNECTION = KafkaConnection(bootstrap_servers="kafka:9092")
+    from gapless_api.base.errors import GaplessError
 
 
 def java_home(folder: Path, version: str, *, release_file: bool) -> Path:
@@ -32,30 +24,6 @@ def java_home(folder: Path, version: str, *, release_file: bool) -> Path:
     if release_file:
         (folder / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
     return folder
-
-
-def test_the_jars_are_found_in_the_folder_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GAPLESS_SPARK_JARS", str(tmp_path))
-    for name in [*JARS, "other.jar"]:
-        (tmp_path / name).touch()
-    assert [jar.name for jar in connector_jars()] == JARS
-    assert startup_archive().parent == jars_folder() == tmp_path
-
-
-def test_a_missing_jar_is_one_sentence_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GAPLESS_SPARK_JARS", str(tmp_path))
-    for name in JARS[:-1]:
-        (tmp_path / name).touch()
-    with pytest.raises(ConfigurationError, match=r"commons-pool2-\*\.jar is missing\); run make spark-jars"):
-        connector_jars()
-
-
-def test_two_versions_of_a_jar_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GAPLESS_SPARK_JARS", str(tmp_path))
-    for name in [*JARS, "kafka-clients-4.0.0.jar"]:
-        (tmp_path / name).touch()
-    with pytest.raises(ConfigurationError, match=r"there are 2 kafka-clients"):
-        connector_jars()
 
 
 @pytest.mark.parametrize("release_file", [True, False])
@@ -84,49 +52,20 @@ def test_no_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         check_java()
 
 
-def test_javas_client_reads_committed_records_only() -> None:
-    options = java_options(CONNECTION)
-    assert options["kafka.isolation.level"] == "read_committed"
-    assert options["kafka.security.protocol"] == "PLAINTEXT"
-    assert "kafka.group.id" not in options
+@pytest.mark.parametrize("kind", [SourceUnreachableError, SourceStalledError, ConfigurationError])
+def test_an_error_of_ours_passes_from_a_task_through_spark(kind: type[GaplessError]) -> None:
+    class NearerError(kind):  # type: ignore[misc, valid-type]
+        pass
 
-
-@pytest.mark.parametrize(("mechanism", "module"), [("PLAIN", "plain.Plain"), ("SCRAM-SHA-512", "scram.Scram")])
-def test_a_password_with_quotes_and_backslashes_stays_one_value(tmp_path: Path, mechanism: str, module: str) -> None:
-    (tmp_path / "password").write_text('a"b\\c; d=e\n')
-    connection = KafkaConnection(
-        bootstrap_servers="kafka:9092",
-        tls=True,
-        sasl_mechanism=mechanism,  # type: ignore[arg-type] -- one of the words it takes
-        sasl_username="o'mega",
-        sasl_password_file=tmp_path / "password",
-    )
-    options = java_options(connection)
-    assert options["kafka.sasl.jaas.config"] == (
-        f"org.apache.kafka.common.security.{module}LoginModule required "
-        r"""username="o'mega" password="a\"b\\c; d=e";"""
-    )
-    assert options["kafka.security.protocol"] == "SASL_SSL"
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "words"),
-    [
-        ("…org.apache.kafka.common.errors.TopicAuthorizationException: …", SourceUnreachableError, "denies access"),
-        ("… Some data may have been lost … [KAFKA_DATA_LOSS.X] …", SourceUnreachableError, "has deleted records"),
-        ("org.apache.kafka.common.errors.TimeoutException: …", SourceStalledError, "stopped answering"),
-    ],
-)
-def test_what_spark_says_about_kafka_is_said_in_one_sentence(
-    text: str, kind: type[SourceUnreachableError], words: str
-) -> None:
-    meant = failure_of_kafka(text, CONNECTION, ["gaps"])
+    sentence = 'Kafka at kafka:9092 denies access to "the topic {t}"; grant …'
+    trace = f"PythonException: …\n  File x\nRuntimeError: {text_of(NearerError(sentence))}\n\n\tat java"
+    meant = failure_of_task(trace)
     assert type(meant) is kind
-    assert words in str(meant)
+    assert str(meant) == sentence
 
 
 def test_what_spark_says_about_itself_is_left_alone() -> None:
-    assert failure_of_kafka("java.lang.OutOfMemoryError: Java heap space", CONNECTION, ["gaps"]) is None
+    assert failure_of_task("java.lang.OutOfMemoryError: Java heap space") is None
 
 
 def test_a_full_disk_and_too_little_memory_are_told_apart_from_defects() -> None:

@@ -1,4 +1,4 @@
-"""How this process reads Kafka: what ends the reading, what it waits for, and how far it says that it is."""
+"""How slices are read: what ends the reading, what it waits for, and how far it says that it is."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
+from gapless_kafka import reader
 from gapless_kafka.connection import KafkaConnection
+from gapless_kafka.cuts import Slice
+from gapless_kafka.reader import read_slices
 from gapless_kafka.stall_clock import STALLED_AFTER_SECONDS, StallClock
-from gapless_spark.runtime import local_reader as reader
-from gapless_spark.runtime.kafka_source import Cut, TopicCut
-from gapless_spark.runtime.local_reader import few_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 CONNECTION = KafkaConnection(bootstrap_servers="kafka:9092")
-CUT = Cut("cluster", (TopicCut("t", (0, 5), (4, 8), 0, from_the_beginning=False),))
+SLICES = (Slice("t", 0, 0, 4, may_begin_later=False), Slice("t", 1, 5, 8, may_begin_later=False))
 
 
 class Record(NamedTuple):
@@ -48,6 +48,7 @@ class Broker:
         self.answers = list(answers)
         self.now = 0.0
         self.positions = {0: -1001, 1: -1001}
+        self.begun_again: list[tuple[int, int]] = []
 
     def __call__(self, _options: Any) -> Broker:
         return self
@@ -55,6 +56,11 @@ class Broker:
     def assign(self, _begins: Any) -> None: ...
 
     def pause(self, _places: Any) -> None: ...
+
+    def incremental_unassign(self, _places: Any) -> None: ...
+
+    def incremental_assign(self, begins: Any) -> None:
+        self.begun_again = [(begin.partition, begin.offset) for begin in begins]
 
     def close(self) -> None: ...
 
@@ -82,11 +88,13 @@ class Told:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, int]]]:
-    def run(*answers: tuple[float, Sequence[Record]], told: Told | None = None) -> list[tuple[int, int]]:
+    def run(
+        *answers: tuple[float, Sequence[Record]], told: Told | None = None, slices: Sequence[Slice] = SLICES
+    ) -> list[tuple[int, int]]:
         broker = Broker(*answers)
         monkeypatch.setattr(reader, "Consumer", broker)
         monkeypatch.setattr(reader, "StallClock", lambda: StallClock(now=lambda: broker.now))
-        found: Any = few_records(CONNECTION, CUT, told or Told())
+        found: Any = read_slices(CONNECTION, slices, told or Told())
         return [(record.of, record.at) for records in found for record in records]
 
     return run
@@ -134,3 +142,21 @@ def test_it_says_how_many_offsets_are_behind_it(read: Callable[..., Any]) -> Non
     eof = Record(1, 8, KafkaError._PARTITION_EOF)
     read((0, []), (0, [Record(0, 0)]), (0, [Record(0, 2), Record(1, 5)]), (0, [eof]), (0, [Record(0, 3)]), told=told)
     assert told.passed == [0, 1, 4, 6, 7]
+
+
+def test_what_expires_before_reading_begins_is_no_loss_where_it_may_begin_later(read: Callable[..., Any]) -> None:
+    expired = (0.1, [Record(0, -1001, KafkaError._AUTO_OFFSET_RESET)])
+    slices = [Slice("t", 0, 3, 8, may_begin_later=True, is_first=False)]
+    assert read(expired, (0.1, [Record(0, 5), Record(0, 7)]), slices=slices) == [(0, 5), (0, 7)]
+    assert read(expired, (0.1, [Record(0, 9)]), slices=slices) == []
+    assert read(expired, (0.1, [Record(0, 1), Record(0, 7)]), slices=slices) == [(0, 7)], "of another topic's life"
+    with pytest.raises(SourceUnreachableError, match="has deleted records"):
+        read((0.1, [Record(0, 3)]), expired, slices=slices)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_records_beyond_a_slice_are_left_to_who_reads_the_next(read: Callable[..., Any], last: int) -> None:
+    records = [Record(0, 0), Record(0, 1), Record(1, 5), Record(0, 2), Record(1, 6), Record(1, 8)]
+    assert read((0.1, records), (0.1, [Record(0, 3 + last), Record(0, 5)])) == [
+        (0, 0), (0, 1), (1, 5), (0, 2), (1, 6), *([(0, 3)] if last == 0 else [])
+    ]  # fmt: skip

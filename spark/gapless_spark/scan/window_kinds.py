@@ -1,0 +1,217 @@
+"""Owns what the latest record of a window is: complete, taken back, no window's at all, or to be decoded.
+
+Must not know how records are read. Most windows are complete: these are kept as one bit each, so that what a driver
+holds is as large as what is missing.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import struct
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from gapless_api.codec.roaring import EMPTY_BITMAP
+from gapless_api.gaps.keys import PLAIN_KEY, WINDOW_KEY
+from gapless_spark.model.gap_windows import LISTED_UNREADABLE, CompleteWindows, LatestRecord, read_windows
+from gapless_spark.scan.latest_records import latest_in_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gapless_spark.model.gap_windows import Choices, WindowFindings
+    from gapless_spark.scan.latest_records import Latest
+
+_PLAIN_KEY, _WINDOW_KEY = re.compile(PLAIN_KEY.encode("ascii")), re.compile(WINDOW_KEY.encode("ascii"))
+_HEADER = struct.Struct(">Bqq")
+_LARGEST_WINDOW = 2**31
+"""In offsets; the detector takes no larger one. A larger window is decoded, and so is one at an odd place."""
+_BLOCK_BITS = 20
+_BLOCK = (1 << _BLOCK_BITS) - 1
+_ROWS_AT_ONCE = 4096
+_BYTES_AT_ONCE = 4 * 1024 * 1024
+
+KINDS = (
+    "kind string, records long, topic string, number int, size long, block long, bits binary, "
+    "partition int, offset long, key binary, value binary"
+)
+"""What `kind_rows` yields."""
+_SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("records", pa.int64()),
+        ("topic", pa.string()),
+        ("number", pa.int32()),
+        ("size", pa.int64()),
+        ("block", pa.int64()),
+        ("bits", pa.binary()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+_COMPLETE, _TOMBSTONES, _TAKEN_BACK, _FOREIGN, _WINDOW = "complete", "tombstones", "taken-back", "foreign", "window"
+
+
+class _Places(NamedTuple):
+    """2^20 windows of one size in one partition, each behind the other."""
+
+    topic: str
+    partition: int
+    size: int
+    block: int
+
+
+class WindowKinds:
+    """The latest records of windows, by what they are."""
+
+    def __init__(self, *, with_tombstones: bool) -> None:
+        """Begin with none; the keys of tombstones are kept `with_tombstones`."""
+        self._with_tombstones = with_tombstones
+        self._complete: dict[_Places, BitMap] = {}
+        self._windows: list[LatestRecord] = []
+        self._tombstones = 0
+        self._taken_back: list[bytes] = []
+        self._foreign = 0
+        self._listed: list[LatestRecord] = []
+        """The first foreign ones, and some more."""
+
+    def add(self, latest: Latest) -> None:
+        """Take the latest record of a window, or of records that are no window's."""
+        key, value = latest.key, latest.value
+        if key is None or (value is not None and not _WINDOW_KEY.match(latest.identity or b"")):
+            self._foreign += latest.records
+            self._list_foreign([_record(latest)])
+        elif value is None:
+            self._tombstones += 1
+            if self._with_tombstones:
+                self._taken_back.append(latest.identity or b"")
+        elif (complete := _complete(key, value)) is not None:
+            places, position = complete
+            self._bits(places).add(position)
+        else:
+            self._windows.append(_record(latest))
+
+    def findings(self, choices: Choices) -> WindowFindings:
+        """What all of them say together."""
+        listed = _first(self._listed)
+        return read_windows(
+            [*self._windows, *listed],
+            [run for places, bits in self._complete.items() for run in _runs(places, bits)],
+            tombstones=self._tombstones,
+            taken_back=self._taken_back,
+            further_unreadable=self._foreign - len(listed),
+            choices=choices,
+        )
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Write all as rows of `KINDS`."""
+        some: list[dict[str, Any]] = []
+        size = 0
+        for row in self._rows():
+            some.append(row)
+            size += len(row.get("value") or row.get("bits") or b"")
+            if len(some) == _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                yield pa.RecordBatch.from_pylist(some, schema=_SCHEMA)
+                some, size = [], 0
+        yield pa.RecordBatch.from_pylist(some, schema=_SCHEMA)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        yield {"kind": _TOMBSTONES, "records": self._tombstones}
+        for identity in self._taken_back:
+            yield {"kind": _TAKEN_BACK, "key": identity}
+        for places, bits in self._complete.items():
+            bits.run_optimize()
+            topic, number, size, block = places
+            yield {
+                "kind": _COMPLETE,
+                "topic": topic,
+                "number": number,
+                "size": size,
+                "block": block,
+                "bits": bits.serialize(),
+            }
+        listed = _first(self._listed)
+        yield {"kind": _FOREIGN, "records": self._foreign - len(listed)}
+        for kind, records in ((_FOREIGN, listed), (_WINDOW, self._windows)):
+            for record in records:
+                yield {"kind": kind, "records": 1, **record._asdict()}
+
+    def add_rows(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Take rows of `KINDS`, of several tasks."""
+        for batch in batches:
+            for row in batch.to_pylist():
+                kind = row["kind"]
+                if kind == _COMPLETE:
+                    places = _Places(row["topic"], row["number"], row["size"], row["block"])
+                    self._complete[places] = self._bits(places) | BitMap.deserialize(row["bits"])
+                elif kind == _TOMBSTONES:
+                    self._tombstones += row["records"]
+                elif kind == _TAKEN_BACK:
+                    self._taken_back.append(row["key"])
+                elif kind == _WINDOW:
+                    self._windows.append(_record_in(row))
+                else:
+                    self._foreign += row["records"]
+                    if row["offset"] is not None:
+                        self._list_foreign([_record_in(row)])
+
+    def _bits(self, places: _Places) -> BitMap:
+        bits = self._complete.get(places)
+        if bits is None:
+            bits = self._complete[places] = BitMap()
+        return bits
+
+    def _list_foreign(self, records: list[LatestRecord]) -> None:
+        self._listed += records
+        if len(self._listed) > 100 * LISTED_UNREADABLE:
+            self._listed = _first(self._listed)
+
+
+def kind_rows(batches: Iterable[pa.RecordBatch], *, with_tombstones: bool) -> Iterator[pa.RecordBatch]:
+    """Turn rows of `LATEST`, sorted by identity, into rows of `KINDS`."""
+    kinds = WindowKinds(with_tombstones=with_tombstones)
+    for latest in latest_in_rows(batches):
+        kinds.add(latest)
+    yield from kinds.rows()
+
+
+def _complete(key: bytes, value: bytes) -> tuple[_Places, int] | None:
+    """Where a window without gaps stands; ``None`` for all that has to be decoded."""
+    if len(value) != _HEADER.size + len(EMPTY_BITMAP) or not value.endswith(EMPTY_BITMAP):
+        return None
+    plain = _PLAIN_KEY.match(key)
+    version, first, last = _HEADER.unpack_from(value)
+    if plain is None or version != 1 or first != int(plain[3]) or last < first:
+        return None
+    size = last - first + 1
+    number, rest = divmod(first, size)
+    if rest or size > _LARGEST_WINDOW:
+        return None
+    places = _Places(plain[1].decode("ascii"), int(plain[2]), size, number >> _BLOCK_BITS)
+    return places, number & _BLOCK
+
+
+def _runs(places: _Places, bits: BitMap) -> Iterator[CompleteWindows]:
+    topic, partition, size, block = places
+    base = block << _BLOCK_BITS
+    # A run begins where the position before is absent, and ends where the one behind is.
+    for first, last in zip(bits - bits.shift(1), bits - bits.shift(-1), strict=True):
+        yield CompleteWindows(topic, partition, (base + first) * size, (base + last + 1) * size - 1, last - first + 1)
+
+
+def _record(latest: Latest) -> LatestRecord:
+    return LatestRecord(latest.key, latest.value, latest.age.partition, latest.age.offset)
+
+
+def _record_in(row: dict[str, Any]) -> LatestRecord:
+    return LatestRecord(row["key"], row["value"], row["partition"], row["offset"])
+
+
+def _first(records: list[LatestRecord]) -> list[LatestRecord]:
+    return heapq.nsmallest(LISTED_UNREADABLE, records, key=attrgetter("partition", "offset"))

@@ -1,0 +1,101 @@
+"""Owns a bare count() of a topic through Spark's Kafka connector, beside which audits and scans are measured.
+
+The connector is a dependency of the benches alone. It gets what helped it most when the product used it: the newer of
+its two sources, a class archive of its own, and for more than some seconds of work Java's second compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from gapless_kafka.connection import KafkaConnection
+from gapless_kafka.topic_offsets import read_cut
+from kit.machine.maven import alone, jars_of
+
+if TYPE_CHECKING:
+    from gapless_kafka.cuts import TopicCut
+
+_SHORT_WORK = 200_000
+_NEEDED = ("spark-sql-kafka-0-10_", "spark-token-provider-kafka-0-10_", "kafka-clients-", "commons-pool2-")
+
+
+def _jars() -> list[Path]:
+    pom = Path(__file__).with_name("connector-pom.xml")
+    jars = jars_of(pom, "spark-connector-4.0.0", "Spark's Kafka connector 4.0.0 (by Maven)")
+    return [jar for jar in jars if jar.name.startswith(_NEEDED)]
+
+
+def _archive(jars: list[Path]) -> Path:
+    return jars[0].parent / "count.jsa"
+
+
+def count(bootstrap: str, topic: str, *, master: str, cores: int, archive_to: Path | None = None) -> int:
+    """Count the keys of all committed records."""
+    cut = read_cut(KafkaConnection(bootstrap_servers=bootstrap), [topic], timeout_seconds=30)
+    jars = _jars()
+    (found,) = cut.topics
+    short = found.offsets <= _SHORT_WORK
+    java = ["-Xlog:disable", "-XX:+UseSerialGC"]
+    java.append(f"-XX:ArchiveClassesAtExit={archive_to}" if archive_to else f"-XX:SharedArchiveFile={_archive(jars)}")
+    if short:
+        java.append("-XX:TieredStopAtLevel=1")
+    options = {
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.driver.extraJavaOptions": " ".join(java),
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.adaptive.enabled": "false",
+        # The older source, Spark's default, turns each record into a row twice and back.
+        "spark.sql.sources.useV1SourceList": "",
+        "spark.sql.codegen.wholeStage": str(not short).lower(),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    building = SparkSession.builder.master(master).appName("count")
+    for name, value in options.items():
+        building = building.config(name, value)
+    spark = building.getOrCreate()
+    counted = spark.read.format("kafka").options(**_kafka_options(bootstrap, found, cores)).load().select("key").count()
+    spark.stop()
+    return counted
+
+
+def _kafka_options(bootstrap: str, cut: TopicCut, cores: int) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": bootstrap,
+        "kafka.isolation.level": "read_committed",
+        "assign": json.dumps({cut.topic: list(range(len(cut.end_offsets)))}),
+        "startingOffsets": json.dumps({cut.topic: dict(enumerate(cut.first_offsets))}),
+        "endingOffsets": json.dumps({cut.topic: dict(enumerate(cut.end_offsets))}),
+        "minPartitions": str(cores),
+    }
+
+
+def prepare(bootstrap: str, topic: str, *, master: str, cores: int) -> None:
+    """Fetch the connector and make its class archive, once per machine."""
+    jars = _jars()
+    archive = _archive(jars)
+    with alone(archive.with_suffix(".lock")):
+        if not archive.exists():
+            count(bootstrap, topic, master=master, cores=cores, archive_to=archive)
+
+
+def main() -> int:
+    """Count, or prepare the counting."""
+    doing, bootstrap, topic, master, cores = sys.argv[1:]
+    if doing == "prepare":
+        prepare(bootstrap, topic, master=master, cores=int(cores))
+    else:
+        print(count(bootstrap, topic, master=master, cores=int(cores)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Owns the proof that slices of any size together read what a plain consumer reads, whatever is in the log."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from gapless_api.base.errors import SourceUnreachableError
+from gapless_kafka.connection import KafkaConnection
+from gapless_kafka.cuts import Slice, divided, slices_of
+from gapless_kafka.reader import read_slices
+from gapless_kafka.topic_offsets import read_cut
+from kit.kafka.transactions import end_transaction, in_transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from conftest import TopicFactory
+    from gapless_kafka.cuts import Cut
+    from kit.kafka.broker import KafkaBroker
+
+pytestmark = pytest.mark.integration
+
+Row = tuple[str, int, int, bytes | None, bytes | None, int]
+
+
+def rows_of(connection: KafkaConnection, slices: Iterable[Slice]) -> Iterator[Row]:
+    for messages in read_slices(connection, tuple(slices)):
+        for message in messages:
+            yield (
+                message.topic() or "",
+                message.partition() or 0,
+                message.offset() or 0,
+                message.key(),  # type: ignore[arg-type] -- bytes without a deserializer
+                message.value(),  # type: ignore[arg-type]
+                message.timestamp()[1],
+            )
+
+
+def plainly(kafka: KafkaBroker, cut: Cut) -> list[Row]:
+    """What an ordinary consumer reads of `cut`, a partition at a time."""
+    found: list[Row] = []
+    for topic in cut.topics:
+        for partition, end in enumerate(topic.end_offsets):
+            options = {"group.id": "plain", "enable.partition.eof": True, "isolation.level": "read_committed"}
+            consumer = Consumer(kafka.client_options(**options))
+            consumer.assign([TopicPartition(topic.topic, partition, topic.first_offsets[partition])])
+            while (message := consumer.poll(20)) is not None and message.error() is None:
+                if (message.offset() or 0) < end:
+                    key, value = message.key(), message.value()
+                    found.append((topic.topic, partition, message.offset() or 0, key, value, message.timestamp()[1]))  # type: ignore[arg-type]
+            consumer.close()
+    return found
+
+
+@pytest.fixture
+def topics(kafka: KafkaBroker, topic: TopicFactory) -> tuple[str, str, str]:
+    """One with transactions and all kinds of keys and values, one compacted of which the first records are gone, and
+    one that is empty."""
+    chance = random.Random(5)
+    mixed, compacted, empty = topic(3), topic(2, **{"cleanup.policy": "compact,delete"}), topic(2)
+    for commit in (True, False, True, True, False, False, True):
+        records = [(b"in", b"x" * chance.randrange(50)) for _ in range(chance.randrange(1, 9))]
+        end_transaction(in_transaction(kafka, mixed, records), commit=commit)
+        kafka.produce(mixed, [None, b"", b"\xff"], partition=0, keys=[b"\x00\xff", None, b""])
+    kafka.produce(mixed, [str(number).encode() for number in range(5)], partition=2)
+    for partition in (0, 1):
+        keys = [str(number % 9).encode() for number in range(40)]
+        kafka.produce(compacted, keys, partition=partition, keys=keys)
+    kafka.delete_records(compacted, 0, 7)
+    return mixed, compacted, empty
+
+
+def test_slices_of_any_size_read_the_same_once(kafka: KafkaBroker, topics: tuple[str, str, str]) -> None:
+    left_open = in_transaction(kafka, topics[0], [(b"open", b"x")] * 3)
+    kafka.produce(topics[0], [b"behind what is open"], partition=0)
+    connection = KafkaConnection(bootstrap_servers=kafka.bootstrap)
+    cut = read_cut(connection, topics, timeout_seconds=30)
+    expected = sorted(plainly(kafka, cut), key=lambda row: row[:3])
+    assert {row[0] for row in expected} == set(topics[:2])
+    assert cut.topics[0].uncommitted >= 4
+    for parts in (1, 2, 3, 7, cut.offsets):
+        divisions = divided(cut, parts)
+        assert len(divisions) == parts
+        found = [row for part in divisions for row in rows_of(connection, part)]
+        assert sorted(found, key=lambda row: row[:3]) == expected, parts
+    assert sorted(rows_of(connection, slices_of(cut)), key=lambda row: row[:3]) == expected
+    end_transaction(left_open, commit=False)
+
+
+def test_what_expires_after_the_cut_is_no_loss_only_where_nobody_keeps_count(
+    kafka: KafkaBroker, topic: TopicFactory
+) -> None:
+    name = topic()
+    kafka.produce(name, [str(number).encode() for number in range(100)])
+    connection = KafkaConnection(bootstrap_servers=kafka.bootstrap)
+    cut = read_cut(connection, [name], timeout_seconds=30)
+    kafka.delete_records(name, 0, 60)
+    offsets = [row[2] for part in divided(cut, 4) for row in rows_of(connection, part)]
+    assert offsets == list(range(60, 100))
+    for first, end in ((0, 100), (50, 75)):
+        with pytest.raises(SourceUnreachableError, match="has deleted records of the topic"):
+            list(rows_of(connection, [Slice(name, 0, first, end, may_begin_later=False)]))
