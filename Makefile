@@ -51,21 +51,14 @@ java:
 chromium:
 	@bash tests/kit/machine/ensure_chromium.sh
 
-SPARK_JARS := .venv/share/gapless/spark-jars
-.PHONY: spark-jars
-spark-jars: $(SPARK_JARS)/.archived
-
-$(SPARK_JARS)/.ready: spark/connector/pom.xml | java .venv/.ready
-	@echo "==> Spark's Kafka connector (4 jars, 10 MB, by Maven) into $(SPARK_JARS)/"
-	@rm -rf $(SPARK_JARS) && mkdir -p $(SPARK_JARS)
-	@said=$$(mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(SPARK_JARS) -DincludeScope=runtime \
-	  -DincludeArtifactIds=spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2 2>&1) \
-	  || { echo "$$said"; echo "Maven could not fetch the connector's jars: mend what it says above and run the same command again." >&2; exit 1; }
-	@touch $@
+STARTUP := .venv/share/gapless
+.PHONY: startup-archive
+startup-archive: $(STARTUP)/.archived
 
 # Java takes from the archive only what was loaded when it was made: it is made anew with the modules that say what is loaded.
-$(SPARK_JARS)/.archived: $(SPARK_JARS)/.ready requirements.lock $(addprefix spark/gapless_spark/,cli/startup.py runtime/session.py scan/latest_records.py model/bitmaps.py)
+$(STARTUP)/.archived: requirements.lock $(addprefix spark/gapless_spark/,cli/startup.py runtime/session.py scan/find_windows.py) | java .venv/.ready
 	@echo "==> class archive for quick starts of Spark (20 seconds)"
+	@mkdir -p $(STARTUP)
 	@$(BIN)/python -m gapless_spark.cli.startup || true
 	@touch $@
 
@@ -86,7 +79,7 @@ check: .venv/.ready ## lint, types and unit tests (the fast tier: properties wit
 	@GAPLESS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -n auto --dist worksteal tests/unit
 
 .PHONY: test
-test: java chromium .venv/.ready spark-jars kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)
+test: java chromium .venv/.ready startup-archive kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)
 	@$(MAKE) --no-print-directory check EXAMPLES=1
 	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
 	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
@@ -96,7 +89,7 @@ test: java chromium .venv/.ready spark-jars kafka ## everything: lint, types, un
 	@$(INTEGRATION) -m alone
 
 .PHONY: demo
-demo: java .venv/.ready spark-jars kafka ## the main job from end to end on this machine (ENCRYPT=1: encrypted and compressed)
+demo: java .venv/.ready startup-archive kafka ## the main job from end to end on this machine (ENCRYPT=1: encrypted and compressed)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH=tests $(BIN)/python -m kit.story.demo $(if $(filter 1,$(ENCRYPT)),--encrypt)
 
 .PHONY: cluster
@@ -108,21 +101,21 @@ cluster-down: .venv/.ready ## take that cluster down
 	@PYTHONPATH=tests $(BIN)/python -m kit.cluster down
 
 .PHONY: images
-images: .venv/.ready spark-jars ## the container images as archives in build/images (IMAGE_VERSION=dev, BASE=another base image)
+images: .venv/.ready ## the container images as archives in build/images (IMAGE_VERSION=dev, BASE=another base image)
 	@IMAGE_VERSION=$(or $(IMAGE_VERSION),dev) BASE=$(BASE) PYTHONPATH=tests $(BIN)/python -m kit.cluster.images $(IMAGES)
 
 .PHONY: cluster-images
-cluster-images: cluster spark-jars ## build the images and load them into the test cluster, with the Spark operator's
+cluster-images: cluster ## build the images and load them into the test cluster, with the Spark operator's
 	@PYTHONPATH=tests $(BIN)/python -m kit.cluster.images sender operator spark-operator | PYTHONPATH=tests xargs $(BIN)/python -m kit.cluster load
 
 .PHONY: test-e2e
-test-e2e: java .venv/.ready spark-jars kafka ## the end-to-end tests: real pods on the test cluster, real Kafka, a one-way link
+test-e2e: java .venv/.ready startup-archive kafka ## the end-to-end tests: real pods on the test cluster, real Kafka, a one-way link
 	@PYTHONPATH=tests $(BIN)/python -m kit.cluster prepare
 	@$(MAKE) --no-print-directory cluster-images
 	@export GAPLESS_IMAGES=loaded; $(BIN)/python -m pytest -q tests/e2e
 
 .PHONY: bench-audit
-bench-audit: java .venv/.ready spark-jars kafka ## 1, 5 and 20 million received keys: audit beside count(), memory, state (build/bench/audit.json)
+bench-audit: java .venv/.ready startup-archive kafka ## 1, 5 and 20 million received keys: audit beside count() by Spark's Kafka connector, memory, state (build/bench/audit.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_audit.py
 
 .PHONY: bench-pace
@@ -130,7 +123,7 @@ bench-pace: java .venv/.ready kafka ## how exactly resends keep 1 to 50,000 even
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_pace.py
 
 .PHONY: bench-scan
-bench-scan: java .venv/.ready spark-jars kafka ## two million gap records to a bundle, a small topic, bundles of ten million ranges (build/bench/scan.json)
+bench-scan: java .venv/.ready startup-archive kafka ## two million gap records to a bundle, a small topic, bundles of ten million ranges (build/bench/scan.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_scan.py
 
 .PHONY: bench-operator

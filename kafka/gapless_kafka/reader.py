@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 1000
 """The quickest of the sizes that were measured."""
 _SILENT = SilentProgress()
-_error, _partition = methodcaller("error"), methodcaller("partition")
+_error, _topic, _partition = methodcaller("error"), methodcaller("topic"), methodcaller("partition")
 
 _Place = tuple[str, int]
 """Topic and partition."""
@@ -125,11 +125,11 @@ class _Reading:
         """Whether all are records of one slice before its last offset, which is quick to see and mostly so."""
         if not messages:
             return True
-        if len(self._topics) > 1 or any(map(_error, messages)):
+        if any(map(_error, messages)) or (len(self._slices) > 1 and len(set(map(_partition, messages))) > 1):
+            return False
+        if len(self._topics) > 1 and len(set(map(_topic, messages))) > 1:
             return False
         last = messages[-1]
-        if len(self._slices) > 1 and len(set(map(_partition, messages))) > 1:
-            return False
         place: _Place = (last.topic(), last.partition())
         return place not in self._may_begin_later and last.offset() < self._ends.get(place, 0) - 1
 

@@ -63,8 +63,12 @@ def count(bootstrap: str, topic: str, *, master: str, cores: int, archive_to: Pa
         building = building.config(name, value)
     spark = building.getOrCreate()
     counted = spark.read.format("kafka").options(**_kafka_options(bootstrap, found, cores)).load().select("key").count()
+    gateway = spark.sparkContext._gateway
     spark.stop()
-    return counted
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()  # so that what Java took counts as this program's
+    return int(counted)
 
 
 def _kafka_options(bootstrap: str, cut: TopicCut, cores: int) -> dict[str, str]:

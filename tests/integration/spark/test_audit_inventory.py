@@ -204,7 +204,7 @@ def test_events_and_an_inventory_that_arrive_while_records_are_read_are_no_gaps(
             receiver.wait_idle()
             return cut
 
-        monkeypatch.setattr(jobs, "look", look_and_receive_more)
+        monkeypatch.setattr(jobs, "read_cut", look_and_receive_more)
         where = (
             f"--bootstrap-servers={kafka.bootstrap}",
             f"--topics={received}",
