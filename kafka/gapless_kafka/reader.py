@@ -9,7 +9,8 @@ from __future__ import annotations
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_api.cli.reading_progress import SilentProgress
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from gapless_api.cli.reading_progress import Progress
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.connection import KafkaConnection
     from gapless_kafka.cuts import Slice
 
@@ -29,9 +31,6 @@ _AT_ONCE = 1000
 """The quickest of the sizes that were measured."""
 _SILENT = SilentProgress()
 _error, _topic, _partition = methodcaller("error"), methodcaller("topic"), methodcaller("partition")
-
-_Place = tuple[str, int]
-"""Topic and partition."""
 
 
 def read_slices(
@@ -75,9 +74,9 @@ def read_slices(
         consumer.close()
 
 
-def _begin(one: Slice) -> TopicPartition:
+def _begin(one: Slice) -> KafkaPartition:
     at_the_beginning = one.may_begin_later and one.is_first
-    return TopicPartition(one.topic, one.partition, OFFSET_BEGINNING if at_the_beginning else one.first_offset)
+    return KafkaPartition(one.topic, one.partition, OFFSET_BEGINNING if at_the_beginning else one.first_offset)
 
 
 class _Reading:
@@ -116,7 +115,7 @@ class _Reading:
         passed = sum(
             one.end_offset - one.first_offset for place, one in self._slices.items() if place not in self._ends
         )
-        for found in self._consumer.position([TopicPartition(*place) for place in self._ends]):
+        for found in self._consumer.position([KafkaPartition(*place) for place in self._ends]):
             one = self._slices[found.topic, found.partition]
             passed += max(min(found.offset, one.end_offset) - one.first_offset, 0)
         return passed
@@ -130,7 +129,7 @@ class _Reading:
         if len(self._topics) > 1 and len(set(map(_topic, messages))) > 1:
             return False
         last = messages[-1]
-        place: _Place = (last.topic(), last.partition())
+        place: TopicPartition = (last.topic(), last.partition())
         return place not in self._may_begin_later and last.offset() < self._ends.get(place, 0) - 1
 
     def _is_inside(self, message: Message) -> bool:
@@ -151,16 +150,16 @@ class _Reading:
         self._may_begin_later.discard(place)
         if offset + (error is None) >= end:
             del self._ends[place]
-            self._consumer.pause([TopicPartition(*place)])
+            self._consumer.pause([KafkaPartition(*place)])
         return error is None and self._slices[place].first_offset <= offset < end
 
-    def _check(self, error: Any, place: Any) -> None:
+    def _check(self, error: Any, place: TopicPartition) -> None:
         """Go on after an error that passes. Raises GaplessError for any other."""
         fault, reason = fault_of(error.name()), reason_in(error.str())
         if fault is EXPIRED and place in self._may_begin_later:
             self._may_begin_later.discard(place)
-            self._consumer.incremental_unassign([TopicPartition(*place)])
-            self._consumer.incremental_assign([TopicPartition(*place, OFFSET_BEGINNING)])
+            self._consumer.incremental_unassign([KafkaPartition(*place)])
+            self._consumer.incremental_assign([KafkaPartition(*place, OFFSET_BEGINNING)])
         elif error.fatal() or not (fault.passes or error.retriable()):
             raise fault.error(self._servers, f"the topic {place[0]}" if place[0] else self._subject(), reason=reason)
         else:

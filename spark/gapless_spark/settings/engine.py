@@ -40,9 +40,9 @@ ENGINE = (
     ),
     Setting(
         "parallelism",
-        "How many tasks read at least, for topics with few partitions.",
+        "How many tasks read at least; each reads offsets of one partition or of many.",
         parse=integer(1, 10_000),
-        shown_default="one for each core",
+        shown_default="three for each core, fewer for small topics",
         metavar="NUMBER",
         own=True,
         group="Engine",
