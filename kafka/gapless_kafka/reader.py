@@ -57,7 +57,7 @@ def read_slices(
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
-            "queued.min.messages": 200_000,
+            "queued.min.messages": 50_000,
             "queued.max.messages.kbytes": 16_384,
             "fetch.message.max.bytes": 4 * 1024 * 1024,
             "fetch.queue.backoff.ms": 2,

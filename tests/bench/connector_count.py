@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from gapless_kafka.cuts import TopicCut
 
 _SHORT_WORK = 200_000
+_HOTTEST_ONLY = [
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+]
+"""The second compiler waits ten times as long as it would, or it takes more than the work itself."""
 _NEEDED = ("spark-sql-kafka-0-10_", "spark-token-provider-kafka-0-10_", "kafka-clients-", "commons-pool2-")
 
 
@@ -43,8 +50,7 @@ def count(bootstrap: str, topic: str, *, master: str, cores: int, archive_to: Pa
     short = found.offsets <= _SHORT_WORK
     java = ["-Xlog:disable", "-XX:+UseSerialGC"]
     java.append(f"-XX:ArchiveClassesAtExit={archive_to}" if archive_to else f"-XX:SharedArchiveFile={_archive(jars)}")
-    if short:
-        java.append("-XX:TieredStopAtLevel=1")
+    java += ["-XX:TieredStopAtLevel=1"] if short else _HOTTEST_ONLY
     options = {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.driver.extraJavaOptions": " ".join(java),
