@@ -38,9 +38,10 @@ OUTPUT_FOLDER, STATE_FOLDER = "/output", "/state"
 _MODE = 0o440
 _OVERHEAD, _LEAST_OVERHEAD_MIB = 0.4, 768
 """What a pod with all of Spark in it needs beside its heap: Java's code, classes and buffers some 400 MiB, Python's
-driver and one worker some 160 each; more where there is more to be found, which the driver holds."""
-_WORKER_MIB = 160
-"""What each further core needs, because it has a worker of its own."""
+driver 170, and one worker that reads Kafka 310, for which the heap leaves room: it holds little. More where there is
+more to be found, which the driver holds."""
+_WORKER_MIB = 320
+"""What each further core needs, because it has a worker of its own, with a queue of Kafka's client."""
 
 
 def state_of(scan: GapScan) -> AuditState | None:
