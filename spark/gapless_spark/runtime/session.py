@@ -154,7 +154,7 @@ def _tuned(conf: Any) -> Any:
         "spark.executor.heartbeatInterval": "2s",  # which tells how far tasks are; its default is 10 s
         "spark.sql.shuffle.partitions": str(max(2, cores)),
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1024",  # of bitmaps of up to 128 KiB
         "spark.sql.codegen.wholeStage": "false",  # few rows come to Java
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }

@@ -1,0 +1,73 @@
+"""How a cut is given to Spark's tasks: how many there are, and that no secret travels to executors."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark import cloudpickle
+
+from gapless_kafka.connection import KafkaConnection
+from gapless_kafka.cuts import Cut, TopicCut
+from gapless_spark.runtime.task_reading import TaskReading
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CORES = 4
+
+
+class Session:
+    """Keeps what would be sent to executors."""
+
+    sparkContext = SimpleNamespace(defaultParallelism=CORES)  # noqa: N815 -- Spark's name
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[int, ...]] = []
+        self.sent = b""
+
+    def range(self, *bounds: int) -> Session:
+        self.ranges.append(bounds)
+        return self
+
+    def mapInArrow(self, function: Any, _schema: str) -> Session:  # noqa: N802
+        self.sent = cloudpickle.dumps(function)
+        return self
+
+
+def reading(session: Session, offsets: int, least_tasks: int | None = None, **connection: Any) -> TaskReading:
+    kafka = KafkaConnection(bootstrap_servers="kafka:9092", **connection)
+    cut = Cut("cluster", (TopicCut("t", (0, 0), (offsets - offsets // 3, offsets // 3), 0),))
+    return TaskReading(session, kafka, cut, least_tasks)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "least", "tasks"),
+    [
+        (500, None, 1),
+        (60_000, None, 3),
+        (1_000_000, None, 3 * CORES),
+        (100_000_000, None, 50),
+        (500, 8, 8),
+        (100_000_000, 8, 50),
+    ],
+)
+def test_tasks_suit_the_cores_and_the_cut(offsets: int, least: int | None, tasks: int) -> None:
+    session = Session()
+    found = reading(session, offsets, least)
+    found.folded(lambda _: iter(()), "x long")
+    assert found.tasks == tasks
+    assert session.ranges == [(0, tasks, 1, tasks)]
+
+
+def test_executors_get_the_paths_of_secrets_and_not_their_contents(tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("of-nobody-s-business")
+    session = Session()
+    given = {"sasl_mechanism": "PLAIN", "sasl_username": "reader", "sasl_password_file": password}
+    found = reading(session, 500, **given)
+    assert found.connection.sasl_password() == "of-nobody-s-business"
+    found.folded(lambda _: iter(()), "x long")
+    assert tmp_path.name.encode() in session.sent
+    assert b"of-nobody-s-business" not in session.sent
