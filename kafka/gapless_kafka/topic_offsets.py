@@ -119,8 +119,8 @@ class _CutQuery:
         return TopicMissingError(str(found)) if fault is NO_TOPIC else found
 
     def unreachable(self) -> GaplessError:
-        telling = [error for error in self._complaints if error.name() != "_ALL_BROKERS_DOWN"]
-        reason = reason_in(telling[-1].str()) if telling else ""
+        specific = [error for error in self._complaints if error.name() != "_ALL_BROKERS_DOWN"]
+        reason = reason_in(specific[-1].str()) if specific else ""
         return UNREACHABLE.error(self._connection.bootstrap_servers, reason=reason)
 
 
