@@ -25,7 +25,7 @@ def test_every_path_that_a_page_names_exists(page: str) -> None:
     assert [path for path in named if not any((folder / path).exists() for folder in here)] == []
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*/*.md"))])
 def test_every_module_that_a_page_names_exists(page: str) -> None:
     named = re.findall(rf"`((?:{'|'.join(_PACKAGES)})(?:\.[A-Za-z_]\w*)+)`", (ROOT / page).read_text(encoding="utf-8"))
     assert [name for name in named if not _exists(name)] == []
