@@ -46,10 +46,10 @@ def story(place: Any) -> None:
 
 
 def is_over(place: Any) -> bool:
-    def reason(kind: str, name: str, wanted: str) -> str:
-        return str(place.condition(kind, name, wanted)[1])
-
-    if reason("GapScan", "night", "Ready") != "GapsFound" or reason("Resend", "again", "Succeeded") != "Sent":
+    if place.condition("GapScan", "night", "Ready")[1] != "GapsFound":
+        return False
+    # The reason comes before the ledger is written, the status after.
+    if place.condition("Resend", "again", "Succeeded") != ("True", "Sent"):
         return False
     diode = place.read("Diode", "north").get("status", {})
     return bool(place.ledger("north")) and not diode.get("active") and not diode.get("queued")
