@@ -25,7 +25,7 @@ from gapless_spark.audit.state import (
 from gapless_spark.audit.state_place import blocks_name
 from gapless_spark.model.bitmaps import highest_offset
 from gapless_spark.model.event_keys import FOREIGN
-from gapless_spark.model.expired_records import Frontiers, begun_anew, compared_with_received
+from gapless_spark.model.expired_records import Frontiers, compared_with_received, restart
 from gapless_spark.model.generations import Generations, generations
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             SourceStalledError: nothing came for a minute.
         """
         known = {topic.topic: topic.contents for topic in self._head.topics} if self._head is not None else {}
-        known = {name: begun_anew(contents, self._generations.begun_anew) for name, contents in known.items()}
+        known = {name: restart(contents, self._generations.restarted) for name, contents in known.items()}
         self._contents = contents_of(connection, cut, known)
         self._draw_frontiers(cut)
 
@@ -169,9 +169,9 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
         place, head = self._place, self._head
         if place is None or head is None:
             return
-        begun_anew = self._generations.begun_anew
+        restarted = self._generations.restarted
         for block, received in read_blocks(place.blocks(head.blocks_file), head, place.name):
-            if (block.topic, block.partition) not in begun_anew:
+            if (block.topic, block.partition) not in restarted:
                 yield block, received
 
     def _tell(self, before: StateHead | None, now: StateHead, new: int = 0) -> None:

@@ -65,8 +65,8 @@ def audit(file: Path | None, **options: str | None) -> int:
     """Read the received events themselves and write a bundle of what is really missing.
 
     Needs no gap detector: the key of a received event is its topic_partition_offset, so what is missing follows from
-    the keys. Say what should be there with --expect, or with an inventory of the sending side; else a partition is
-    expected from the lowest to the highest offset seen, and losses before, behind and of whole partitions cannot show.
+    the keys. Give the expected offsets by --expect or by an inventory of the sending side. Otherwise a partition is
+    expected from the lowest to the highest offset seen: losses beyond these, and silent partitions, are not found.
 
     \b
       gapless audit --bootstrap-servers=kafka:9092 --topics=transfer --resend-file-name=bundle.json
@@ -78,7 +78,7 @@ def audit(file: Path | None, **options: str | None) -> int:
 
     With --state what was received is remembered, and the next audit with the same state reads only new records. A state
     that is damaged, in use, or of other topics is refused. An upstream topic that was recreated, as inventories tell by
-    its ID, is refused, too, or begun anew with --new-generation.
+    its ID, is refused, too, or restarted with --new-generation.
 
     Ends with 0 done, nothing missing or nothing to do (the last line and the report tell which), 2 bad configuration,
     no such topic or a state that cannot be used, 3 Kafka unreachable or stalled, 4 done but some events are unknown
@@ -101,7 +101,7 @@ def verify(old: str, file: Path | None, **options: str | None) -> int:
     closed; one that the look did not cover is unknown and not closed. With the reports of the resends, those that were
     filled with empty events, and those that can never be sent, are told apart. An audit is proof; a scan is what the
     gap detector believes. Bundles of --limit=first are compared as far as they tell. OLD may be s3://BUCKET/KEY; FILE
-    holds settings as key=value lines, such as those of scan and audit. --html writes what is said here as a page to
+    holds settings as key=value lines, such as those of scan and audit. --html writes the result as a page to
     read in a browser.
 
     \b

@@ -60,7 +60,7 @@ def with_keys(contents: Contents, partition: int, keys: Sequence[bytes | None]) 
     )
 
 
-def begun_anew(contents: Contents, places: Iterable[TopicPartition]) -> Contents:
+def restart(contents: Contents, places: Iterable[TopicPartition]) -> Contents:
     """The same where `places` are source partitions that began after all records that were deleted unread."""
     later = dict.fromkeys(places, NOTHING_EXPIRED)
     if not later:

@@ -1,4 +1,4 @@
-"""Owns what a new id of an upstream topic means for an audit: refused, or begun anew for that topic when named.
+"""Owns what a new id of an upstream topic means for an audit: refused, or restarted for that topic when named.
 
 Must not know where inventories or states are kept. Offsets name events only together with the topic's id (KIP-516): a
 topic that was deleted and recreated under its old name gives other events the same keys.
@@ -40,7 +40,7 @@ class Generations(NamedTuple):
     """Which upstream topics there are now, and which source partitions begin anew."""
 
     upstream: tuple[UpstreamTopic, ...] = ()
-    begun_anew: frozenset[TopicPartition] = frozenset()
+    restarted: frozenset[TopicPartition] = frozenset()
     """What was received of them before counts for topics that no longer exist."""
 
 
@@ -82,11 +82,11 @@ def generations(
                 f"--new-generation={change.topic}:{change.new_id} to begin anew for this topic alone."
             )
     ids = {(change.topic, topic_id) for change in changes for topic_id in (change.old_id, change.new_id)}
-    begun_anew = frozenset(
+    restarted = frozenset(
         place for places in (before, origins) for place, origin in places.items() if (place[0], origin.topic_id) in ids
     )
-    now = {place: origin for place, origin in before.items() if place not in begun_anew} | dict(origins)
-    return Generations(_listed(now), begun_anew)
+    now = {place: origin for place, origin in before.items() if place not in restarted} | dict(origins)
+    return Generations(_listed(now), restarted)
 
 
 def _listed(origins: Mapping[TopicPartition, Origin]) -> tuple[UpstreamTopic, ...]:

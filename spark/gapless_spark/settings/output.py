@@ -19,7 +19,7 @@ LIMIT = Setting(
 )
 BUNDLE = Setting(
     "resendFileName",
-    "File for the bundle, or s3://BUCKET/KEY for an S3-compatible store; it appears whole or not at all.",
+    "File for the bundle, or s3://BUCKET/KEY for an S3-compatible store; it is written completely or not at all.",
     parse=file_or_object,
     shown_default="standard output",
     metavar="FILE|URL",

@@ -21,7 +21,7 @@ RECEIVED = (
     Setting(
         "expect",
         "What should be there, as topic:partition:first-last; repeat it, or separate several by commas. A partition "
-        "that nothing is said about is expected from the lowest to the highest offset seen.",
+        "that is not listed is expected from the lowest to the highest offset seen.",
         parse=words,
         default=(),
         metavar="TOPIC:PARTITION:FIRST-LAST",
@@ -103,7 +103,7 @@ RECEIVED = (
     Setting(
         "state",
         "Folder, or s3://BUCKET/PREFIX (also s3a://), to keep what was received; a later audit with the same one reads "
-        "only records that are new. An empty place begins anew.",
+        "only records that are new. An empty place starts from the beginning.",
         parse=state_place,
         metavar="DIR|URL",
         own=True,

@@ -13,8 +13,8 @@ from gapless_spark.model.expired_records import (
     NOTHING_EXPIRED,
     Frontiers,
     begun,
-    begun_anew,
     compared_with_received,
+    restart,
     with_keys,
     with_more,
 )
@@ -83,7 +83,7 @@ def test_what_had_been_received_of_other_partitions_does_not_matter() -> None:
 
 def test_a_source_that_began_after_the_deletion_has_lost_nothing_however_many_records_follow() -> None:
     before = compared_with_received(contents(begun(0, keys([70]), None)), [0], {PLACE: 60}, {PLACE: 70})
-    anew = begun_anew(before, [PLACE])
+    anew = restart(before, [PLACE])
     assert frontier(anew) == NOTHING_EXPIRED
     (kept,) = anew.expired
     more = with_more(kept, keys(range(4)))
