@@ -32,8 +32,8 @@ from gapless_spark.model.bitmaps import (
 )
 from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.gap_detection import compare
-from gapless_spark.output.jobs import MOST_LOCAL_BYTES, Job
 from gapless_spark.output.jobs import run as run_job
+from gapless_spark.runtime.job import MOST_LOCAL_BYTES, Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -11,8 +11,8 @@ from gapless_kafka.reader import read_slices
 from gapless_kafka.topics import cleanup_policy
 from gapless_spark.model.gap_windows import Choices, read_windows
 from gapless_spark.model.scan_outcome import conclude_scan
-from gapless_spark.output.jobs import MOST_LOCAL_BYTES, Job
 from gapless_spark.output.jobs import run as run_job
+from gapless_spark.runtime.job import MOST_LOCAL_BYTES, Job
 from gapless_spark.scan.find_windows import find_in_process, find_with_spark
 from gapless_spark.settings.tables import SCAN
 

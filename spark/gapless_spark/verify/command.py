@@ -94,7 +94,8 @@ def _reconciled(old: Path | ObjectAddress, settings: Resolved, report: dict[str,
 
 def _look(settings: Resolved, report: dict[str, Any]) -> NewerFinding:
     """Scan or audit now, without a bundle."""
-    from gapless_spark.output.jobs import conclude, stopped_by_signals  # noqa: PLC0415
+    from gapless_spark.output.jobs import stopped_by_signals  # noqa: PLC0415
+    from gapless_spark.runtime.job import conclude  # noqa: PLC0415 -- a look at Kafka is rarely needed
 
     against, given = settings.values["against"], settings.values
     for name in NEEDED_TO_LOOK:
