@@ -220,7 +220,7 @@ def test_a_replayed_bundle_is_not_sent_again(target: Target, tmp_path: Path) -> 
     )
     assert said(again["status"], "Ready") == ("True", "AlreadySent")
     (ready,) = (each for each in again["status"]["conditions"] if each["type"] == "Ready")
-    assert f"The same was sent by Resend {whole}" in ready["message"]
+    assert f"The same events were sent by Resend {whole}" in ready["message"]
     assert target.site.datagrams() == sent
     assert not target.pods("replayed")
 

@@ -66,7 +66,7 @@ def test_a_signed_inventory_shows_a_silent_partition_and_a_state_has_the_next_au
 
     refused = audited(cluster, scan, site, wanted(site, internal, "foreign-key"))
     assert refused["lastAttempt"]["outcome"] == "BadConfiguration"
-    assert "manifest" in refused["lastAttempt"]["message"]
+    assert "inventory" in refused["lastAttempt"]["message"]
     assert refused["missingEvents"] == 0, "the last answer stays"
 
 
@@ -79,7 +79,7 @@ def announce(site: Site, signing_key: Path) -> None:
         "target-ip": site.cluster.diode.target,
         "target-port": site.link.port,
     }
-    command = [PROGRAM, "manifest", *(f"--{name}={value}" for name, value in settings.items())]
+    command = [PROGRAM, "inventory", *(f"--{name}={value}" for name, value in settings.items())]
     subprocess.run(command, check=True, timeout=60)
     site.settle()
 
