@@ -43,7 +43,7 @@ def test_tab_goes_through_everything_in_reading_order_and_shows_where_it_is(
     assert names[0] == "theme"
     assert (names.count("track"), names.count("in"), names.count("all")) == (12, 12, 12)
     assert names.count("copy") == page.locator(".steps li").count() == 4
-    assert names.count("scroll") == 1
+    assert names.count("scroll") == 2
     assert names.count("SUMMARY") == 1, "more maps"
     assert len(written.report["gap_map"]) == 100
 
