@@ -195,7 +195,7 @@ def test_an_unsigned_bundle_and_one_of_another_signer_are_refused_and_no_pod_sta
     foreign = key_pair(tmp_path / "foreign")
     before = target.site.datagrams()
     for name, key, sentence in (
-        ("unsigned", None, "The bundle spec.bundle.inline is not signed; have it signed where it was made"),
+        ("unsigned", None, "The bundle spec.bundle.inline is not signed; sign it where it was created"),
         ("foreign", foreign.private, "matches none of the trusted keys (receiving-side)"),
     ):
         target.apply(target.resend(name, bundle={"inline": bundle_of(target.site.topic, tmp_path, signing_key=key)}))
