@@ -113,8 +113,8 @@ def test_what_a_lossy_link_swallowed_is_found_carried_and_sent_again_until_every
 
     person.stage(
         "Everything goes over the link once",
-        f"This stands for the live sender. The link loses {LOSS:.0%} of the datagrams, and nobody on the sending side "
-        "can know which.",
+        f"This stands for the live sender. The link loses {LOSS:.0%} of the datagrams, and the sending side "
+        "cannot know which.",
     )
     person.file("live.yaml", as_yaml(hall.everything(live, eps=2500)))
     person.kubectl("apply", "-f", "live.yaml")
