@@ -125,7 +125,7 @@ class KafkaConnection:
         return options
 
     def key_pem(self) -> bytes | None:
-        """The private key, decrypted, as PKCS#8 PEM, which is all that Java reads; ``None`` without a client key.
+        """The private key, decrypted, as PKCS#8 PEM; ``None`` without a client key.
 
         The result is secret.
 

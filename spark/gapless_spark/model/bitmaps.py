@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from pyroaring import BitMap
 
+from gapless_spark.model.arrow_schema import arrow_schema
 from gapless_spark.model.event_keys import BLOCK_BITS, Block, KeyReader
 from gapless_spark.model.gap_detection import ReceivedBlock
 
@@ -27,15 +28,7 @@ _BYTES_OF_A_BLOCK = 600
 
 PARTIAL = "topic string, partition int, block long, records long, bitmap binary"
 """What `partial_bitmaps` and `joined_bitmaps` yield; keys that are no event's are counted in a row without a topic."""
-PARTIAL_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("block", pa.int64()),
-        ("records", pa.int64()),
-        ("bitmap", pa.binary()),
-    ]
-)
+PARTIAL_SCHEMA = arrow_schema(PARTIAL)
 
 
 class Received(NamedTuple):

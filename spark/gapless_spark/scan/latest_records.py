@@ -13,14 +13,14 @@ from itertools import groupby
 from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
 from gapless_api.gaps.keys import identity_of
+from gapless_spark.model.arrow_schema import arrow_schema
 from gapless_spark.model.gap_windows import Age
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import pyarrow as pa
     from confluent_kafka import Message
 
 _BYTES_OF_A_RECORD = 600
@@ -32,17 +32,6 @@ _key, _partition = methodcaller("key"), methodcaller("partition")
 
 LATEST = "identity binary, timestamp long, partition int, offset long, key binary, value binary, records long"
 """What `latest_rows` yields."""
-_SCHEMA = pa.schema(
-    [
-        ("identity", pa.binary()),
-        ("timestamp", pa.int64()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("records", pa.int64()),
-    ]
-)
 
 
 class Latest(NamedTuple):
@@ -144,7 +133,7 @@ def latest_in_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Latest]:
 
 def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[Latest]:
     for batch in batches:
-        columns = (batch.column(name).to_pylist() for name in _SCHEMA.names)
+        columns = (batch.column(name).to_pylist() for name in arrow_schema(LATEST).names)
         for identity, timestamp, partition, offset, key, value, records in zip(*columns, strict=True):
             yield Latest(identity, Age(timestamp, partition, offset), key, value, records)
 
@@ -163,6 +152,8 @@ def _rows(records: Iterable[Latest]) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+    import pyarrow as pa  # noqa: PLC0415 -- see `arrow_schema`
+
+    schema, columns = arrow_schema(LATEST), zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -12,16 +12,18 @@ import struct
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
 from pyroaring import BitMap
 
 from gapless_api.codec.roaring import EMPTY_BITMAP
 from gapless_api.gaps.keys import PLAIN_KEY, WINDOW_KEY
+from gapless_spark.model.arrow_schema import arrow_schema
 from gapless_spark.model.gap_windows import LISTED_UNREADABLE, CompleteWindows, LatestRecord, read_windows
 from gapless_spark.scan.latest_records import latest_in_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
 
     from gapless_spark.model.gap_windows import Choices, WindowFindings
     from gapless_spark.scan.latest_records import Latest
@@ -40,21 +42,6 @@ KINDS = (
     "partition int, offset long, key binary, value binary"
 )
 """What `kind_rows` yields."""
-_SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("records", pa.int64()),
-        ("topic", pa.string()),
-        ("number", pa.int32()),
-        ("size", pa.int64()),
-        ("block", pa.int64()),
-        ("bits", pa.binary()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
 _COMPLETE, _TOMBSTONES, _TAKEN_BACK, _FOREIGN, _WINDOW = "complete", "tombstones", "taken-back", "foreign", "window"
 
 
@@ -117,9 +104,9 @@ class WindowKinds:
             some.append(row)
             size += len(row.get("value") or row.get("bits") or b"")
             if len(some) == _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                yield pa.RecordBatch.from_pylist(some, schema=_SCHEMA)
+                yield _batch(some)
                 some, size = [], 0
-        yield pa.RecordBatch.from_pylist(some, schema=_SCHEMA)
+        yield _batch(some)
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         yield {"kind": _TOMBSTONES, "records": self._tombstones}
@@ -171,6 +158,12 @@ class WindowKinds:
         self._listed += records
         if len(self._listed) > 100 * LISTED_UNREADABLE:
             self._listed = _first(self._listed)
+
+
+def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    import pyarrow as pa  # noqa: PLC0415 -- see `arrow_schema`
+
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(KINDS))
 
 
 def kind_rows(batches: Iterable[pa.RecordBatch], *, with_tombstones: bool) -> Iterator[pa.RecordBatch]:
