@@ -56,7 +56,7 @@ class AllowedTopics:
             return
         others = "" if len(refused) == 1 else f" and {len(refused) - 1:,} more"
         raise ConfigurationError(
-            f"{what} requests the topic {refused[0]}{others}, and only {_shown(self.entries)} may be read; ask the "
+            f"{what} requests the topic {refused[0]}{others}, and only {_shown(self.entries)} may be used; ask the "
             f"platform team to add it to allowedTopics of the KafkaConnection."
         )
 

@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
     SOURCE_UNREACHABLE = 3
     """Kafka (or the archive) could not be reached, or stopped making progress."""
     INCOMPLETE = 4
-    """Finished, but some events could not be delivered or some records not read; they are listed."""
+    """Finished, but events could not be delivered, records not read, or checks found errors; they are listed."""
     LINK_FAILED = 5
     """The one-way link did not accept the datagrams."""
     INTERRUPTED = 130

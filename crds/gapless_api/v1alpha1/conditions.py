@@ -26,10 +26,15 @@ class ConditionType(StrEnum):
     GAPS_CLOSED = "GapsClosed"
     """GapScan: no event that the previous bundle listed is still missing (True), some are (False), or this cannot be
     determined (Unknown)."""
+    HEALTHY = "Healthy"
+    """KafkaConnection: the last check found no error (True), or some (False). Absent before the first check."""
     LINK_UP = "LinkUp"
     """Diode: the last preflight on its node found the interface fit to send."""
+    PROGRESSING = "Progressing"
+    """Archive and Mirror: what Kafka has and the copy has not becomes less, or is nothing (True); it does not
+    (False)."""
     READY = "Ready"
-    """Diode and GapScan: the observed state matches the spec; Resend: it has succeeded."""
+    """Diode, GapScan, Archive and Mirror: the observed state matches the spec; Resend and Restore: it has succeeded."""
     RECONCILING = "Reconciling"
     """Gapless is reconciling the spec."""
     STALLED = "Stalled"

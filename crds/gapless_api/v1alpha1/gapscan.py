@@ -3,7 +3,6 @@
 Must not know how a scan is run or what a bundle holds.
 """
 
-import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -11,11 +10,8 @@ from pydantic import Field
 from gapless_api.v1alpha1.common import (
     FORMER_STORAGE,
     KAFKA_BY_REFERENCE,
-    Cpu,
     FolderPath,
     Former,
-    Image,
-    Memory,
     Name,
     PartitionWindow,
     Rate,
@@ -31,51 +27,9 @@ from gapless_api.v1alpha1.resend import FillReason
 from gapless_api.v1alpha1.resource import Column, Resource
 from gapless_api.v1alpha1.scan_source import ScanSource
 from gapless_api.v1alpha1.scan_status import GapScanStatus
+from gapless_api.v1alpha1.schedule import Schedule
 from gapless_api.v1alpha1.sender_options import SenderOptions
-
-
-def _cron_field(value: str) -> str:
-    """The regular expression of one field, out of that of one value; RE2 and Python read it alike."""
-    part = rf"(\*|{value}(-{value})?)(/[1-9][0-9]?)?"
-    return f"{part}(,{part})*"
-
-
-CRON_PATTERN = " +".join(
-    _cron_field(value)
-    for value in (
-        "[0-5]?[0-9]",
-        "([01]?[0-9]|2[0-3])",
-        "(0?[1-9]|[12][0-9]|3[01])",
-        "(0?[1-9]|1[0-2]|[A-Za-z]{3})",
-        "([0-7]|[A-Za-z]{3})",
-    )
-)
-"""Minute, hour, day of the month, month, day of the week; the last two also as three letters."""
-_CRON = re.compile(CRON_PATTERN)
-
-
-class Schedule(ApiModel):
-    """When scans run."""
-
-    RULES: ClassVar = (
-        Rule(
-            f"self.cron.matches('^{CRON_PATTERN}$')".replace("\\", "\\\\"),
-            "write five fields: minute hour day-of-month month day-of-week, such as 0 3 * * * for 03:00 every night",
-            lambda schedule: _CRON.fullmatch(schedule.cron) is not None,
-            "cron",
-        ),
-    )
-
-    cron: Annotated[str, Field(min_length=9, max_length=200)]
-    """Five fields as in a crontab: minute, hour, day of the month, month, day of the week."""
-    time_zone: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
-    """Time zone of the fields, such as Europe/Stockholm."""
-    starting_deadline_seconds: Annotated[int, int32(10, 604800)] | None = None
-    """How late a scan may start if the operator was not running at its time; later ones are skipped. If absent, the
-    last missed scan always runs."""
-    concurrency_policy: Literal["Forbid", "Replace"] = "Forbid"
-    """What happens if the previous scan is still running when the next one is due: Forbid skips the new one, Replace
-    ends the old one. There is no Allow: two scans of the same topic compete for Kafka and have one result."""
+from gapless_api.v1alpha1.spark_options import SparkOptions
 
 
 class HistoryLimits(ApiModel):
@@ -87,61 +41,9 @@ class HistoryLimits(ApiModel):
     """Failed scans."""
 
 
-class Driver(ApiModel):
-    """Resources of Spark's driver. With engine type Job there are no others."""
-
-    cores: Annotated[int, int32(1, 128)] = 1
-    """Number of cores, and of tasks that run at the same time."""
-    cpu: Cpu | None = None
-    """CPU request, such as 500m. Defaults to the number of cores."""
-    memory: Memory = "1Gi"
-    """Java heap. The pod gets more, for Spark's memory outside of the heap."""
-
-
-class Executor(ApiModel):
-    """Resources of Spark's executors. Engine type Job has none."""
-
-    instances: Annotated[int, int32(1, 1000)] = 1
-    """Number of executors."""
-    cores: Annotated[int, int32(1, 128)] = 1
-    """Number of cores of each, and of tasks that it runs at the same time."""
-    cpu: Cpu | None = None
-    """CPU request of each, such as 500m. Defaults to the number of cores."""
-    memory: Memory = "1Gi"
-    """Java heap of each."""
-
-
-class Engine(ApiModel):
+class Engine(SparkOptions):
     """Where a scan runs, and what reads Kafka."""
 
-    RULES: ClassVar = (
-        Rule(
-            "self.type != 'SparkApplication' || self.reader != 'Local'",
-            "reader Local reads without Spark and cannot run as a SparkApplication: set type to Job or Auto, or reader "
-            "to Spark",
-            lambda engine: engine.type != "SparkApplication" or engine.reader != "Local",
-            "reader",
-        ),
-    )
-
-    type: Literal["Auto", "Job", "SparkApplication"] = "Auto"
-    """Job runs Spark in one pod; SparkApplication has executors and needs the Spark operator; Auto takes
-    SparkApplication where its CRD is installed, and Job where it is not (event NoSparkOperator) or reader is Local."""
-    reader: Literal["Spark", "Local"] = "Spark"
-    """What reads Kafka. Local is one process without Spark, which is quicker for small topics; a scan that would have
-    to hold more than 256 MiB of what it reads is refused. The status says in readBy what the last scan was read by."""
-    image: Image | None = None
-    """Image with Spark and Gapless, one of those that the platform team lists (the chart's scan.allowedImages).
-    Defaults to the operator's."""
-    service_account_name: Name | None = None
-    """Service account of the driver, which must be allowed to start executors, one of those that the platform team
-    lists (the chart's scan.allowedServiceAccounts). Defaults to the operator's. Engine type Job needs none."""
-    driver: Driver = Driver()
-    """Resources of Spark's driver."""
-    executor: Executor = Executor()
-    """Resources of Spark's executors."""
-    start_deadline_seconds: Annotated[int, int32(30, 86400)] = 600
-    """Seconds until the driver must run. After that the scan fails, for example because its image cannot be pulled."""
     run_deadline_seconds: Annotated[int, int32(30, 604800)] = 3600
     """Maximum duration of the scan in seconds."""
 

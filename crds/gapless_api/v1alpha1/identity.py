@@ -52,6 +52,11 @@ def _unusual(spec: ResendSpec) -> dict[str, Any]:
         unusual["timeFilter"] = [None if at is None else _milliseconds(at) for at in (times.from_, times.to)]
     if spec.isolation_level != "ReadUncommitted":
         unusual["isolationLevel"] = spec.isolation_level
+    if (fallback := spec.fallback) is not None:
+        # With an archive more events can go over the link than without, or with another one.
+        places = (fallback.archive_ref, fallback.storage_ref)
+        names = [None if place is None else place.name for place in places]
+        unusual["fallback"] = [*names, fallback.folder, fallback.region]
     if spec.max_fragments != MOST_FRAGMENTS:
         unusual["maxFragments"] = spec.max_fragments
     return unusual

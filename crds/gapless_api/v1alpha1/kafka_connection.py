@@ -11,6 +11,7 @@ from pydantic import Field
 from gapless_api.base.allowed_topics import PATTERN, AllowedTopics
 from gapless_api.v1alpha1.common import Name, SecretEntry, SecretKey
 from gapless_api.v1alpha1.hosts import HOST, LOCAL, PORT, cel
+from gapless_api.v1alpha1.kafka_connection_status import KafkaConnectionStatus
 from gapless_api.v1alpha1.model import ApiModel, Rule
 from gapless_api.v1alpha1.resource import Column, Resource
 
@@ -116,7 +117,8 @@ class KafkaConnectionSpec(ApiModel):
     Where a Diode translates a topic, list its name on the wire, too: the API server sees that name, the sender the
     other."""
     access: Annotated[tuple[Access, ...], Field(min_length=1, max_length=2)] = ("Read",)
-    """Allowed operations. Resends and GapScans read."""
+    """Allowed operations. Resends, GapScans and Archives read; Restores write; a Mirror reads its source and writes its
+    target."""
 
     @property
     def topics(self) -> AllowedTopics:
@@ -125,7 +127,7 @@ class KafkaConnectionSpec(ApiModel):
 
 
 class KafkaConnection(Resource):
-    """A Kafka cluster that the platform team opens to Resends and GapScans of the namespace, for the topics listed."""
+    """A Kafka cluster that the platform team opens to the namespace, for the topics listed."""
 
     KIND: ClassVar = "KafkaConnection"
     PLURAL: ClassVar = "kafkaconnections"
@@ -134,6 +136,15 @@ class KafkaConnection(Resource):
         Column("Servers", "string", ".spec.bootstrapServers", "The bootstrap servers."),
         Column("Topics", "string", ".spec.allowedTopics", "Topics that may be used."),
         Column("Access", "string", ".spec.access", "What it may be used for."),
+        Column(
+            "Healthy",
+            "string",
+            '.status.conditions[?(@.type=="Healthy")].status',
+            "Whether no error was found.",
+        ),
+        Column("Errors", "integer", ".status.doctor.errors", "Errors that the last check found.", wide=True),
+        Column("Warnings", "integer", ".status.doctor.warnings", "Warnings of the last check.", wide=True),
+        Column("Checked", "date", ".status.doctor.checkedAt", "When it was checked last.", wide=True),
         Column("User", "string", ".spec.sasl.username", "Name to log in with.", wide=True),
         Column("Mechanism", "string", ".spec.sasl.mechanism", "How the password is proven.", wide=True),
         Column("CA", "string", ".spec.tls.caSecret.name", "Secret with the CA certificates.", wide=True),
@@ -141,3 +152,5 @@ class KafkaConnection(Resource):
 
     spec: KafkaConnectionSpec
     """The Kafka cluster and what may be used of it."""
+    status: KafkaConnectionStatus = KafkaConnectionStatus()
+    """What the last check found. The annotation gapless.dev/doctor starts one."""

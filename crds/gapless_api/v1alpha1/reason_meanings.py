@@ -5,99 +5,99 @@ docs/reference/conditions.md is made from this table.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from gapless_api.v1alpha1.mirror_meanings import MIRROR_MEANINGS
+from gapless_api.v1alpha1.reason_meaning import (
+    ALL,
+    ARCHIVE,
+    CONNECTION,
+    DIODE,
+    GAP_SCAN,
+    MIRROR,
+    ON_SPARK,
+    PODS,
+    READERS,
+    RESEND,
+    RESTORE,
+    STORERS,
+    WITH_PODS,
+    Meaning,
+)
 from gapless_api.v1alpha1.reasons import Reason
 
-DIODE, GAP_SCAN, RESEND = "Diode", "GapScan", "Resend"
-
-
-class Meaning(NamedTuple):
-    """Description of a reason."""
-
-    kinds: tuple[str, ...]
-    """Kinds whose conditions can have it."""
-    meaning: str
-    what_to_do: str
-    """Empty when there is nothing to do."""
-
-
-_ALL = (DIODE, GAP_SCAN, RESEND)
-_PODS = "Check the events of the pod that the message names"
-
 MEANINGS: dict[Reason, Meaning] = {
-    Reason.ACCEPTED: Meaning(_ALL, "The spec is understood, and what it refers to exists.", ""),
+    Reason.ACCEPTED: Meaning(ALL, "The spec is understood, and what it refers to exists.", ""),
     Reason.BAD_CONFIGURATION: Meaning(
-        _ALL, "The spec, or a file that it names, is invalid.", "Correct what the message names."
+        WITH_PODS, "The spec, or a file that it names, is invalid.", "Correct what the message names."
     ),
     Reason.SUSPENDED: Meaning(
-        _ALL, "spec.suspend is true; nothing is running and progress is kept.", "Set spec.suspend: false."
+        ALL, "spec.suspend is true; nothing is running and progress is kept.", "Set spec.suspend: false."
     ),
-    Reason.NOT_STALLED: Meaning(_ALL, "No manual change is required.", ""),
-    Reason.SETTLED: Meaning(_ALL, "Nothing is in progress.", ""),
+    Reason.NOT_STALLED: Meaning(WITH_PODS, "No manual change is required.", ""),
+    Reason.SETTLED: Meaning(WITH_PODS, "Nothing is in progress.", ""),
     Reason.POD_REJECTED: Meaning(
-        _ALL,
+        WITH_PODS,
         "The API server refuses the pod, by pod security, a quota or an admission policy.",
         "Label the sender namespace pod-security.kubernetes.io/enforce=privileged, or raise the quota that is named.",
     ),
     Reason.POD_UNSCHEDULABLE: Meaning(
-        _ALL, "No node takes the pod.", "Compare the Diode's nodeSelector and tolerations with the nodes."
+        WITH_PODS, "No node takes the pod.", "Compare the Diode's nodeSelector and tolerations with the nodes."
     ),
     Reason.IMAGE_PULL_FAILED: Meaning(
-        _ALL, "The node cannot get the image.", "Load the image, or correct its name and the pull secret."
+        WITH_PODS, "The node cannot get the image.", "Load the image, or correct its name and the pull secret."
     ),
     Reason.MOUNT_FAILED: Meaning(
-        _ALL,
+        WITH_PODS,
         "A Secret, ConfigMap or volume that the spec names does not exist.",
         "Create it; work resumes automatically.",
     ),
     Reason.POD_SLOW: Meaning(
-        _ALL,
+        WITH_PODS,
         "A pod has not started for minutes: its image is still being loaded, or what it mounts is missing.",
-        f"{_PODS}; work resumes automatically.",
+        f"{PODS}; work resumes automatically.",
     ),
     Reason.NODE_LOST: Meaning(
-        (DIODE, RESEND),
-        "The node of the link is not ready, so the state of its pods is unknown; the message says since when.",
-        "Bring the node back, or have another one take over (docs/runbooks/GaplessDiodeNodeLost.md).",
+        (ARCHIVE, DIODE, MIRROR, RESEND, RESTORE),
+        "The node of the link, or of a pod, is not ready, so the state of its pods is unknown; the message says more.",
+        "Diode and Resend: bring the node back, or have another one take over (docs/runbooks/GaplessDiodeNodeLost.md). "
+        "Others: none; another pod takes over.",
     ),
     Reason.SOURCE_UNREACHABLE: Meaning(
-        (GAP_SCAN, RESEND),
+        (*READERS, CONNECTION),
         "Kafka cannot be reached or denies access.",
         "Check the KafkaConnection, the brokers and their access rules; it is retried automatically.",
     ),
     Reason.SOURCE_STALLED: Meaning(
-        (GAP_SCAN, RESEND),
+        (*READERS, CONNECTION),
         "Kafka was reached and stopped answering.",
         "Check the brokers; it is retried automatically.",
     ),
     Reason.STORE_UNREACHABLE: Meaning(
-        (GAP_SCAN, RESEND),
+        STORERS,
         "The S3-compatible store cannot be reached or denies access.",
         "Check the StorageLocation: endpoint, bucket and credentials; it is retried automatically.",
     ),
     Reason.STORAGE_FAILED: Meaning(
-        (GAP_SCAN, RESEND), "A volume or store cannot be written.", "Check the claim or bucket that the message names."
+        STORERS, "A volume or store cannot be written.", "Check the claim or bucket that the message names."
     ),
-    Reason.STOPPED: Meaning(_ALL, "The pod was stopped; progress is saved.", "None; work resumes automatically."),
+    Reason.STOPPED: Meaning(WITH_PODS, "The pod was stopped; progress is saved.", "None; work resumes automatically."),
     Reason.KAFKA_CONNECTION_NOT_FOUND: Meaning(
-        (GAP_SCAN, RESEND),
+        READERS,
         "There is no KafkaConnection of that name in this namespace, or it is invalid.",
-        "Ask the platform team for it, or correct spec.kafkaRef; work resumes automatically.",
+        "Ask the platform team for it, or correct the name in the spec; work resumes automatically.",
     ),
     Reason.STORAGE_LOCATION_NOT_FOUND: Meaning(
-        (GAP_SCAN, RESEND),
+        STORERS,
         "There is no StorageLocation of that name in this namespace, or it is invalid.",
         "Ask the platform team for it, or correct the storageRef; work resumes automatically.",
     ),
     Reason.WRITE_REFUSED: Meaning(
-        _ALL,
+        WITH_PODS,
         "The API server refuses an object that the operator writes: a quota, an admission policy or a missing right.",
         "Remove the cause that the message names; it is retried automatically.",
     ),
-    Reason.DEFECT: Meaning(_ALL, "An internal error of Gapless.", "Report it with the operator's log."),
-    Reason.PREFLIGHT_PENDING: Meaning((DIODE,), "The preflight check has not run yet.", f"{_PODS} if this lasts."),
-    Reason.PREFLIGHT_FAILED: Meaning((DIODE,), "The preflight check of the node failed.", f"{_PODS}."),
+    Reason.DEFECT: Meaning(WITH_PODS, "An internal error of Gapless.", "Report it with the operator's log."),
+    Reason.PREFLIGHT_PENDING: Meaning((DIODE,), "The preflight check has not run yet.", f"{PODS} if this lasts."),
+    Reason.PREFLIGHT_FAILED: Meaning((DIODE,), "The preflight check of the node failed.", f"{PODS}."),
     Reason.LINK_READY: Meaning((DIODE,), "The interface on the node is ready.", ""),
     Reason.NIC_MISSING: Meaning(
         (DIODE,), "The node has no such interface.", "Correct spec.nic or spec.nodeSelector (ip link on the node)."
@@ -122,7 +122,7 @@ MEANINGS: dict[Reason, Meaning] = {
         "The live stream and encrypted resends share a receiver, which knows one key for all.",
         "Give resends a receiver port of their own and set sharedWithLiveStream: false.",
     ),
-    Reason.SCHEDULED: Meaning((GAP_SCAN,), "The next scan is scheduled.", ""),
+    Reason.SCHEDULED: Meaning((ARCHIVE, GAP_SCAN), "The next run is scheduled.", ""),
     Reason.SCANNING: Meaning((GAP_SCAN,), "A scan is running.", ""),
     Reason.NEVER_SCANNED: Meaning((GAP_SCAN,), "No scan has ended yet.", ""),
     Reason.GAPS_FOUND: Meaning(
@@ -142,27 +142,27 @@ MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.TOPIC_MISSING: Meaning((GAP_SCAN,), "The topic does not exist.", "Correct spec.source."),
     Reason.ENGINE_UNAVAILABLE: Meaning(
-        (GAP_SCAN,),
+        ON_SPARK,
         "engine.type is SparkApplication and the cluster has no such CRD.",
         "Install the Spark operator, or set engine.type: Auto or Job.",
     ),
     Reason.NO_SPARK_OPERATOR: Meaning(
-        (GAP_SCAN,),
-        "An event: engine.type is Auto and the cluster has no Spark operator, so scans run as Jobs, without executors.",
+        ON_SPARK,
+        "An event: engine.type is Auto and the cluster has no Spark operator, so a Job runs, without executors.",
         "None if one pod is enough; else install the Spark operator. With engine.type: Job the event does not come.",
     ),
     Reason.START_DEADLINE_EXCEEDED: Meaning(
-        (GAP_SCAN,), "The scan did not start within engine.startDeadlineSeconds.", f"{_PODS}."
+        ON_SPARK, "The driver did not start within engine.startDeadlineSeconds.", f"{PODS}."
     ),
     Reason.RUN_DEADLINE_EXCEEDED: Meaning(
-        (GAP_SCAN,), "The scan did not end within engine.runDeadlineSeconds.", "Raise it, or give the engine more."
+        (ARCHIVE, GAP_SCAN), "The run did not end within runDeadlineSeconds.", "Raise it, or give the engine more."
     ),
     Reason.SCAN_FAILED: Meaning((GAP_SCAN,), "The scan ended with an error.", "See status.lastAttempt.message."),
     Reason.RESULT_TOO_LARGE: Meaning(
         (GAP_SCAN,), "The bundle does not fit into a ConfigMap.", "Name a StorageLocation in output.storageRef."
     ),
     Reason.RESULT_UNREADABLE: Meaning(
-        (GAP_SCAN,),
+        ON_SPARK,
         "The pod succeeded, but its result cannot be read.",
         "Use the Spark image and the operator of one release.",
     ),
@@ -231,11 +231,17 @@ MEANINGS: dict[Reason, Meaning] = {
         (RESEND,), "Other Resends of the Diode run first, by priority, then by age.", "Raise spec.priority if urgent."
     ),
     Reason.KEY_LANE_BUSY: Meaning((RESEND,), "Another encrypted resend uses the receiver; one at a time.", ""),
-    Reason.PLANNING: Meaning((RESEND,), "The plan is being computed.", ""),
-    Reason.PLANNED: Meaning((RESEND,), "status.plan is complete; nothing was sent.", "Set spec.mode: Send to send it."),
-    Reason.STARTING: Meaning((RESEND,), "The sender pods are being started.", f"{_PODS} if this lasts."),
+    Reason.PLANNING: Meaning((RESEND, RESTORE), "The plan is being computed.", ""),
+    Reason.PLANNED: Meaning(
+        (RESEND, RESTORE),
+        "status.plan is complete; nothing was sent or written.",
+        "Set spec.mode: Send (Resend), or Once or Follow (Restore).",
+    ),
+    Reason.STARTING: Meaning((RESEND,), "The sender pods are being started.", f"{PODS} if this lasts."),
     Reason.SENDING: Meaning((RESEND,), "Events are being sent.", ""),
-    Reason.RETRYING: Meaning((RESEND,), "An attempt failed; the next one is scheduled.", "See the message."),
+    Reason.RETRYING: Meaning(
+        (ARCHIVE, MIRROR, RESEND, RESTORE), "An attempt failed; another one follows.", "See the message."
+    ),
     Reason.SENT: Meaning((RESEND,), "Everything was sent, filtered or filled.", ""),
     Reason.NOTHING_TO_SEND: Meaning((RESEND,), "The selection holds no event of this Diode's window.", ""),
     Reason.ALREADY_SENT: Meaning(
@@ -254,9 +260,10 @@ MEANINGS: dict[Reason, Meaning] = {
         "To send it, set spec.force to a new value.",
     ),
     Reason.INCOMPLETE: Meaning(
-        (RESEND,),
-        "Finished, and status.unavailable lists events that could not be sent.",
-        "Decide whether to fill them (unavailable: Fill) in a new Resend.",
+        (RESEND, RESTORE),
+        "Finished, and status.unavailable (Resend) or status.lost (Restore) lists what could not be had.",
+        "Resend: decide whether to fill them (unavailable: Fill), or name an archive (fallback), in a new Resend. "
+        "Restore: check the segments (gapless segments verify).",
     ),
     Reason.LOG_UNREADABLE: Meaning(
         (RESEND,),
@@ -275,8 +282,55 @@ MEANINGS: dict[Reason, Meaning] = {
         "Raise activeDeadlineSeconds, or set retry.",
     ),
     Reason.BACKOFF_LIMIT_EXCEEDED: Meaning(
-        (RESEND,),
-        "The Resend failed more often than backoffLimit allows.",
+        (RESEND, RESTORE),
+        "It failed more often than backoffLimit allows.",
         "Remove the cause and set spec.retry to a new value.",
     ),
+    Reason.ARCHIVE_NOT_FOUND: Meaning(
+        (RESEND, RESTORE),
+        "There is no Archive of that name in this namespace, or it is invalid.",
+        "Create it, or name the place itself (storageRef and region).",
+    ),
+    Reason.ARCHIVING: Meaning((ARCHIVE,), "Topics are being archived.", ""),
+    Reason.ARCHIVED: Meaning((ARCHIVE,), "The last scheduled run archived what there was.", ""),
+    Reason.NEVER_ARCHIVED: Meaning((ARCHIVE,), "Nothing has been archived yet.", f"{PODS} if this lasts."),
+    Reason.RETENTION_OVERTAKING: Meaning(
+        (ARCHIVE,),
+        "Kafka will soon delete records that are not archived yet.",
+        "Raise retention.ms, or give the engine more (docs/runbooks/GaplessArchiveRetentionOvertaking.md).",
+    ),
+    Reason.RECORDS_LOST: Meaning(
+        (ARCHIVE,),
+        "Kafka deleted records before they were archived; status.lostRecords counts them.",
+        "They cannot be had back. Raise retention.ms of the topics, or give the engine more.",
+    ),
+    Reason.TOPIC_RECREATED: Meaning(
+        (ARCHIVE, MIRROR),
+        "A topic was deleted and recreated. An Archive keeps the new one as another generation; a Mirror stops copying "
+        "it, because its positions mean nothing any more.",
+        "Archive: none if that was intended; a Restore chooses one of them by topics[].generation. Mirror: decide by "
+        "spec.onDataLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
+    ),
+    Reason.NO_PROGRESS: Meaning(
+        (ARCHIVE, RESTORE),
+        "The pod runs and nothing becomes less.",
+        f"{PODS}, and its log (docs/runbooks/GaplessArchiveNoProgress.md).",
+    ),
+    Reason.ARCHIVE_FAILED: Meaning(
+        (ARCHIVE,), "Archiving ended with an error; it is tried again.", "See status.lastAttempt.message."
+    ),
+    Reason.COMPACTING: Meaning((ARCHIVE,), "Segments are being compacted.", ""),
+    Reason.COMPACTION_DONE: Meaning((ARCHIVE,), "An event, and an outcome: a compaction has ended.", ""),
+    Reason.COMPACTION_FAILED: Meaning(
+        (ARCHIVE,), "A compaction ended with an error; nothing is lost.", "See status.compaction.lastAttempt.message."
+    ),
+    Reason.RESTORING: Meaning((RESTORE,), "Records are being written.", ""),
+    Reason.FOLLOWING: Meaning((RESTORE,), "Everything is restored, and what is archived later is restored, too.", ""),
+    Reason.RESTORED: Meaning((RESTORE,), "Everything was restored.", ""),
+    Reason.NOTHING_TO_RESTORE: Meaning((RESTORE,), "The archive holds nothing that is chosen.", "Check spec.topics."),
+    Reason.RESTORE_FAILED: Meaning(
+        (RESTORE,), "Restoring ended with an error; it is tried again.", "See status.lastAttempt.message."
+    ),
+    **MIRROR_MEANINGS,
 }
+"""By reason."""

@@ -7,8 +7,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from gapless_api.v1alpha1.archive import ARCHIVE_BY_REFERENCE, Region
 from gapless_api.v1alpha1.common import (
     KAFKA_BY_REFERENCE,
+    FolderPath,
     Former,
     PartitionWindow,
     Rate,
@@ -16,7 +18,7 @@ from gapless_api.v1alpha1.common import (
     int32,
 )
 from gapless_api.v1alpha1.input_filter import InputFilter
-from gapless_api.v1alpha1.model import LIST_SET, EachOnce, Rule, TransitionRule
+from gapless_api.v1alpha1.model import LIST_SET, ApiModel, EachOnce, Rule, TransitionRule
 from gapless_api.v1alpha1.resend_source import BundleSource, Offsets, TimeFilter, TimeRange
 from gapless_api.v1alpha1.resend_status import ResendStatus
 from gapless_api.v1alpha1.resource import Column, Resource
@@ -41,6 +43,21 @@ CHANGEABLE = frozenset(
 
 FillReason = Literal["NonExistent", "Expired", "TooLarge"]
 """Why an event cannot be sent and an empty one may be sent in its place."""
+
+
+class Fallback(ApiModel):
+    """Where events are read that Kafka no longer has."""
+
+    RULES: ClassVar = ARCHIVE_BY_REFERENCE
+
+    archive_ref: Reference | None = None
+    """An Archive in the same namespace."""
+    storage_ref: Reference | None = None
+    """The StorageLocation of an archive that has no Archive in this namespace. Requires region."""
+    folder: FolderPath = ""
+    """Folder in the StorageLocation. Defaults to its root."""
+    region: Region | None = None
+    """The region in that archive."""
 
 
 class ResendSpec(SenderOptions):
@@ -95,6 +112,8 @@ class ResendSpec(SenderOptions):
     """Sends the events of a time range, by Kafka's timestamps."""
     time_filter: TimeFilter | None = None
     """Sends only those events of the bundle or the offsets that are in a time range."""
+    fallback: Fallback | None = None
+    """Where events are read that Kafka no longer has. If absent, they are unavailable."""
     partition_window: PartitionWindow | None = None
     """Overrides the Diode's window, for example for a bundle that is older than a change of the window. It must be
     listed in the Diode's limits.partitionWindows."""

@@ -70,7 +70,8 @@ class UnavailableRange(StatusModel):
     """Last offset, inclusive."""
     reason: Annotated[str, Field(max_length=64)]
     """NonExistent (compacted away, or a transaction marker), Expired (deleted by retention), NotYetWritten (beyond the
-    partition's end), or TooLarge (more datagrams than the receiver accepts)."""
+    partition's end), TooLarge (more datagrams than the receiver accepts), or ArchiveDamaged (deleted by retention, and
+    in the archive only in a segment that is missing or damaged)."""
 
 
 class ResendStatus(StatusModel):

@@ -7,33 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.common import Count, Name, Offset, Partition, Sha256
 from gapless_api.v1alpha1.conditions import Conditions
-from gapless_api.v1alpha1.model import Message, Moment, StatusModel
+from gapless_api.v1alpha1.model import Moment, StatusModel
 
 LONGEST_PARTITIONS = 100
 """Partitions in the status: those with the most missing events."""
 LONGEST_MANIFEST = 262144
 """Characters of the rendered Resend manifest."""
-
-
-class LastAttempt(StatusModel):
-    """The latest scan."""
-
-    name: Name
-    """Name of its Job or SparkApplication."""
-    engine: Literal["Job", "SparkApplication"]
-    """Kind of the object."""
-    generation: Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})] = 0
-    """Generation of the spec that it scans for."""
-    started: Moment | None = None
-    """When it was created."""
-    finished: Moment | None = None
-    """When it ended."""
-    outcome: Annotated[str, Field(max_length=64)] | None = None
-    """Reason of its outcome; see docs/reference/conditions.md."""
-    message: Message | None = None
-    """Description of its outcome."""
 
 
 class ReadingProgress(StatusModel):

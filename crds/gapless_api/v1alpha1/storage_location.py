@@ -4,7 +4,7 @@ Must not know what is kept there.
 """
 
 import re
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,39 @@ class S3CredentialsSecret(ApiModel):
     """Entry with the access key's id."""
     secret_access_key_key: SecretEntry = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 -- the name of an entry
     """Entry with the secret access key."""
+    session_token_key: SecretEntry | None = None
+    """Entry with a session token. If absent, there is none."""
+
+
+class ObjectTag(ApiModel):
+    """A tag of new objects."""
+
+    key: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[-a-zA-Z0-9_ .:/+@]+$")]
+    """Key of the tag."""
+    value: Annotated[str, Field(max_length=256, pattern=r"^[-a-zA-Z0-9_ .:/+@]*$")] = ""
+    """Value of the tag."""
+
+
+class ArchivedObjects(ApiModel):
+    """How a store keeps the objects of archives."""
+
+    RULES: ClassVar = (
+        Rule(
+            "!has(self.kmsKeyId) || (has(self.serverSideEncryption) && self.serverSideEncryption == 'aws:kms')",
+            "kmsKeyId names a key for serverSideEncryption aws:kms: set it, or delete kmsKeyId",
+            lambda objects: objects.kms_key_id is None or objects.server_side_encryption == "aws:kms",
+            "kmsKeyId",
+        ),
+    )
+
+    storage_class: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Z0-9_]+$")] | None = None
+    """Storage class, such as STANDARD_IA. Defaults to the bucket's."""
+    server_side_encryption: Literal["AES256", "aws:kms"] | None = None
+    """What the store encrypts them with. Defaults to the bucket's."""
+    kms_key_id: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-a-zA-Z0-9:/_]+$")] | None = None
+    """Key for aws:kms. Defaults to the store's own."""
+    tags: Annotated[tuple[ObjectTag, ...], Field(max_length=10)] = ()
+    """Tags, for lifecycle rules."""
 
 
 class S3Location(ApiModel):
@@ -63,6 +96,8 @@ class S3Location(ApiModel):
     """The Secret with the CA certificates that verify the store. Defaults to those of the image's operating system."""
     credentials_secret: S3CredentialsSecret | None = None
     """The Secret with the keys. If absent, requests are not signed."""
+    archived_objects: ArchivedObjects | None = None
+    """How the store keeps the objects of archives. Defaults to the bucket's settings."""
 
     def address(self, path: str) -> str:
         """The address of an object, as s3://bucket/object."""
@@ -102,7 +137,7 @@ class StorageLocationSpec(ApiModel):
 
 
 class StorageLocation(Resource):
-    """A bucket or a volume that the platform team opens to the namespace, for bundles, audit states and outputs."""
+    """A bucket or a volume that the platform team opens to the namespace: for bundles, audit states, archives."""
 
     KIND: ClassVar = "StorageLocation"
     PLURAL: ClassVar = "storagelocations"

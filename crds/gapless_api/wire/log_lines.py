@@ -5,15 +5,33 @@ The pieces of a scan's result are put together elsewhere: see `result_lines`.
 
 from typing import Any, NamedTuple
 
+from gapless_api.wire.archive_progress import ARCHIVE_LINE
+from gapless_api.wire.compaction_result import COMPACTION_LINE
+from gapless_api.wire.doctor_report import DOCTOR_REPORT
 from gapless_api.wire.form import Form, WireError, parsed
+from gapless_api.wire.mirror_progress import MIRROR_LINE
 from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_api.wire.progress import PROGRESS_LINE
 from gapless_api.wire.reading_progress import READING_LINE
 from gapless_api.wire.resend_plan import SHORT_PLAN
 from gapless_api.wire.resend_report import SHORT_REPORT
+from gapless_api.wire.restore_progress import RESTORE_LINE, RESTORE_PLAN_LINE
 
 FORMS: dict[str, Form[Any]] = {
-    form.event: form for form in (PROGRESS_LINE, READING_LINE, SHORT_REPORT, SHORT_PLAN, PREFLIGHT_LINE)
+    form.event: form
+    for form in (
+        PROGRESS_LINE,
+        READING_LINE,
+        SHORT_REPORT,
+        SHORT_PLAN,
+        PREFLIGHT_LINE,
+        ARCHIVE_LINE,
+        COMPACTION_LINE,
+        RESTORE_PLAN_LINE,
+        RESTORE_LINE,
+        MIRROR_LINE,
+        DOCTOR_REPORT,
+    )
 }
 """What our programs write as a single line, by the member ``event``."""
 

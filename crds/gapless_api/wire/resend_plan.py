@@ -32,11 +32,14 @@ class PlannedPartition:
     upstream_topic: str
     upstream_partition: PartitionNumber
     events: int
+    from_archive: int
+    """Of `events`, those that Kafka no longer has and the archive does."""
     ranges: int
     first_offset: Offset | None
     last_offset: Offset | None
     """Inclusive."""
     expired: int
+    """Neither in Kafka nor in the archive."""
     not_yet_written: int
     sent_before: int
 
@@ -51,6 +54,11 @@ class ResendPlan:
     """bundle, offsets or time."""
     bundle: ReadBundle | None
     events: int
+    """Events that would be sent."""
+    from_kafka: int
+    """Of `events`, those that Kafka has."""
+    from_archive: int
+    """Of `events`, those that Kafka no longer has and the archive does."""
     ranges: int
     sent_before: int
     unavailable: Mapping[str, int]
@@ -70,5 +78,5 @@ class ShortPlan:
     partitions_omitted: int
 
 
-RESEND_PLAN = Form("resend plan", "gaplessPlan", 2, ResendPlan, kind="full")
-SHORT_PLAN = Form("resend plan", "gaplessPlan", 2, ShortPlan, event="plan", kind="short")
+RESEND_PLAN = Form("resend plan", "gaplessPlan", 3, ResendPlan, kind="full")
+SHORT_PLAN = Form("resend plan", "gaplessPlan", 3, ShortPlan, event="plan", kind="short")

@@ -18,6 +18,8 @@ Ranges = Iterable[Sequence[int]]
 """First and last offsets (inclusive), ascending; can be iterated again."""
 
 _RANGES_AT_ONCE = 10_000
+MOST_DAMAGED = 100
+"""Objects of an archive that a report names."""
 
 
 class Outcome(StrEnum):
@@ -52,12 +54,15 @@ class RangeKind(StrEnum):
     """Beyond the partition's end."""
     TOO_LARGE = "TooLarge"
     """Need more datagrams than the receiver joins."""
+    ARCHIVE_DAMAGED = "ArchiveDamaged"
+    """Deleted by Kafka, and in the archive only in a segment that is missing or damaged."""
 
 
-UNAVAILABLE = (RangeKind.EXPIRED, RangeKind.NON_EXISTENT, RangeKind.NOT_YET_WRITTEN, RangeKind.TOO_LARGE)
+_MAY_CHANGE = (RangeKind.NOT_YET_WRITTEN, RangeKind.ARCHIVE_DAMAGED)
+UNAVAILABLE = (RangeKind.EXPIRED, RangeKind.NON_EXISTENT, RangeKind.TOO_LARGE, *_MAY_CHANGE)
 """Why an event could not be sent."""
-NEVER = tuple(kind for kind in UNAVAILABLE if kind is not RangeKind.NOT_YET_WRITTEN)
-"""Why an event cannot be sent, ever; one that is not yet written may still come."""
+NEVER = tuple(kind for kind in UNAVAILABLE if kind not in _MAY_CHANGE)
+"""Why an event cannot be sent, ever; one that is not yet written may still come, and an archive may be repaired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +94,15 @@ class SkippedEntry:
     topic: str
     partition: PartitionNumber
     events: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedObject:
+    """An object of the archive that is missing or damaged."""
+
+    object: str
+    """With the address of the archive."""
+    problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +152,10 @@ class ReportHead:
     ledger: Totals
     unavailable: Mapping[str, int]
     """How many events could not be sent, by reason."""
+    from_archive: int
+    """Planned events that were read from the archive, because Kafka no longer has them."""
+    damaged: tuple[DamagedObject, ...]
+    """Objects of the archive that this run could not read; the first 100."""
     link: LinkTraffic
     keys_announced: int
     skipped: tuple[SkippedEntry, ...]
@@ -174,10 +192,10 @@ class ShortReport:
     unavailable_ranges_omitted: int
 
 
-FULL_REPORT_HEAD = Form("resend report", "gaplessReport", 2, ReportHead, kind="full")
+FULL_REPORT_HEAD = Form("resend report", "gaplessReport", 3, ReportHead, kind="full")
 """The complete report except its partitions: see `report_text` and `resend_report_files`."""
-FULL_REPORT_PARTITION = Form("resend report", "gaplessReport", 2, PartitionFigures)
-SHORT_REPORT = Form("resend report", "gaplessReport", 2, ShortReport, event="report", kind="short")
+FULL_REPORT_PARTITION = Form("resend report", "gaplessReport", 3, PartitionFigures)
+SHORT_REPORT = Form("resend report", "gaplessReport", 3, ShortReport, event="report", kind="short")
 
 
 def report_text(report: ResendReport) -> Iterator[str]:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _RANGES, _PARTITION = "partitions.item.ranges.", "partitions.item"
 _KINDS = frozenset(RangeKind)
 _READ = frozenset({RangeKind.SENT, RangeKind.FILLED, *NEVER})
-_OLDER_VERSION = 1
-"""Also read: its partitions are the same, and of the rest only `started` is used."""
+_OLDER_VERSIONS = frozenset({1, 2})
+"""Also read: their partitions are the same, and of the rest only `started` is used."""
 _HEAD = frozenset({FULL_REPORT_HEAD.marker, "form", "event", *members_of(ReportHead)})
 _SHORT = frozenset(members_of(ShortReport)) - _HEAD - {"partitions"}
-"""Members that only the short form of a report has, in both versions."""
+"""Members that only the short form of a report has, in all versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class _Reading:
         version = head.get(FULL_REPORT_HEAD.marker)
         if self._unknown in _SHORT:
             self._refuse("it is the short form, which does not list what was sent and filled")
-        if type(version) is int and version == _OLDER_VERSION:
+        if type(version) is int and version in _OLDER_VERSIONS:
             if not isinstance(head.get("started"), str):
                 self._refuse("started is missing or no text")
         else:
@@ -246,8 +246,8 @@ class _Reading:
         return builder.build()
 
     def _refuse(self, problem: str) -> NoReturn:
-        if self._version == _OLDER_VERSION:
-            problem = f"version 1 is read, too, but {problem}"
+        if self._version in _OLDER_VERSIONS:
+            problem = f"version {self._version} is read, too, but {problem}"
         raise FULL_REPORT_HEAD.refusal(self._version, problem)
 
 

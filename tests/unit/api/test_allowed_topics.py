@@ -38,6 +38,6 @@ def test_the_sentence_names_the_first_topic_and_what_is_allowed() -> None:
     with pytest.raises(ConfigurationError) as caught:
         allowed.check(["secrets", "a", "more", "secrets"], what="The bundle")
     assert str(caught.value) == (
-        "The bundle requests the topic more and 1 more, and only a, b-* may be read; ask the platform team to add it "
+        "The bundle requests the topic more and 1 more, and only a, b-* may be used; ask the platform team to add it "
         "to allowedTopics of the KafkaConnection."
     )

@@ -11,7 +11,8 @@ import pytest
 from gapless_api.base.errors import BundleError, LocalStorageError
 from gapless_archive.bundles import fetch_bundle
 from gapless_archive.cli import fetch as command
-from gapless_archive.store.object_store import S3_SETTINGS, ObjectAddress
+from gapless_archive.store.access import S3_SETTINGS
+from gapless_archive.store.object_store import ObjectAddress
 
 if TYPE_CHECKING:
     from pathlib import Path

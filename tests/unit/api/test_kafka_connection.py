@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import SettingsTable, resolve
-from gapless_kafka.connection import KAFKA_SETTINGS, KafkaConnection, connection_from
+from gapless_kafka.access.connection import KAFKA_SETTINGS, KafkaConnection, connection_from
 
 SECRET = "hunter2-hunter2"  # noqa: S105 -- it must not be seen anywhere
 KEYS = Path(__file__).parents[1] / "vectors" / "keys"
@@ -265,7 +265,7 @@ def test_the_peers_names_and_our_own_are_settings(folder: Path) -> None:
 
 def test_the_table_of_settings_needs_no_heavy_import() -> None:
     program = (
-        "import sys; import gapless_kafka.connection\n"
+        "import sys; import gapless_kafka.access.connection\n"
         "print([m for m in ('pydantic', 'cryptography', 'structlog') if m in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

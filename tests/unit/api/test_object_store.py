@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gapless_api.base.errors import ConfigurationError, StoreUnreachableError
-from gapless_archive.store.object_store import ObjectAddress, S3Access, open_store
+from gapless_archive.store.access import S3Access
+from gapless_archive.store.object_store import ObjectAddress, open_store, part_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,3 +71,10 @@ def test_without_the_client_the_package_to_install_is_named(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'gapless-archive\[s3\]'"):
         open_store("bucket", S3Access())
+
+
+@pytest.mark.parametrize("size", [0, 1, 4 << 30, 5 * 10**9 + 1, 50_000 << 20, (50_000 << 20) + 1, 5 << 40])
+def test_parts_are_few_enough_for_objects_of_any_size(size: int) -> None:
+    part = part_bytes(size)
+    assert 5 << 20 <= part <= 5 << 30
+    assert -(-size // part) <= 10_000

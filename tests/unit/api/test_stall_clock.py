@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless_kafka.stall_clock import STALLED_AFTER_SECONDS, StallClock
+from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS, StallClock
 
 
 class Seconds:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import VERDICTS
 from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition, is_true, set_condition
-from gapless_api.v1alpha1.reason_meanings import DIODE, GAP_SCAN, MEANINGS, RESEND
+from gapless_api.v1alpha1.reason_meaning import ARCHIVE, CONNECTION, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE
+from gapless_api.v1alpha1.reason_meanings import MEANINGS
 from gapless_api.v1alpha1.reasons import Reason
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -65,7 +66,7 @@ def test_a_condition_is_written_as_kubernetes_has_it() -> None:
 def test_every_reason_is_explained_and_is_one_of_some_kind() -> None:
     assert set(MEANINGS) == set(Reason)
     for meaning in MEANINGS.values():
-        assert set(meaning.kinds) <= {DIODE, GAP_SCAN, RESEND}
+        assert set(meaning.kinds) <= {ARCHIVE, CONNECTION, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE}
         assert meaning.kinds
         assert meaning.meaning.endswith(".")
         assert meaning.what_to_do == "" or meaning.what_to_do.endswith(".")

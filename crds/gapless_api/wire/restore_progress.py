@@ -1,0 +1,79 @@
+"""Owns the lines with which ``gapless restore`` says what it would write and how far it is, which the operator reads.
+
+Must not know how its figures come about.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from gapless_api.wire.form import AtMost, Form, Offset, PartitionNumber
+
+_MOST_PARTITIONS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTopicLine:
+    """What would be restored of one topic."""
+
+    topic: str
+    to_topic: str
+    topic_id: str
+    partitions: Annotated[int, AtMost(_MOST_PARTITIONS)]
+    records: int
+    create: bool
+    """Whether the topic would be created."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlanLine:
+    """What would be restored."""
+
+    time: str
+    """RFC 3339, with the offset of the time zone."""
+    records: int
+    bytes: int
+    segments: int
+    restored_before: int
+    """Records that an earlier run has written already."""
+    topics: tuple[PlannedTopicLine, ...]
+    """At most 100, those with the most records first."""
+    topics_omitted: int
+    findings: tuple[str, ...]
+    """At most 50: what the preflight check of the target found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRangeLine:
+    """Offsets of the archived topic that could not be restored."""
+
+    topic: str
+    partition: PartitionNumber
+    first: Offset
+    last: Offset
+    """Inclusive."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreLine:
+    """How far a restore is; ``planned = restored + remaining``, lost offsets are counted apart."""
+
+    time: str
+    """RFC 3339, with the offset of the time zone."""
+    state: Literal["restoring", "following", "done"]
+    """``following`` once everything that is archived is restored and more is waited for."""
+    planned: int
+    restored: int
+    """Records written, by earlier runs as well."""
+    remaining: int
+    lost: int
+    lost_ranges: tuple[LostRangeLine, ...]
+    """At most 100."""
+    records_per_second: float
+    eta_seconds: float | None
+    last_write: str | None
+    """RFC 3339; null when nothing was written."""
+
+
+RESTORE_PLAN_LINE = Form("restore plan line", "gaplessRestorePlan", 1, RestorePlanLine, event="restore-plan")
+RESTORE_LINE = Form("restore progress line", "gaplessRestoreProgress", 1, RestoreLine, event="restore-progress")
