@@ -7,6 +7,8 @@ UV := .tools/bin/uv
 BIN := .venv/bin
 CACHE := $(or $(GAPLESS_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gapless)
 export GAPLESS_CACHE := $(CACHE)
+# Python keeps what it compiled, also where the surroundings forbid it: otherwise each process compiles what was edited.
+export PYTHONDONTWRITEBYTECODE :=
 ENCRYPT ?= 0
 EXAMPLES ?= 0.2
 INTEGRATION := $(BIN)/python -m pytest -q tests/integration
@@ -39,7 +41,7 @@ lock: $(UV) ## resolve the dependencies anew into requirements.lock
 	$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  $(addsuffix /pyproject.toml,$(PACKAGES)) --group dev --all-extras \
 	  --no-emit-package gapless-api --no-emit-package gapless-kafka --no-emit-package gapless-archive --output-file requirements.lock
-	@for image in $(IMAGES); do extras=; test $$image = operator || extras="--extra s3"; $(UV) pip compile $$extras --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	@for image in $(IMAGES); do case $$image in operator) extras=;; sender) extras="--extra archive";; *) extras="--extra s3";; esac; $(UV) pip compile $$extras --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  $$(test $$image = operator && echo crds/pyproject.toml || echo $(addsuffix /pyproject.toml,$(SHARED))) $$image/pyproject.toml --constraint requirements.lock \
 	  --no-emit-package gapless-api --no-emit-package gapless-kafka --no-emit-package gapless-archive --output-file images/$$image/requirements.lock || exit 1; done
 
@@ -84,13 +86,13 @@ test: java chromium .venv/.ready startup-archive kafka ## everything: lint, type
 	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
 	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
 	@echo "==> integration tests (a real Kafka broker, real sockets, Spark in local mode)"
-	@$(INTEGRATION) -m "not alone" -n 2 --dist loadfile
+	@$(INTEGRATION) -m "not alone" -n 3 --dist loadfile
 	@echo "==> integration tests that measure time, with nothing beside them"
 	@$(INTEGRATION) -m alone
 
 .PHONY: demo
-demo: java .venv/.ready startup-archive kafka ## the main job from end to end on this machine (ENCRYPT=1: encrypted and compressed)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH=tests $(BIN)/python -m kit.story.demo $(if $(filter 1,$(ENCRYPT)),--encrypt)
+demo: java .venv/.ready startup-archive kafka ## the main job from end to end on this machine (ENCRYPT=1: encrypted and compressed; DEMO=short: without the archive)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH=tests $(BIN)/python -m kit.story.demo $(if $(filter 1,$(ENCRYPT)),--encrypt) $(if $(filter short,$(DEMO)),--short)
 
 .PHONY: cluster
 cluster: .venv/.ready ## a Kubernetes cluster for tests (your KUBECONFIG, kind, or one made from source) and its kubeconfig
@@ -118,13 +120,29 @@ test-e2e: java .venv/.ready startup-archive kafka ## the end-to-end tests: real 
 bench-audit: java .venv/.ready startup-archive kafka ## 1, 5 and 20 million received keys: audit beside count() by Spark's Kafka connector, memory, state (build/bench/audit.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_audit.py
 
+.PHONY: bench-archive
+bench-archive: java .venv/.ready startup-archive kafka ## 2 million records of 1 KiB, and log lines: archive beside a bare write by Spark's Kafka connector, growth (build/bench/archive.json)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_archive.py
+
+.PHONY: bench-mirror
+bench-mirror: java .venv/.ready startup-archive kafka ## copies of 2 million records of 1 KiB and 5 million of 200 B beside MirrorMaker 2: pace, processors, memory, latency (build/bench/mirror.json)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_mirror.py
+
 .PHONY: bench-pace
 bench-pace: java .venv/.ready kafka ## how exactly resends keep 1 to 50,000 events a second, alone and four together (build/bench/pace.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_pace.py
 
+.PHONY: bench-restore
+bench-restore: java .venv/.ready startup-archive kafka ## restores of 2 million records of 1 KiB and 5 million of 200 B, by Spark and in one process (build/bench/restore.json)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_restore.py
+
 .PHONY: bench-scan
 bench-scan: java .venv/.ready startup-archive kafka ## two million gap records to a bundle, a small topic, bundles of ten million ranges (build/bench/scan.json)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_scan.py
+
+.PHONY: bench-compaction
+bench-compaction: .venv/.ready ## two million events, and as many log lines, of 96 segments joined into 8 (build/bench/restore.json: compaction_mb_per_second)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/bench_compaction.py
 
 .PHONY: bench-operator
 bench-operator: .venv/.ready ## the operator with 1,000 Resends of 100 KB on 100 Diodes: memory, writes, reaction (build/bench/operator.json)

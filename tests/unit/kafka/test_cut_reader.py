@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
-from gapless_kafka import reader
-from gapless_kafka.connection import KafkaConnection
-from gapless_kafka.cuts import Slice
-from gapless_kafka.reader import read_slices
-from gapless_kafka.stall_clock import STALLED_AFTER_SECONDS, StallClock
+from gapless_kafka.access.connection import KafkaConnection
+from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS, StallClock
+from gapless_kafka.reading import reader
+from gapless_kafka.reading.cuts import Slice
+from gapless_kafka.reading.reader import read_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -146,7 +146,7 @@ def test_it_says_how_many_offsets_are_behind_it(read: Callable[..., Any]) -> Non
 
 def test_what_expires_before_reading_begins_is_no_loss_where_it_may_begin_later(read: Callable[..., Any]) -> None:
     expired = (0.1, [Record(0, -1001, KafkaError._AUTO_OFFSET_RESET)])
-    slices = [Slice("t", 0, 3, 8, may_begin_later=True, is_first=False)]
+    slices = [Slice("t", 0, 3, 8, may_begin_later=True)]
     assert read(expired, (0.1, [Record(0, 5), Record(0, 7)]), slices=slices) == [(0, 5), (0, 7)]
     assert read(expired, (0.1, [Record(0, 9)]), slices=slices) == []
     assert read(expired, (0.1, [Record(0, 1), Record(0, 7)]), slices=slices) == [(0, 7)], "of another topic's life"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_kafka.cuts import Cut, Slice, TopicCut, divided, slices_of
+from gapless_kafka.reading.cuts import Cut, Slice, TopicCut, divided, grouped, slices_of
 
 spans = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=6)
 
@@ -36,13 +36,16 @@ def test_every_offset_is_in_one_part_and_parts_are_even(topics: list[list[tuple[
         assert len({(one.topic, one.partition) for one in part}) == len(part)
 
 
-@given(spans, st.integers(1, 12))
-def test_one_slice_of_a_partition_is_the_first(partitions: list[tuple[int, int]], parts: int) -> None:
-    cut = cut_of([partitions])
-    firsts = [one for part in divided(cut, parts) for one in part if one.is_first]
-    assert [(one.partition, one.first_offset) for one in firsts] == [
-        (one.partition, one.first_offset) for one in slices_of(cut)
-    ]
+@given(st.lists(spans, max_size=3), st.integers(1, 12))
+def test_partitions_that_stay_undivided_are_distributed(topics: list[list[tuple[int, int]]], parts: int) -> None:
+    cut = cut_of(topics)
+    found = grouped(cut, parts)
+    assert len(found) == min(parts, len(slices_of(cut)))
+    assert all(found)
+    assert {one for part in found for one in part} == set(slices_of(cut))
+    sizes = [len(offsets_of(list(part))) for part in found]
+    largest = max((one.end_offset - one.first_offset for one in slices_of(cut)), default=0)
+    assert max(sizes, default=0) - min(sizes, default=0) <= largest
 
 
 def test_a_hot_partition_is_cut_and_small_ones_share_a_part() -> None:

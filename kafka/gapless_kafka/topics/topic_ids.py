@@ -13,7 +13,7 @@ from gapless_api.base.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.access.connection import KafkaConnection
 
 ASK_EVERY_SECONDS = 5.0
 """How long a new topic under an old name can go unnoticed, when nothing else points to it."""
@@ -159,6 +159,11 @@ def topic_id_in(answer: Answer) -> str | None:
         return None
     found = str(getattr(described, "topic_id", None) or _NO_ID)
     return None if found == _NO_ID else found
+
+
+def as_tools_write(topic_id: str) -> str:
+    """A topic's id as Kafka's own tools write it; its client, and so a `TopicWatch`, uses another Base64."""
+    return topic_id.replace("+", "-").replace("/", "_")
 
 
 def topic_id_query(connection: KafkaConnection) -> Callable[[str], Answer]:

@@ -178,6 +178,16 @@ def fault_of(name: str) -> Fault:
     return FAULTS.get(name, OTHER)
 
 
+def denies_topic(name: str) -> bool:
+    """Whether Kafka's error `name` denies a topic, and nothing else."""
+    return name == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def denies_group(name: str) -> bool:
+    """Whether Kafka's error `name` denies a consumer group; it passes for a reader, which uses none."""
+    return name == "GROUP_AUTHORIZATION_FAILED"
+
+
 def reason_in(text: str) -> str:
     """What librdkafka says, in one line and without the names of its threads and brokers in front."""
     return " ".join(text.split()).rpartition("]: ")[2].rstrip(".")

@@ -11,14 +11,14 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_api.gaps.cleanup_policy import UNKNOWN, normal_policy
-from gapless_kafka.client import ANSWER_SECONDS
-from gapless_kafka.errors import fault_of
-from gapless_kafka.topic_ids import topic_id_in, topic_id_query
+from gapless_kafka.access.client import ANSWER_SECONDS
+from gapless_kafka.access.errors import NO_TOPIC, fault_of
+from gapless_kafka.topics.topic_ids import as_tools_write, topic_id_in, topic_id_query
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.client import KafkaClient
-    from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.access.client import KafkaClient
+    from gapless_kafka.access.connection import KafkaConnection
 
 _TRIES, _TRY_AGAIN_SECONDS = 20, 0.25
 """A broker that has just begun to lead answers with passing errors."""
@@ -52,8 +52,12 @@ class Topics:
                 )
             time.sleep(0.01)
         found = topic_id_in(answer)
-        # Its client writes another Base64 than Kafka's own tools.
-        return None if found is None else found.replace("+", "-").replace("/", "_")
+        return None if found is None else as_tools_write(found)
+
+    def exists(self, topic: str) -> bool:
+        """Whether there is a `topic`. Raises SourceUnreachableError when Kafka does not answer."""
+        found = self._client.ask(lambda consumer: consumer.list_topics(topic, timeout=ANSWER_SECONDS)).topics[topic]
+        return found.error is None or fault_of(found.error.name()) is not NO_TOPIC
 
     def partition_count(self, topic: str) -> int:
         """How many partitions `topic` has.

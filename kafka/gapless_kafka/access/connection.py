@@ -7,17 +7,17 @@ handed to a client.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.settings import KAFKA_SETTINGS
+from gapless_kafka.access.settings import KAFKA_SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["KAFKA_SETTINGS", "KafkaConnection", "connection_from"]
+__all__ = ["KAFKA_SETTINGS", "KafkaConnection", "connection_from", "unchecked_connection_from"]
 
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:,\[\]/]+):(?P<port>[0-9]{1,5})")
 
@@ -81,6 +81,10 @@ class KafkaConnection:
         if self.sasl_mechanism is not None:
             self.sasl_password()
         return self
+
+    def of_client(self, client_id: str) -> Self:
+        """The same connection for a client of that name, checked. Raises ConfigurationError like `check`."""
+        return replace(self, client_id=client_id).check()
 
     def check_bootstrap_servers(self) -> None:
         """Refuse bootstrap servers that resolve to local addresses, if that is asked for. Raises ConfigurationError."""
@@ -196,7 +200,7 @@ class KafkaConnection:
             raise ConfigurationError(f"saslMechanism {self.sasl_mechanism} needs a name to log in; give saslUsername.")
 
 
-def connection_from(values: dict[str, Any], *, client_id: str = "gapless") -> KafkaConnection:
+def connection_from(values: Mapping[str, Any], *, client_id: str = "gapless") -> KafkaConnection:
     """Build the connection of resolved settings (see `KAFKA_SETTINGS`) and check it.
 
     Args:
@@ -206,6 +210,11 @@ def connection_from(values: dict[str, Any], *, client_id: str = "gapless") -> Ka
     Raises:
         ConfigurationError: the settings do not fit together or a file cannot be used.
     """
+    return unchecked_connection_from(values, client_id=client_id).check()
+
+
+def unchecked_connection_from(values: Mapping[str, Any], *, client_id: str = "gapless") -> KafkaConnection:
+    """Build the connection of settings that nobody may need, such as where a command can do without Kafka."""
     return KafkaConnection(
         bootstrap_servers=values["bootstrapServers"],
         tls=values.get("tls"),  # None means: as the files say
@@ -219,4 +228,4 @@ def connection_from(values: dict[str, Any], *, client_id: str = "gapless") -> Ka
         client_id=client_id,
         group_id=values.get("groupID") or "",
         refuses_local=bool(values.get("refuseLocalBrokers")),
-    ).check()
+    )

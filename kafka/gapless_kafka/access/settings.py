@@ -6,9 +6,14 @@ is slow to import.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.settings import Setting, boolean, choice, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 KAFKA_GROUP = "Kafka"
 
@@ -79,3 +84,38 @@ CONNECT_TIMEOUT = Setting(
     group=KAFKA_GROUP,
 )
 """For commands that read; it stands apart because what it bounds is theirs."""
+
+
+def settings_of_cluster(cluster: str, *, required: bool, group: str) -> tuple[Setting, ...]:
+    """`KAFKA_SETTINGS` for a command that reaches several clusters.
+
+    Args:
+        cluster: stands before each name, as ``target`` in ``targetCaFile``.
+        required: whether the command needs the cluster.
+        group: the heading in ``--help``.
+    """
+    return tuple(
+        replace(
+            setting,
+            name=_of_cluster(cluster, setting.name),
+            help=setting.help.replace(" certFile", f" {_of_cluster(cluster, 'certFile')}")
+            .replace(" keyFile", f" {_of_cluster(cluster, 'keyFile')}")
+            .replace(" caFile", f" {_of_cluster(cluster, 'caFile')}"),
+            shown_default=setting.shown_default and "true when a CA file or certificate is given",
+            required=required and setting.required,
+            aliases=(),
+            environment="",
+            own=True,
+            group=group,
+        )
+        for setting in KAFKA_SETTINGS
+    )
+
+
+def values_of_cluster(cluster: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of `settings_of_cluster` by the names of `KAFKA_SETTINGS`, for `connection_from`."""
+    return {setting.name: values[_of_cluster(cluster, setting.name)] for setting in KAFKA_SETTINGS}
+
+
+def _of_cluster(cluster: str, name: str) -> str:
+    return f"{cluster}{name[0].upper()}{name[1:]}"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from gapless_kafka.errors import BAD_SETTINGS, LOGIN, OTHER, UNREACHABLE, fault_of
-from gapless_kafka.stall_clock import STALLED_AFTER_SECONDS, StallClock
+from gapless_kafka.access.errors import BAD_SETTINGS, LOGIN, OTHER, UNREACHABLE, fault_of
+from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS, StallClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import ClusterMetadata
 
     from gapless_api.base.errors import GaplessError
-    from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.access.connection import KafkaConnection
 
 ANSWER_SECONDS = 10.0
 """How long one question may take."""

@@ -6,16 +6,15 @@ It runs in the program's own process or in a task of Spark. What the records mea
 
 from __future__ import annotations
 
-from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_api.cli.reading_progress import SilentProgress
-from gapless_kafka.errors import EXPIRED, PASSING, fault_of, reason_in
-from gapless_kafka.stall_clock import StallClock
+from gapless_kafka.access.errors import EXPIRED, PASSING, fault_of, reason_in
+from gapless_kafka.access.stall_clock import StallClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,17 +23,22 @@ if TYPE_CHECKING:
 
     from gapless_api.cli.reading_progress import Progress
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.connection import KafkaConnection
-    from gapless_kafka.cuts import Slice
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.reading.cuts import Slice
 
 _AT_ONCE = 1000
 """The quickest of the sizes that were measured."""
+_LONGEST_WAIT_SECONDS = 0.02
+"""For so many; the last ones of a cut are fewer, and wait for so long."""
 _SILENT = SilentProgress()
-_error, _topic, _partition = methodcaller("error"), methodcaller("topic"), methodcaller("partition")
 
 
 def read_slices(
-    connection: KafkaConnection, slices: Sequence[Slice], progress: Progress = _SILENT
+    connection: KafkaConnection,
+    slices: Sequence[Slice],
+    progress: Progress = _SILENT,
+    *,
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed",
 ) -> Iterator[list[Message]]:
     """Yield the records of `slices`, of which no two are of one partition.
 
@@ -42,6 +46,7 @@ def read_slices(
         connection: to Kafka. Secrets are read from its files here, so they never travel with it.
         slices: what to read.
         progress: is told how many offsets are behind us.
+        isolation: whether records of transactions that are open or were aborted are left out.
 
     Raises:
         SourceUnreachableError: Kafka denies access, or has deleted what was to be read.
@@ -56,7 +61,7 @@ def read_slices(
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             "queued.min.messages": 50_000,
             "queued.max.messages.kbytes": 16_384,
             "fetch.message.max.bytes": 4 * 1024 * 1024,
@@ -66,17 +71,13 @@ def read_slices(
         }
     )
     try:
-        consumer.assign([_begin(one) for one in slices])
+        # By number also where the first records may expire: librdkafka waits half a second before it looks for them.
+        consumer.assign([KafkaPartition(one.topic, one.partition, one.first_offset) for one in slices])
         yield from _Reading(consumer, connection.bootstrap_servers, slices, progress).batches()
     except KafkaException as error:
         raise SourceUnreachableError(f"Kafka's client failed ({error.args[0]}); run again.") from error
     finally:
         consumer.close()
-
-
-def _begin(one: Slice) -> KafkaPartition:
-    at_the_beginning = one.may_begin_later and one.is_first
-    return KafkaPartition(one.topic, one.partition, OFFSET_BEGINNING if at_the_beginning else one.first_offset)
 
 
 class _Reading:
@@ -98,7 +99,7 @@ class _Reading:
         clock = StallClock()
         while self._ends:
             clock.ask()
-            messages = self._consumer.consume(_AT_ONCE, 0.2)
+            messages = self._consumer.consume(_AT_ONCE, _LONGEST_WAIT_SECONDS)
             clock.waited(heard=any(message.error() is None for message in messages))
             if not self._are_all_inside(messages):
                 messages = [message for message in messages if self._is_inside(message)]
@@ -124,9 +125,10 @@ class _Reading:
         """Whether all are records of one slice before its last offset, which is quick to see and mostly so."""
         if not messages:
             return True
-        if any(map(_error, messages)) or (len(self._slices) > 1 and len(set(map(_partition, messages))) > 1):
+        partitions = {message.partition() if message.error() is None else None for message in messages}
+        if len(partitions) > 1 or None in partitions:
             return False
-        if len(self._topics) > 1 and len(set(map(_topic, messages))) > 1:
+        if len(self._topics) > 1 and len({message.topic() for message in messages}) > 1:
             return False
         last = messages[-1]
         place: TopicPartition = (last.topic(), last.partition())

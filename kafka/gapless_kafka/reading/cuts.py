@@ -7,6 +7,7 @@ is open, or was left open by a dead program, delays nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heapreplace
 from itertools import accumulate
 
 
@@ -29,6 +30,8 @@ class TopicCut:
     """By partition: the lowest offset in the log, where `first_offsets` continue behind what an earlier run read."""
     expired: frozenset[int] = frozenset()
     """The partitions of which records were deleted before they were read, where somebody keeps count."""
+    high_watermarks: tuple[int, ...] = ()
+    """By partition: the end of the log, behind transactions that are still open; empty where it does not matter."""
 
     @property
     def offsets(self) -> int:
@@ -61,8 +64,6 @@ class Slice:
     """Exclusive."""
     may_begin_later: bool
     """Whether records that expire before reading begins are no loss."""
-    is_first: bool = True
-    """Whether it begins where the cut of its partition begins."""
 
 
 def slices_of(cut: Cut) -> tuple[Slice, ...]:
@@ -73,6 +74,18 @@ def slices_of(cut: Cut) -> tuple[Slice, ...]:
         for partition, (first, end) in enumerate(zip(topic.first_offsets, topic.end_offsets, strict=True))
         if first < end
     )
+
+
+def grouped(cut: Cut, parts: int) -> list[tuple[Slice, ...]]:
+    """Distribute the partitions of `cut`, undivided, to at most `parts` of about as many offsets; no part is empty."""
+    undivided = slices_of(cut)
+    found: list[list[Slice]] = [[] for _ in range(min(parts, len(undivided)))]
+    loads = [(0, number) for number in range(len(found))]
+    for one in sorted(undivided, key=lambda one: one.first_offset - one.end_offset):  # the largest first
+        load, number = loads[0]
+        found[number].append(one)
+        heapreplace(loads, (load + one.end_offset - one.first_offset, number))
+    return [tuple(some) for some in found]
 
 
 def divided(cut: Cut, parts: int) -> list[tuple[Slice, ...]]:
@@ -92,9 +105,7 @@ def divided(cut: Cut, parts: int) -> list[tuple[Slice, ...]]:
         while passed < end:
             until = min(end, borders[part])
             first, behind = (one.end_offset - (end - at) for at in (passed, until))
-            divided[part].append(
-                Slice(one.topic, one.partition, first, behind, one.may_begin_later, first == one.first_offset)
-            )
+            divided[part].append(Slice(one.topic, one.partition, first, behind, one.may_begin_later))
             passed = until
             if passed == borders[part]:
                 part += 1

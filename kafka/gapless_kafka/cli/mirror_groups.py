@@ -1,0 +1,36 @@
+"""Owns the command ``gapless mirror groups``, from settings to a translation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gapless_api.cli.main import command_with, with_settings
+from gapless_kafka.mirror.settings.peer_settings import resolved_with_peer_files
+from gapless_kafka.mirror.settings.subcommands import GROUPS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(cls=command_with(GROUPS), context_settings={"max_content_width": 110})
+@with_settings(GROUPS)
+def groups(file: Path | None, **options: str | None) -> int:
+    """Translate positions of consumer groups to the target of a mirror, each to exactly the same record.
+
+    A position that cannot be translated exactly is named and not written. Groups with members at the target are left
+    alone, and no position goes backwards. Each position is read again after it was written. FILE may be that of
+    gapless mirror.
+
+    \b
+      gapless mirror groups --source-bootstrap-servers=a:9092 --target-bootstrap-servers=b:9092 --groups=billing --plan
+      gapless mirror groups mirror.properties --group-prefix=app- --json
+
+    Ends with 0 done, 2 bad configuration or no such mirror, 3 Kafka unreachable or stalled, 4 some positions were not
+    translated (they are listed).
+    """  # noqa: D301 -- click's own paragraph mark
+    settings = resolved_with_peer_files(GROUPS, file, options)
+    from gapless_kafka.mirror.workers.groups_command import run  # noqa: PLC0415 -- Kafka's client loads only when needed
+
+    return run(settings)

@@ -1,0 +1,1 @@
+"""What is wrong with one or two clusters, found without changing anything."""

@@ -1,0 +1,44 @@
+"""Owns ``gapless doctor``: settings in, observations and findings, then report, page and exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from gapless_api.base.files import check_output, write_whole
+from gapless_api.wire.doctor_report import DOCTOR_REPORT, shortened
+from gapless_kafka.doctor.checks import link_findings
+from gapless_kafka.doctor.findings.all_findings import findings_of, in_order
+from gapless_kafka.doctor.observing.observe import observe
+from gapless_kafka.doctor.observing.remembered import remembered_in
+from gapless_kafka.doctor.page import page
+from gapless_kafka.doctor.report import report_of
+
+if TYPE_CHECKING:
+    from gapless_kafka.doctor.settings import DoctorSettings
+
+
+def run(settings: DoctorSettings) -> int:
+    """Check, show what was found, and return the exit code.
+
+    Raises:
+        ConfigurationError: settings are wrong.
+        LocalStorageError: the report cannot be written.
+    """
+    check_output("report", settings.report)
+    remembered = remembered_in(settings.remembered)
+    on_this_machine = link_findings(settings.link)
+    seen = observe(settings, remembered)
+    report = report_of(seen, in_order([*findings_of(seen), *on_this_machine]))
+    if settings.report is not None or settings.is_json:
+        text = json.dumps(DOCTOR_REPORT.to_json(report), indent=2, ensure_ascii=False) + "\n"
+        if settings.report is not None:
+            write_whole(settings.report, text.encode(), what="report")
+        if settings.is_json:
+            sys.stdout.write(text)
+    if not settings.is_json:
+        sys.stdout.write(page(report))
+    if settings.report_line:
+        sys.stderr.write(DOCTOR_REPORT.to_line(shortened(report)) + "\n")
+    return report.exit_code

@@ -1,0 +1,1 @@
+"""The findings: pure functions of what was observed."""

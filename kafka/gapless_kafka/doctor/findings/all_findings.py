@@ -1,0 +1,99 @@
+"""Owns which findings there are, and in which order: the worst first, and of each severity in the table's order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gapless_api.wire.doctor_report import SEVERITIES
+from gapless_kafka.doctor.findings.certificates import certificate_findings, connection_findings
+from gapless_kafka.doctor.findings.places import counted, partitions
+from gapless_kafka.doctor.findings.replicas import coordinator_findings, probe_findings, replica_findings
+from gapless_kafka.doctor.findings.rights import right_findings, transaction_findings
+from gapless_kafka.doctor.findings.settings import broker_findings, durability_findings, size_findings
+from gapless_kafka.doctor.findings.times import clock_findings, future_findings, group_findings, timestamp_findings
+from gapless_kafka.doctor.findings.topics import (
+    compaction_findings,
+    identity_findings,
+    loop_findings,
+    missing_findings,
+)
+from gapless_kafka.doctor.kinds import FindingId, finding
+from gapless_kafka.doctor.observed import Cluster, PartitionOffsets, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_api.wire.doctor_report import DoctorFinding
+    from gapless_kafka.doctor.observed import Observations
+
+_RANK = {str(kind): rank for rank, kind in enumerate(FindingId)}
+
+
+def findings_of(seen: Observations) -> list[DoctorFinding]:
+    """Everything that is wrong, and everything that was not checked."""
+    return in_order(_all(seen))
+
+
+def in_order(findings: Iterable[DoctorFinding]) -> list[DoctorFinding]:
+    """The findings with the worst first."""
+    return sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), _RANK[one.id], one.side, one.where))
+
+
+def _all(seen: Observations) -> Iterator[DoctorFinding]:
+    for found in (seen.source, seen.target):
+        if isinstance(found, Unreachable):
+            yield finding(FindingId.CLUSTER_UNREACHABLE, found.side, found.problem, where=found.servers)
+            yield from connection_findings(found.side, found.connections)
+            yield from _of_brokers(seen, found)
+        elif found is not None:
+            yield from _of_cluster(seen, found)
+    yield from certificate_findings("local", seen.certificates, at_ms=seen.at_ms, days=seen.certificate_days)
+    if isinstance(seen.source, Cluster) and isinstance(seen.target, Cluster):
+        ways = (seen.source, seen.target, seen.target_names)
+        yield from loop_findings(*ways)
+        yield from size_findings(*ways)
+        yield from timestamp_findings(*ways)
+    yield from identity_findings(seen.clusters(), seen.remembered, seen.remembered_clusters)
+    for side, unknown in seen.unknown:
+        yield finding(FindingId.NOT_CHECKED, side, f"{unknown.reason}.")
+
+
+def _of_cluster(seen: Observations, cluster: Cluster) -> Iterator[DoctorFinding]:
+    yield from connection_findings(cluster.side, cluster.connections)
+    yield from _of_brokers(seen, cluster)
+    yield from replica_findings(cluster)
+    yield from coordinator_findings(cluster, seen.transactional_ids)
+    yield from probe_findings(cluster)
+    yield from missing_findings(cluster, seen.named.get(cluster.side, ()))
+    to_create = set()
+    if cluster.side == "target":
+        to_create = {*seen.target_names.values()} - cluster.topics.keys() - cluster.unseen_topics.keys()
+    yield from right_findings(cluster, to_create=to_create)
+    yield from durability_findings(cluster)
+    yield from broker_findings(cluster)
+    yield from clock_findings(cluster)
+    yield from future_findings(cluster, seen.at_ms)
+    yield from group_findings(cluster, seen.at_ms)
+    yield from _unknown_offsets(cluster)
+    if cluster.side == "source" and seen.gap_topic is not None:
+        yield from compaction_findings(cluster, seen.gap_topic, FindingId.GAP_TOPIC_NOT_COMPACTED)
+    if cluster.side == "target":
+        yield from transaction_findings(cluster, seen.transactional_ids)
+    if cluster.side == "target" and seen.control_topic is not None:
+        yield from compaction_findings(cluster, seen.control_topic, FindingId.CONTROL_TOPIC_NOT_COMPACTED)
+
+
+def _of_brokers(seen: Observations, found: Cluster | Unreachable) -> Iterator[DoctorFinding]:
+    shown = (certificate for one in found.connections for certificate in one.certificates)
+    yield from certificate_findings(found.side, shown, at_ms=seen.at_ms, days=seen.certificate_days)
+
+
+def _unknown_offsets(cluster: Cluster) -> Iterator[DoctorFinding]:
+    reasons: dict[str, list[TopicPartition]] = {}
+    for place, found in cluster.offsets.items():
+        if not isinstance(found, PartitionOffsets):
+            reasons.setdefault(found.reason, []).append(place)
+    for reason, places in reasons.items():
+        message = f"The offsets of {counted(len(places), 'partition')} were not checked: {reason}."
+        yield finding(FindingId.NOT_CHECKED, cluster.side, message, where=partitions(places))

@@ -1,0 +1,1 @@
+"""How clusters, brokers, groups and files are observed; nothing is changed and nothing is judged."""

@@ -1,0 +1,121 @@
+"""Owns how each broker is connected to, and which certificates it shows; nothing is sent above TLS.
+
+The handshake is done twice where the first fails: with verification for the reason, without it for the certificate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from gapless_kafka.doctor.observed import Broker, BrokerConnection, Certificate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cryptography.x509 import Certificate as X509Certificate
+
+    from gapless_kafka.access.connection import KafkaConnection
+
+_AT_ONCE = 16
+_DER = 2
+"""ENCODING_DER of Python's module _ssl."""
+
+
+def connections_to(
+    brokers: Sequence[Broker], connection: KafkaConnection, *, timeout_seconds: float
+) -> list[BrokerConnection]:
+    """Connect to each broker."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda broker: _connection_to(broker, connection, timeout_seconds), brokers))
+
+
+def bootstrap_brokers(connection: KafkaConnection) -> list[Broker]:
+    """The bootstrap servers as brokers without an id."""
+    found = []
+    for address in connection.bootstrap_servers.split(","):
+        host, _, port = address.strip().rpartition(":")
+        found.append(Broker(-1, host.strip("[]"), int(port)))
+    return found
+
+
+def certificates_in_files(connection: KafkaConnection, *, cluster: str) -> list[Certificate]:
+    """The certificates of our own files; `cluster` stands before the names of their settings."""
+    from gapless_api.keys import pem_files  # noqa: PLC0415 -- slow to import and often not needed
+
+    found = []
+    files = (("caFile", connection.ca_file), ("certFile", connection.cert_file))
+    for name, file in files:
+        if file is None:
+            continue
+        setting = f"{cluster}{name[0].upper()}{name[1:]}" if cluster else name
+        certificates = pem_files.read_certificates(file, setting=setting)
+        found += [_certificate(certificate, str(file), setting) for certificate in certificates]
+    return found
+
+
+def _connection_to(broker: Broker, connection: KafkaConnection, timeout_seconds: float) -> BrokerConnection:
+    address = (broker.host, broker.port)
+    try:
+        with socket.create_connection(address, timeout=timeout_seconds) as line:
+            if not connection.tls:
+                return BrokerConnection(broker)
+            with _context(connection, verified=True).wrap_socket(line, server_hostname=broker.host) as trusted:
+                return BrokerConnection(broker, certificates=_shown(trusted, broker.address))
+    except ssl.SSLCertVerificationError as error:
+        distrust = error.verify_message or str(error)
+    except (OSError, ValueError) as error:
+        return BrokerConnection(broker, problem=_reason(error))
+    certificates: tuple[Certificate, ...] = ()
+    with (
+        contextlib.suppress(OSError, ValueError),
+        socket.create_connection(address, timeout=timeout_seconds) as line,
+        _context(connection, verified=False).wrap_socket(line, server_hostname=broker.host) as untrusted,
+    ):
+        certificates = _shown(untrusted, broker.address)
+    return BrokerConnection(broker, distrust=distrust.rstrip("."), certificates=certificates)
+
+
+def _context(connection: KafkaConnection, *, verified: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=_text(connection.ca_file))
+    if not verified:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    # A server that requires a client's certificate shows its own first, so ours is not needed here.
+    return context
+
+
+def _shown(line: ssl.SSLSocket, where: str) -> tuple[Certificate, ...]:
+    """The chain that the broker has sent."""
+    from cryptography import x509  # noqa: PLC0415 -- slow to import and often not needed
+
+    # Python shows the chain since 3.13, and before only in the object behind the socket.
+    if hasattr(line, "get_unverified_chain"):
+        found: list[bytes] = line.get_unverified_chain()
+    else:
+        behind: Any = line._sslobj  # type: ignore[attr-defined]  # noqa: SLF001
+        found = [one.public_bytes(_DER) for one in behind.get_unverified_chain() or ()]
+    return tuple(_certificate(x509.load_der_x509_certificate(one), where, "") for one in found)
+
+
+def _certificate(certificate: X509Certificate, where: str, setting: str) -> Certificate:
+    return Certificate(
+        subject=certificate.subject.rfc4514_string() or f"serial number {certificate.serial_number}",
+        begins=certificate.not_valid_before_utc,
+        expires=certificate.not_valid_after_utc,
+        where=where,
+        setting=setting,
+    )
+
+
+def _reason(error: Exception) -> str:
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return text.rstrip(".")
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

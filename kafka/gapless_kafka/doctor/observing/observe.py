@@ -1,0 +1,115 @@
+"""Owns the order in which both clusters are observed; judges nothing."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError, GaplessError
+from gapless_kafka.doctor.observed import GROUP_TOPIC, TRANSACTION_TOPIC, Cluster, Observations, Unreachable
+from gapless_kafka.doctor.observing.brokers import bootstrap_brokers, certificates_in_files, connections_to
+from gapless_kafka.doctor.observing.cluster import ClusterObserver
+from gapless_kafka.doctor.observing.mirror import with_mirror
+from gapless_kafka.doctor.observing.partitions import PartitionObserver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from gapless_api.wire.doctor_report import Side
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.doctor.observing.remembered import Remembered
+    from gapless_kafka.doctor.settings import DoctorSettings
+
+    Choice = Callable[[Collection[str]], list[str]]
+    """From the topics that exist to those that are checked."""
+
+
+def observe(settings: DoctorSettings, remembered: Remembered) -> Observations:
+    """Observe both clusters. Raises ConfigurationError when settings are wrong."""
+    timeout = settings.timeout_seconds
+
+    def chosen(existing: Collection[str]) -> list[str]:
+        found = {*_chosen(settings, existing), *(set(remembered.topics("source")) & set(existing))}
+        allowed = settings.allowed_topics
+        return sorted(name for name in found if allowed is None or allowed.allow(name))
+
+    source = _cluster("source", settings.source, chosen, settings.groups, timeout)
+    names = source.checked if isinstance(source, Cluster) else settings.choice.names
+    target_names = {name: settings.target_topic(name) for name in names if name != settings.gap_topic}
+    target: Cluster | Unreachable | None = None
+    certificates = certificates_in_files(settings.source, cluster="")
+    if settings.target is not None:
+
+        def copied(existing: Collection[str]) -> list[str]:
+            beside = {*remembered.topics("target"), settings.mirror.control_topic if settings.mirror else ""}
+            return sorted({*target_names.values(), *(beside & set(existing))})
+
+        own = [settings.mirror.group] if settings.mirror is not None else []
+        target = _cluster("target", settings.target, copied, (), timeout, coordinated=own)
+        certificates += certificates_in_files(settings.target, cluster="target")
+    seen = Observations(
+        at_ms=time.time() * 1000,
+        source=source,
+        target=target,
+        target_names=target_names,
+        certificates=certificates,
+        remembered=remembered.identities,
+        remembered_clusters=remembered.clusters,
+        named={"source": [*settings.choice.names, *filter(None, [settings.gap_topic])]},
+        gap_topic=settings.gap_topic,
+        transactional_ids=settings.transactional_ids,
+        certificate_days=settings.certificate_days,
+    )
+    return with_mirror(seen, settings)
+
+
+def _chosen(settings: DoctorSettings, existing: Collection[str]) -> list[str]:
+    choice = settings.choice
+    if not choice.names and choice.is_fixed:
+        choice = replace(choice, pattern=re.compile(".*"))
+    return [*choice.chosen(existing), *filter(None, [settings.gap_topic])]
+
+
+def _cluster(  # noqa: PLR0913 -- what is known before
+    side: Side,
+    connection: KafkaConnection,
+    choice: Choice,
+    groups: Sequence[str],
+    timeout_seconds: float,
+    *,
+    coordinated: Sequence[str] = (),
+) -> Cluster | Unreachable:
+    """Observe one cluster; of the groups in `coordinated`, only the coordinators matter."""
+    observer = ClusterObserver(connection, timeout_seconds=timeout_seconds)
+    try:
+        identity, operations = observer.cluster()
+        brokers, partitions = observer.metadata()
+    except ConfigurationError:
+        raise
+    except GaplessError as error:
+        attempts = connections_to(bootstrap_brokers(connection), connection, timeout_seconds=timeout_seconds)
+        return Unreachable(side, connection.bootstrap_servers, str(error), attempts)
+    checked = choice(partitions.keys())
+    topics, unseen = observer.topics(checked)
+    internal = [name for name in (GROUP_TOPIC, TRANSACTION_TOPIC) if name not in partitions]
+    cluster = Cluster(
+        side=side,
+        servers=connection.bootstrap_servers,
+        id=identity,
+        brokers=brokers,
+        partitions=partitions,
+        checked=checked,
+        operations=operations,
+        topics=topics,
+        unseen_topics=unseen,
+        hidden_topics=frozenset(observer.topics(internal)[1]),
+        principal=f"User:{connection.sasl_username}" if connection.sasl_mechanism else "",
+        transactional_rules=observer.transactional_rules() if side == "target" else None,
+        broker_settings=observer.broker_settings(brokers),
+        connections=connections_to(list(brokers.values()), connection, timeout_seconds=timeout_seconds),
+    )
+    return PartitionObserver(connection, observer, timeout_seconds=timeout_seconds).observe(
+        cluster, groups, coordinated
+    )

@@ -1,0 +1,51 @@
+"""Owns what is remembered about topics: the report of an earlier run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.files import read_small
+from gapless_api.wire.doctor_report import DOCTOR_REPORT
+from gapless_api.wire.form import WireError, parsed
+from gapless_kafka.doctor.observed import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from gapless_api.wire.doctor_report import Side
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Topics and clusters as they were."""
+
+    identities: tuple[Identity, ...] = ()
+    clusters: Mapping[Side, str] = field(default_factory=dict)
+    """The IDs of the clusters."""
+
+    def topics(self, side: Side) -> list[str]:
+        """The names of the topics of one cluster."""
+        return [one.topic for one in self.identities if one.side == side]
+
+
+def remembered_in(file: Path | None) -> Remembered:
+    """Read a report, or nothing for ``None``. Raises ConfigurationError."""
+    if file is None:
+        return Remembered()
+    try:
+        report = DOCTOR_REPORT.from_json(parsed(read_small(file).decode("utf-8", "replace")))
+    except OSError as error:
+        raise ConfigurationError(f"The report {file} cannot be read ({error.strerror}); give another file.") from None
+    except WireError as error:
+        raise ConfigurationError(f"The report {file} cannot be read ({error}); give a report of doctor.") from None
+    sides: dict[Side, str] = {}
+    identities = []
+    for side, cluster in (("source", report.source), ("target", report.target)):
+        if cluster is None:
+            continue
+        sides[side] = cluster.id  # type: ignore[index]
+        identities += [Identity(side, topic.name, topic.id, str(file)) for topic in cluster.topics]  # type: ignore[arg-type]
+    return Remembered(tuple(identities), sides)

@@ -1,0 +1,265 @@
+"""Owns the settings of ``gapless doctor``; must not know what is checked with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.allowed_topics import ALLOWED_TOPICS
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.peer_settings import foreign_settings
+from gapless_api.base.settings import Setting, SettingsTable, boolean, integer, seconds
+from gapless_kafka.access.connection import connection_from
+from gapless_kafka.access.settings import KAFKA_SETTINGS, settings_of_cluster, values_of_cluster
+from gapless_kafka.mirror.lanes.identity import MirrorIdentity, mirror_name
+from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS, TopicChoice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_api.base.allowed_topics import AllowedTopics
+    from gapless_kafka.access.connection import KafkaConnection
+
+_WHAT, _OUTPUT, _LINK = "What to check", "Output", "Link"
+CLIENT_ID = "gapless-doctor"
+
+
+def _list(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not found:
+        raise ValueError("names separated by commas")
+    return found
+
+
+def _rename(text: str) -> str:
+    if "{topic}" not in text:
+        raise ValueError("a name with {topic} in it, such as north.{topic}")
+    return text
+
+
+_own = (
+    *(
+        replace(setting, help=setting.help.partition(" Topics that are created later")[0], group=_WHAT)
+        for setting in TOPIC_CHOICE_SETTINGS
+    ),
+    Setting(
+        "rename",
+        "Name of a topic at the target, where {topic} stands for its name at the source.",
+        parse=_rename,
+        default="{topic}",
+        shown_default="{topic}",
+        metavar="NAME",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "groups",
+        "Consumer groups of the source, separated by commas: their coordinators, positions and lag are checked.",
+        parse=_list,
+        default=(),
+        metavar="GROUP,…",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "transactionalIds",
+        "Transactional IDs that are used at the target, separated by commas: their coordinators are checked.",
+        parse=_list,
+        default=(),
+        metavar="ID,…",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "mirror",
+        "Name of a mirror from this source to this target: its group, its transactional IDs and the topic IDs that it "
+        "remembers are checked, too.",
+        parse=mirror_name,
+        metavar="NAME",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "gapTopic",
+        "Topic with gap records in the first cluster: it must be compacted.",
+        metavar="TOPIC",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "remembered",
+        "Report of an earlier run: a topic whose ID is another one now was deleted and recreated.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "certificateDays",
+        "Certificates that expire within so many days are warned of.",
+        parse=integer(0, 3650),
+        default=30,
+        shown_default="30",
+        metavar="DAYS",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "timeout",
+        "Seconds to wait for each answer.",
+        parse=seconds(0.5, 60),
+        default=10.0,
+        shown_default="10",
+        metavar="SECONDS",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "targetIP",
+        "Receiver behind the diode: this machine's interface and neighbour entry are checked, and nothing is sent.",
+        metavar="HOST",
+        group=_LINK,
+    ),
+    Setting("targetPort", "UDP port of the receiver.", parse=integer(1, 65535), metavar="PORT", group=_LINK),
+    Setting(
+        "nic",
+        "Network interface to send from.",
+        default="",
+        shown_default="the one of the routing table",
+        metavar="NAME",
+        group=_LINK,
+    ),
+    Setting(
+        "payloadSize",
+        "Largest UDP payload to be sent, 0 for what the MTU carries.",
+        parse=integer(0, 65507),
+        default=0,
+        shown_default="0",
+        metavar="BYTES",
+        group=_LINK,
+    ),
+    Setting("sourceAddress", "IP address to send from.", default="", metavar="IP", own=True, group=_LINK),
+    Setting(
+        "requireNeighbour",
+        "Whether a permanent neighbour (ARP, NDP) entry is required: no ARP reply comes back through a diode.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        metavar="true|false",
+        switch=True,
+        own=True,
+        group=_LINK,
+    ),
+    Setting(
+        "json",
+        "Print the report as JSON in place of the page.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        metavar="true|false",
+        switch=True,
+        own=True,
+        group=_OUTPUT,
+    ),
+    Setting("report", "File for the report as JSON.", parse=Path, metavar="FILE", own=True, group=_OUTPUT),
+    Setting(
+        "reportLine",
+        "Print a shortened report as the last line, for the operator.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        metavar="true|false",
+        switch=True,
+        own=True,
+        group=_OUTPUT,
+    ),
+)
+_REFUSE_LOCAL = Setting(
+    "refuseLocalBrokers",
+    "Whether brokers at loopback, link-local and metadata addresses are refused, also those that Kafka names.",
+    parse=boolean,
+    default=False,
+    shown_default="false",
+    metavar="true|false",
+    switch=True,
+    own=True,
+    group="Kafka",
+)
+_settings = (
+    *KAFKA_SETTINGS,
+    _REFUSE_LOCAL,
+    ALLOWED_TOPICS,
+    *settings_of_cluster("target", required=False, group="Kafka, target"),
+    *_own,
+)
+DOCTOR = SettingsTable("GAPLESS_DOCTOR_", _settings, foreign_settings(_settings))
+"""``gapless doctor``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorSettings:
+    """What is checked, and where the result goes."""
+
+    source: KafkaConnection
+    target: KafkaConnection | None
+    choice: TopicChoice
+    """Without any name, prefix or pattern: all topics."""
+    allowed_topics: AllowedTopics | None
+    rename: str
+    groups: tuple[str, ...]
+    transactional_ids: tuple[str, ...]
+    mirror: MirrorIdentity | None
+    gap_topic: str | None
+    remembered: Path | None
+    certificate_days: int
+    timeout_seconds: float
+    link: Mapping[str, Any] | None
+    """The settings of the link by name; ``None`` when no link is to be checked."""
+    is_json: bool
+    report: Path | None
+    report_line: bool
+
+    def target_topic(self, topic: str) -> str:
+        """The name of a topic at the target."""
+        return self.rename.replace("{topic}", topic)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> DoctorSettings:
+        """Read resolved settings. Raises ConfigurationError for those that do not fit together."""
+        choice = TopicChoice(values["topics"], values["topicPrefix"], values["topicPattern"], values["exclude"])
+        allowed: AllowedTopics | None = values["allowedTopics"]
+        if allowed is not None:
+            allowed.check([*choice.names, *filter(None, [values["gapTopic"]])], what="The doctor")
+        target = None
+        of_target = values_of_cluster("target", values)
+        if of_target["bootstrapServers"] is not None:
+            target = connection_from(
+                {**of_target, "refuseLocalBrokers": values["refuseLocalBrokers"]}, client_id=CLIENT_ID
+            )
+        elif values["mirror"] is not None:
+            raise ConfigurationError("A mirror has a target; give --target-bootstrap-servers with --mirror.")
+        link = None
+        if values["targetIP"] is not None:
+            if values["targetPort"] is None:
+                raise ConfigurationError("targetIP is given without targetPort; give the UDP port of the receiver.")
+            names = ("nic", "targetIP", "targetPort", "payloadSize", "sourceAddress", "requireNeighbour")
+            link = {name: values[name] for name in names}
+        return cls(
+            source=connection_from(values, client_id=CLIENT_ID),
+            target=target,
+            choice=choice,
+            allowed_topics=allowed,
+            rename=values["rename"],
+            groups=values["groups"],
+            transactional_ids=values["transactionalIds"],
+            mirror=None if values["mirror"] is None else MirrorIdentity(values["mirror"]),
+            gap_topic=values["gapTopic"],
+            remembered=values["remembered"],
+            certificate_days=values["certificateDays"],
+            timeout_seconds=values["timeout"],
+            link=link,
+            is_json=values["json"],
+            report=values["report"],
+            report_line=values["reportLine"],
+        )

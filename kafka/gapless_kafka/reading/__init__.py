@@ -1,0 +1,1 @@
+"""How a cut of topics is taken, and read."""

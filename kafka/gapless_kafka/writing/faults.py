@@ -1,0 +1,133 @@
+"""Owns what an error of Kafka means to a program that writes, as one sentence; must not know what is written.
+
+What has no sentence here means what it means to a reader: see `gapless_kafka.access.errors`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
+from gapless_kafka.access.errors import DENIED, OTHER, PASSING, UNREACHABLE, fault_of, reason_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from confluent_kafka import KafkaError
+
+    from gapless_api.base.errors import GaplessError
+
+
+class TakenOverError(ConfigurationError):
+    """A later run of the same work has begun; this one must write nothing more."""
+
+
+_TOO_LARGE = (
+    "Kafka at {servers} refuses a record for the topic {topic} because it is too large; raise "
+    "max.message.bytes of the topic and run again, which continues behind the records that are written."
+)
+_TIMESTAMP = (
+    "Kafka at {servers} refuses a record for the topic {topic} because of its timestamp; raise "
+    "message.timestamp.before.max.ms and message.timestamp.after.max.ms of the topic and run again, which continues "
+    "behind the records that are written."
+)
+_REPLICAS = (
+    "The topic {topic} of Kafka at {servers} has fewer replicas in sync than min.insync.replicas requires; start the "
+    "brokers, or lower min.insync.replicas, and run again."
+)
+_INVALID = (
+    "Kafka at {servers} refuses a record for the topic {topic}{reason}; a compacted topic takes no record without key. "
+    "Change cleanup.policy of the topic, or write to another topic."
+)
+_DENIED_TOPIC = (
+    "Kafka at {servers} denies writing to the topic {topic}; grant this user the operations Write and Describe on it, "
+    "or log in as another."
+)
+_DENIED_TRANSACTIONS = (
+    "Kafka at {servers} denies transactions; grant this user the operations Write and Describe on the transactional "
+    "IDs that begin with {transactional_id}, or use --delivery=at-least-once."
+)
+_TIMEOUT = (
+    "Kafka at {servers} allows transactions only for a shorter time than this program needs; raise "
+    "transaction.max.timeout.ms of the brokers to 120000."
+)
+_POLICY = "A policy of Kafka at {servers} refuses records for the topic {topic}{reason}; ask the platform team."
+_SENTENCES: dict[str, tuple[type[GaplessError], str]] = {
+    "MSG_SIZE_TOO_LARGE": (ConfigurationError, _TOO_LARGE),
+    "RECORD_LIST_TOO_LARGE": (ConfigurationError, _TOO_LARGE),
+    "INVALID_TIMESTAMP": (ConfigurationError, _TIMESTAMP),
+    "INVALID_RECORD": (ConfigurationError, _INVALID),
+    "NOT_ENOUGH_REPLICAS": (SourceStalledError, _REPLICAS),
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": (SourceStalledError, _REPLICAS),
+    "TOPIC_AUTHORIZATION_FAILED": (SourceUnreachableError, _DENIED_TOPIC),
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (SourceUnreachableError, _DENIED_TRANSACTIONS),
+    "INVALID_TRANSACTION_TIMEOUT": (ConfigurationError, _TIMEOUT),
+    "POLICY_VIOLATION": (ConfigurationError, _POLICY),
+}
+_FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"})
+
+
+_REFUSALS = frozenset(
+    {
+        *("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_TIMESTAMP", "INVALID_RECORD", "POLICY_VIOLATION"),
+        *("TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"),
+    }
+)
+
+
+def is_refusal(error: KafkaError) -> bool:
+    """Whether some records of a topic are refused, and others may be taken."""
+    return error.name() in _REFUSALS
+
+
+def is_given_up(error: KafkaError) -> bool:
+    """Whether it was us who gave a record up before Kafka answered."""
+    return error.name() in {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
+
+
+def failure_of(errors: Sequence[KafkaError]) -> KafkaError:
+    """What explains the failures of some records: after the first one the client gives up those behind it, too."""
+    return next((error for error in errors if not is_given_up(error)), errors[0])
+
+
+def is_fenced(error: KafkaError) -> bool:
+    """Whether another producer with the same transactional ID has begun."""
+    return error.name() in _FENCED
+
+
+def writing_error(error: KafkaError, servers: str, topic: str, *, transactional_id: str = "") -> GaplessError:
+    """The error to raise when Kafka does not take a record or a transaction.
+
+    Args:
+        error: of Kafka's client.
+        servers: the bootstrap servers.
+        topic: that is written.
+        transactional_id: of the producer; empty for none.
+    """
+    if is_fenced(error):
+        return TakenOverError(
+            f"Another run of the same work has begun to write to {topic} and continues it; this one has ended."
+        )
+    name, reason = error.name(), reason_in(error.str())
+    if name in _SENTENCES:
+        kind, sentence = _SENTENCES[name]
+        prefix = transactional_id.rpartition("-")[0]
+        shown = f" ({reason})" if reason else ""
+        return kind(sentence.format(servers=servers, topic=topic, reason=shown, transactional_id=prefix))
+    fault = fault_of(name)
+    if fault is DENIED:
+        return SourceUnreachableError(
+            f"Kafka at {servers} denies writing ({reason}); grant this user Write on the topic {topic} and on the "
+            f"control topic, and Write on its transactional IDs."
+        )
+    if fault is PASSING:
+        return SourceStalledError(
+            f"Kafka at {servers} stopped answering while the topic {topic} was written ({reason}); check the brokers "
+            f"and run again."
+        )
+    if fault is UNREACHABLE or fault is not OTHER:
+        return fault.error(servers, f"the topic {topic}", reason=reason)
+    return SourceUnreachableError(
+        f"Kafka at {servers} answers with an error while the topic {topic} is written ({reason}); check the brokers' "
+        f"logs and run again."
+    )
