@@ -6,27 +6,42 @@ requests are not signed. The client (obstore) is optional and loaded only when a
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
-from gapless_api.base.errors import ConfigurationError, LocalStorageError, StoreUnreachableError
-from gapless_api.base.files import read_small
-from gapless_api.base.settings import Setting
+from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError, StoreUnreachableError
+from gapless_archive.store.access import content_of, credentials_of
+from gapless_archive.store.interruptible import Answer, answer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from obstore.store import ClientConfig
 
+    from gapless_archive.store.access import S3Access
+
 _CONNECT, _QUIET, _WHOLE = timedelta(seconds=10), timedelta(seconds=60), timedelta(hours=1)
 """Longest time to connect, between two answers, and for one request."""
-_RETRIES, _RETRY = 3, timedelta(seconds=60)
+_RETRIES, _RETRY = 4, timedelta(seconds=60)
+"""How often a request is repeated, and for how long at most: a store that asks to slow down is given some seconds."""
+_FIRST_PAUSE, _LONGEST_PAUSE, _PAUSE_FACTOR = timedelta(seconds=0.2), timedelta(seconds=15), 3
 _MOST_BYTES_AT_ONCE = 1024 * 1024
-_DEFAULT_REGION = "us-east-1"
+_LEAST_PART, _MOST_PARTS = 5 * 1024 * 1024, 10_000
+"""A store takes larger objects in parts: none but the last smaller, and no more of them."""
+_COALESCED = 4 * 1024
+"""Ranges of an object that are less far apart are read in one request."""
 _EXAMPLE = "write s3://bucket/path/bundle.json"
+_PASSING = re.compile(r"non-2xx status code: (408|429)\b|<Code>NoSuchUpload<")
+"""Client errors that pass: a request came too slowly, there were too many of them, or the answer that an object is
+complete was lost."""
+
+
+class MissingObjectError(ConfigurationError):
+    """A file that must be there is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +65,13 @@ class ObjectAddress:
         return f"s3://{self.bucket}/{self.key}"
 
 
-@dataclass(frozen=True, slots=True)
-class S3Access:
-    """How a store is reached, and as whom."""
+class StoredObject(NamedTuple):
+    """What a list says about an object."""
 
-    endpoint_url: str = ""
-    """Empty for the public cloud's own of the region."""
-    region: str = _DEFAULT_REGION
-    access_key_file: Path | None = None
-    """``None``, and then for the secret key as well, for requests that are not signed."""
-    secret_key_file: Path | None = None
-    session_token_file: Path | None = None
-    ca_file: Path | None = None
-    """Certificates (PEM) to trust beside the system's."""
+    key: str
+    bytes: int
+    modified: float
+    """When it was written, in seconds since 1970."""
 
 
 class ObjectStore(Protocol):
@@ -72,7 +81,8 @@ class ObjectStore(Protocol):
         """Write the content of an object to a stream.
 
         Raises:
-            ConfigurationError: there is no such object, or we are not allowed to read it.
+            MissingObjectError: there is no such object.
+            ConfigurationError: we are not allowed to read it.
             StoreUnreachableError: the store does not answer.
         """
 
@@ -98,8 +108,20 @@ class ObjectStore(Protocol):
             tag: of the object that is replaced; ``None`` when there must be none.
         """
 
+    def ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Parts of an object, each by where it begins and its length, in bytes. Raises like `get`."""
+
+    def size(self, key: str) -> int | None:
+        """How many bytes an object has; ``None`` when there is no such object. Raises like `get`."""
+
     def keys(self, prefix: str) -> list[str]:
-        """The keys that begin with `prefix` and a slash. Raises like `get`."""
+        """The keys that begin with `prefix` and a slash; all, if it is empty. Raises like `get`."""
+
+    def objects(self, prefix: str) -> list[StoredObject]:
+        """What `keys` gives, with size and age. Raises like `get`."""
+
+    def children(self, prefix: str) -> list[str]:
+        """The next parts of the keys that `keys` gives. Raises like `get`."""
 
     def delete(self, key: str) -> None:
         """Remove an object; one that is not there does not matter. Raises like `put`."""
@@ -125,67 +147,57 @@ def open_store(bucket: str, access: S3Access) -> ObjectStore:
     if access.endpoint_url.startswith("http://"):
         client["allow_http"] = True
     if access.ca_file is not None:
-        client["root_certificate"] = _content(access.ca_file, "the store's CA certificates")
-    options: dict[str, Any] = {"region": access.region, "disable_bulk_delete": True, **_credentials(access)}
+        client["root_certificate"] = content_of(access.ca_file, "the store's CA certificates")
+    options: dict[str, Any] = {
+        "region": access.region,
+        "disable_bulk_delete": True,
+        **credentials_of(access),
+        **_encryption(access),
+    }
     if access.endpoint_url:
         options |= {"endpoint": access.endpoint_url.rstrip("/"), "virtual_hosted_style_request": False}
     try:
         store = S3Store(
             bucket,
             client_options=client,
-            retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY},
+            retry_config={
+                "max_retries": _RETRIES,
+                "retry_timeout": _RETRY,
+                "backoff": {"init_backoff": _FIRST_PAUSE, "max_backoff": _LONGEST_PAUSE, "base": _PAUSE_FACTOR},
+            },
             **options,
         )
     except Exception as error:  # noqa: BLE001 -- the client has no class for it
         raise ConfigurationError(
             f"The object store of s3://{bucket} cannot be used ({_reason(error)}); correct its settings."
         ) from None
-    return _Bucket(bucket, access.endpoint_url, store)
+    return _Bucket(bucket, access.endpoint_url, store, _put_options(access))
 
 
-def _credentials(access: S3Access) -> dict[str, Any]:
-    if (access.access_key_file is None) != (access.secret_key_file is None):
-        raise ConfigurationError(
-            "Only one of access key and secret key is given for the object store; give the files of both, or neither "
-            "for requests that are not signed."
-        )
-    if access.access_key_file is None or access.secret_key_file is None:
-        return {"skip_signature": True}
-    found = {
-        "access_key_id": _credential(access.access_key_file, "access key"),
-        "secret_access_key": _credential(access.secret_key_file, "secret key"),
-    }
-    if access.session_token_file is not None:
-        found["session_token"] = _credential(access.session_token_file, "session token")
+def part_bytes(size: int) -> int:
+    """How large the parts of an object are, for a store that takes so many and no more."""
+    return max(_LEAST_PART, -(-size // _MOST_PARTS))
+
+
+def _encryption(access: S3Access) -> dict[str, str]:
+    found = {"server_side_encryption": access.encryption, "sse_kms_key_id": access.kms_key_id}
+    return {name: value for name, value in found.items() if value}
+
+
+def _put_options(access: S3Access) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if access.storage_class:
+        found["attributes"] = {"Storage-Class": access.storage_class}
+    if access.tags:
+        found["tags"] = dict(access.tags)
     return found
-
-
-def _credential(path: Path, what: str) -> str:
-    """Read one line of printable ASCII; anything else cannot stand in a request."""
-    text = _content(path, what).decode("utf-8", "replace").strip()
-    if not (text.isascii() and text.isprintable()):
-        raise ConfigurationError(
-            f"The file {path} with the {what} is not one line of plain text; put only the key there."
-        )
-    return text
-
-
-def _content(path: Path, what: str) -> bytes:
-    try:
-        content = read_small(path)
-    except OSError as error:
-        raise ConfigurationError(
-            f"The file {path} with the {what} cannot be read ({error.strerror}); give the path of a readable file."
-        ) from None
-    if not content.strip():
-        raise ConfigurationError(f"The file {path} with the {what} is empty; put it there.")
-    return content
 
 
 class _Bucket:
     """A bucket by way of obstore, whose errors are told apart here."""
 
-    def __init__(self, bucket: str, endpoint_url: str, store: Any) -> None:
+    def __init__(self, bucket: str, endpoint_url: str, store: Any, written: Mapping[str, Any]) -> None:
+        self._put_options = written
         self._bucket = bucket
         self._where = f" at {endpoint_url}" if endpoint_url else ""
         self._store = store
@@ -193,73 +205,115 @@ class _Bucket:
     def get(self, key: str, into: IO[bytes]) -> None:
         import obstore  # noqa: PLC0415 -- optional
 
-        try:
+        def get() -> None:
             for piece in obstore.get(self._store, key).stream(min_chunk_size=_MOST_BYTES_AT_ONCE):
+                _keep(piece)
+
+        def _keep(piece: Any) -> None:
+            try:
                 into.write(piece)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError):
-                self._refuse(key, error, "read")
-            raise LocalStorageError(
-                f"The object s3://{self._bucket}/{key} cannot be kept ({error.strerror or error}); make room or give "
-                f"another place for it."
-            ) from error
-        except Exception as error:  # noqa: BLE001 -- see _refuse
-            self._refuse(key, error, "read")
+            except OSError as error:
+                raise LocalStorageError(
+                    f"The object s3://{self._bucket}/{key} cannot be kept ({error.strerror or error}); make room or "
+                    f"give another place for it."
+                ) from error
+
+        self._ask(key, "read", get)
 
     def put(self, key: str, file: Path) -> None:
         import obstore  # noqa: PLC0415 -- optional
 
-        try:
-            obstore.put(self._store, key, file)
-        except Exception as error:  # noqa: BLE001 -- see _refuse
-            self._refuse(key, error, "written")
+        part = part_bytes(file.stat().st_size)
+        self._ask(key, "written", lambda: obstore.put(self._store, key, file, chunk_size=part, **self._put_options))
 
-    def tag(self, key: str) -> str | None:
+    def ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         import obstore  # noqa: PLC0415 -- optional
 
-        try:
-            return obstore.head(self._store, key)["e_tag"]
-        except FileNotFoundError:
-            return None
-        except Exception as error:  # noqa: BLE001 -- see _refuse
-            self._refuse(key, error, "read")
+        starts, lengths = [start for start, _ in spans], [length for _, length in spans]
+        found = self._ask(
+            key,
+            "read",
+            lambda: obstore.get_ranges(self._store, key, starts=starts, lengths=lengths, coalesce=_COALESCED),
+        )
+        return [bytes(part) for part in found]
+
+    def tag(self, key: str) -> str | None:
+        found = self._head(key)
+        return None if found is None else found["e_tag"]
+
+    def size(self, key: str) -> int | None:
+        found = self._head(key)
+        return None if found is None else int(found["size"])
+
+    def _head(self, key: str) -> Any:
+        import obstore  # noqa: PLC0415 -- optional
+
+        def head() -> Any:
+            try:
+                return obstore.head(self._store, key)
+            except FileNotFoundError:
+                return None
+
+        return self._ask(key, "read", head)
 
     def replace(self, key: str, content: bytes, tag: str | None) -> bool:
         import obstore  # noqa: PLC0415 -- optional
         from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: PLC0415
 
-        try:
-            obstore.put(self._store, key, content, mode="create" if tag is None else {"e_tag": tag})
-        except (AlreadyExistsError, PreconditionError):
-            return False
-        except Exception as error:  # noqa: BLE001 -- see _refuse
-            self._refuse(key, error, "written")
-        return True
+        mode: Any = "create" if tag is None else {"e_tag": tag}
+
+        def replace() -> bool:
+            try:
+                obstore.put(self._store, key, content, mode=mode, **self._put_options)
+            except (AlreadyExistsError, PreconditionError):
+                return False
+            return True
+
+        return self._ask(key, "written", replace)
 
     def keys(self, prefix: str) -> list[str]:
+        return [one.key for one in self.objects(prefix)]
+
+    def objects(self, prefix: str) -> list[StoredObject]:
         import obstore  # noqa: PLC0415 -- optional
 
-        try:
-            return sorted(found["path"] for page in obstore.list(self._store, f"{prefix}/") for found in page)
-        except Exception as error:  # noqa: BLE001 -- see _refuse
-            self._refuse(prefix, error, "listed")
+        pages = self._ask(prefix, "listed", lambda: [*obstore.list(self._store, f"{prefix}/" if prefix else None)])
+        return sorted(
+            StoredObject(found["path"], found["size"], found["last_modified"].timestamp())
+            for page in pages
+            for found in page
+        )
+
+    def children(self, prefix: str) -> list[str]:
+        import obstore  # noqa: PLC0415 -- optional
+
+        found = self._ask(prefix, "listed", lambda: obstore.list_with_delimiter(self._store, prefix or None))
+        paths = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
+        return sorted({path.rstrip("/").rpartition("/")[2] for path in paths})
 
     def delete(self, key: str) -> None:
         import obstore  # noqa: PLC0415 -- optional
 
+        with contextlib.suppress(MissingObjectError):
+            self._ask(key, "deleted", lambda: obstore.delete(self._store, key))
+
+    def _ask(self, key: str, done: str, ask: Callable[[], Answer]) -> Answer:
         try:
-            obstore.delete(self._store, key)
-        except FileNotFoundError:
-            return
+            return answer_of(ask)
+        except GaplessError:
+            raise  # of this machine's disk, or of a signal
         except Exception as error:  # noqa: BLE001 -- see _refuse
-            self._refuse(key, error, "deleted")
+            self._refuse(key, error, done)
 
     def _refuse(self, key: str, error: Exception, done: str) -> NoReturn:
         """Say what is wrong. The client has classes for few kinds of errors; the others are told by their text."""
         reason = _reason(error)
-        status = re.search(r"non-2xx status code: (\d)", str(error))
-        if status is not None and status[1] in "34":
-            raise ConfigurationError(
+        text = str(error)
+        # Of an upload that broke off, the client tells how its removal failed, and not why it broke off.
+        is_removal = done == "written" and "performing DELETE" in text
+        if re.search(r"non-2xx status code: [34]", text) and not _PASSING.search(text) and not is_removal:
+            kind = MissingObjectError if isinstance(error, FileNotFoundError) else ConfigurationError
+            raise kind(
                 f"The object s3://{self._bucket}/{key}{self._where} cannot be {done} ({reason}); correct the address, "
                 f"the credentials, or what they may do."
             ) from None
@@ -288,50 +342,3 @@ def _reason(error: Exception) -> str:
         if found is not None:
             return words.format(found[1].strip()[:120])
     return text.partition("\n")[0][:120] or type(error).__name__
-
-
-def _setting(name: str, text: str, **more: Any) -> Setting:
-    return Setting(name, text, own=True, group="Object store", **more)
-
-
-S3_SETTINGS: tuple[Setting, ...] = (
-    _setting(
-        "s3Endpoint",
-        "Address of the S3-compatible store, such as https://store.example:9000.",
-        aliases=("s3EndpointUrl",),
-        metavar="URL",
-        shown_default="the public cloud's",
-    ),
-    _setting(
-        "s3Region", "Region of the store.", default=_DEFAULT_REGION, shown_default=_DEFAULT_REGION, metavar="REGION"
-    ),
-    _setting(
-        "s3AccessKeyIdFile",
-        "File with the access key. If absent, requests are not signed.",
-        aliases=("s3AccessKeyFile",),
-        parse=Path,
-        metavar="FILE",
-    ),
-    _setting(
-        "s3SecretAccessKeyFile",
-        "File with the secret key.",
-        aliases=("s3SecretKeyFile",),
-        parse=Path,
-        metavar="FILE",
-    ),
-    _setting("s3SessionTokenFile", "File with a session token.", parse=Path, metavar="FILE"),
-    _setting("s3CaFile", "Certificates (PEM) to trust beside the system's.", parse=Path, metavar="FILE"),
-)
-"""The settings of a command that writes to a store."""
-
-
-def access_from(values: Mapping[str, Any]) -> S3Access:
-    """The access that a command's `S3_SETTINGS` describe."""
-    return S3Access(
-        endpoint_url=values["s3Endpoint"] or "",
-        region=values["s3Region"],
-        access_key_file=values["s3AccessKeyIdFile"],
-        secret_key_file=values["s3SecretAccessKeyFile"],
-        session_token_file=values["s3SessionTokenFile"],
-        ca_file=values["s3CaFile"],
-    )

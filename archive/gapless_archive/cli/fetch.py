@@ -95,24 +95,10 @@ def fetch(url: ObjectAddress, output: Path, sha256: str | None, *, refuse_local_
     Credentials are read from files, so that neither the process list nor the environment shows them.
     """
     from gapless_archive.bundles import fetch_bundle  # noqa: PLC0415 -- not needed for --help
-    from gapless_archive.store.object_store import S3Access, open_store  # noqa: PLC0415
+    from gapless_archive.store.access import S3Access, check_endpoint  # noqa: PLC0415
+    from gapless_archive.store.object_store import open_store  # noqa: PLC0415
 
     if refuse_local_endpoint:
         check_endpoint(access["endpoint_url"])
     found = fetch_bundle(open_store(url.bucket, S3Access(**access)), url, output, sha256=sha256)
     click.echo(f"Fetched {output} ({found.missing} missing in {len(found.results)} partitions).")
-
-
-def check_endpoint(url: str) -> None:
-    """Refuse a store at an address of the machine itself, its link or its cloud. Raises ConfigurationError."""
-    from urllib.parse import urlsplit  # noqa: PLC0415 -- not needed for --help
-
-    from gapless_api.base.local_addresses import refuse_local  # noqa: PLC0415
-
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
-    except ValueError:
-        return  # no URL, which opening the store tells
-    if host:
-        refuse_local([(host, port)], what="The store")

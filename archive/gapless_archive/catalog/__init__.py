@@ -1,0 +1,1 @@
+"""Which segments an archive has, and how that changes: chains of commits."""

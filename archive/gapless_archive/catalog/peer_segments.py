@@ -1,0 +1,140 @@
+"""Owns what an archive has of a topic that kafka-replicator has archived: found by listing, as it keeps no commits.
+
+Must not know what is in an object.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NoReturn
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.codec.canonical import moment_text
+from gapless_api.offsets.ids import MAX_PARTITION, unpadded_decimal
+from gapless_archive.catalog.chain import Chain
+from gapless_archive.catalog.entry import Entry, Head, Segment, Snapshot
+from gapless_archive.catalog.peer_keys import parse_peer_key
+from gapless_archive.catalog.state import TopicState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gapless_archive.catalog.chain import Changes
+    from gapless_archive.store.object_store import StoredObject
+    from gapless_archive.store.places import Place
+
+NO_ID = ""
+"""The topic ID of what kafka-replicator has archived, which does not store it."""
+PEER_NOTE = (
+    "its segments were written by kafka-replicator, which stores null as empty: tombstones come back as empty values, "
+    "and the topic ID is not known"
+)
+PEER_LAYOUT_NOTE = (
+    "its segments are in the layout of kafka-replicator, which stores null as empty: tombstones come back as empty "
+    "values"
+)
+
+
+def layout_note(chain: Chain) -> str:
+    """What a reader of a topic must know about its layout; empty for nothing."""
+    if chain.layout == "gapless":
+        return ""
+    return PEER_NOTE if chain.topic_id == NO_ID else PEER_LAYOUT_NOTE
+
+
+def has_peer_segments(place: Place, region: str, topic: str) -> bool:
+    """Whether there is an object with a key of kafka-replicator. Raises StoreUnreachableError."""
+    prefix = f"{region}/{topic}"
+    return any(
+        parse_peer_key(f"{prefix}/{partition}/{level}/{name}") is not None
+        for partition in place.children(prefix)
+        if unpadded_decimal(partition, MAX_PARTITION) is not None
+        for level in place.children(f"{prefix}/{partition}")
+        for name in place.children(f"{prefix}/{partition}/{level}")
+    )
+
+
+def listed_segments(place: Place, region: str, topic: str) -> tuple[Segment, ...]:
+    """The segments of all objects with a key of kafka-replicator; what keys do not say is not known.
+
+    Raises:
+        StoreUnreachableError: the store does not answer.
+    """
+    found = map(_segment, place.objects(f"{region}/{topic}"))
+    return tuple(segment for segment in found if segment is not None)
+
+
+class PeerChain(Chain):
+    """What stands for the commits about a topic that kafka-replicator has archived. It can be read only."""
+
+    def __init__(self, place: Place, region: str, topic: str) -> None:
+        super().__init__(place, region, topic, NO_ID, writer=NO_ID, layout="kafka-replicator")
+
+    def load(self) -> TopicState:
+        """List the segments. What keys do not say is not known: see `Segment.is_listed`."""
+        segments = listed_segments(self.place, self.region, self.topic)
+        newest = max((segment.written_at for segment in segments), default="")
+        ends: dict[int, int] = {}
+        for segment in segments:
+            ends[segment.partition] = max(segment.end, ends.get(segment.partition, 0))
+        last = Entry(
+            sequence=0,
+            epoch=0,
+            writer="",
+            at=newest,
+            action="archive",
+            region=self.region,
+            topic=self.topic,
+            topic_id=NO_ID,
+            cluster_id="",
+        )
+        heads = tuple(Head(partition, end) for partition, end in sorted(ends.items()))
+        return TopicState.of_snapshot(
+            Snapshot(
+                last=last, archive_writer="", archived_at=newest, segments=segments, lost=(), garbage=(), heads=heads
+            )
+        )
+
+    def commit(self, state: TopicState, changes: Changes) -> NoReturn:  # noqa: ARG002 -- as of every chain
+        """Refuse."""
+        raise self.refusal()
+
+    def committed(self, change: Callable[[TopicState], Changes | None]) -> NoReturn:  # noqa: ARG002 -- as of every chain
+        """Refuse."""
+        raise self.refusal()
+
+    def refusal(self) -> ConfigurationError:
+        """Why nothing is changed."""
+        return ConfigurationError(
+            f"{self.place.name}/{self.prefix} was written by kafka-replicator and is only read; choose other topics "
+            f"with --topics, or take it over with gapless archive --layout=kafka-replicator."
+        )
+
+
+def _segment(found: StoredObject) -> Segment | None:
+    """The segment of an object; ``None`` for an object that is none."""
+    key = parse_peer_key(found.key)
+    if key is None:
+        return None
+    return Segment(
+        object=found.key,
+        partition=key.partition,
+        level=key.level,
+        first=key.first,
+        end=key.last + 1,
+        absent="",
+        records=key.last + 1 - key.first,
+        bytes=found.bytes,
+        stored_bytes=found.bytes,
+        min_timestamp=None,
+        max_timestamp=None,
+        digest="",
+        isolation="read_committed",
+        log_start=0,
+        high_watermark=0,
+        epoch=0,
+        codec="snappy",
+        layout="kafka-replicator",
+        written_at=moment_text(datetime.fromtimestamp(found.modified, UTC)),
+        row_groups=(),
+    )

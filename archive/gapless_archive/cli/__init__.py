@@ -1,0 +1,5 @@
+"""The commands of the archive."""
+
+from gapless_archive.cli.fetch import fetch
+
+__all__ = ["fetch"]

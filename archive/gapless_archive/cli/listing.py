@@ -1,0 +1,137 @@
+"""Owns how ``gapless segments list`` and ``show`` look; must not know how a summary is made."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, unpadded_decimal
+from gapless_api.wire.form import plain
+from gapless_archive.catalog.catalog import only_region
+from gapless_archive.catalog.entry import SEGMENT, absent_ranges
+from gapless_archive.catalog.peer_segments import layout_note
+from gapless_archive.cli.texts import ranges_text, size_text, table_text
+from gapless_archive.inspection.summary import summaries
+from gapless_archive.selection import Selection, selection_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gapless_api.base.settings import Resolved
+    from gapless_archive.catalog.chain import Chain
+    from gapless_archive.catalog.entry import Segment
+    from gapless_archive.catalog.state import TopicState
+    from gapless_archive.inspection.summary import PartitionSummary
+    from gapless_archive.store.places import Place
+
+_HEADINGS = ("topic", "topic ID", "partition", "segments", "levels", "records", "stored", "lost", "covered")
+
+
+def run_list(settings: Resolved) -> int:
+    """Print the partitions of the chosen topics. Raises GaplessError."""
+    selection = selection_from(settings.values)
+    place = selection.open()
+    chains = selection.chains(place, changes=False)
+    found = [summary for chain in chains for summary in summaries(chain, chain.load(), partitions=selection.partitions)]
+    if settings.values["json"]:
+        click.echo(json.dumps({"archive": place.name, "partitions": [plain(each) for each in found]}, indent=2))
+        return 0
+    click.echo(table_text(_HEADINGS, [_row(each) for each in found], left=2))
+    topics = {(each.topic, each.topic_id) for each in found}
+    stored = size_text(sum(each.stored_bytes for each in found))
+    records = sum(each.records for each in found)
+    click.echo(f"{records:,} records of {len(topics):,} topics in {len(found):,} partitions, {stored} stored.")
+    for note in sorted({note for chain in chains if (note := layout_note(chain))}):
+        named = ", ".join(sorted({chain.topic for chain in chains if layout_note(chain) == note}))
+        click.echo(f"{named}: {note}; records of segments that kafka-replicator has written are at most so many.")
+    held = sorted({each.topic for each in found if each.held})
+    if held:
+        click.echo(f"Held, so nothing is deleted: {', '.join(held)}.")
+    return 0
+
+
+def _row(one: PartitionSummary) -> tuple[str, ...]:
+    lost = sum(last - first + 1 for first, last in one.lost)
+    return (
+        one.topic,
+        one.topic_id,
+        str(one.partition),
+        f"{one.segments:,}",
+        ",".join(map(str, one.levels)) or "-",
+        f"{one.records:,}",
+        size_text(one.stored_bytes),
+        f"{lost:,}",
+        ranges_text(one.covered),
+    )
+
+
+def run_show(what: str, settings: Resolved) -> int:
+    """Print the manifests of segments. Raises GaplessError."""
+    values = {**settings.values, "topics": (), "generation": None, "partitions": None}
+    selection = selection_from(values)
+    place = selection.open()
+    found = list(_found(what, place, selection))
+    if not found:
+        raise ConfigurationError(
+            f"{place.name} has no segment {what}; give TOPIC/PARTITION/OFFSET or the key of an object, as gapless "
+            f"segments list and verify show them."
+        )
+    if values["json"]:
+        click.echo(json.dumps([_as_json(chain, segment, state) for chain, state, segment in found], indent=2))
+        return 0
+    for number, (chain, state, segment) in enumerate(found):
+        if number:
+            click.echo()
+        for name, text in _lines(chain, segment, state):
+            click.echo(f"{name + ':':<17}{text}")
+    return 0
+
+
+def _found(what: str, place: Place, selection: Selection) -> Iterator[tuple[Chain, TopicState, Segment]]:
+    rest, _, number = what.rpartition("/")
+    topic, _, partition_text = rest.rpartition("/")
+    partition = unpadded_decimal(partition_text, MAX_PARTITION) if partition_text else None
+    offset = unpadded_decimal(number, MAX_OFFSET) if number else None
+    by_offset = partition is not None and offset is not None and topic != ""
+    region = only_region(place, selection.region)
+    for chain in selection.chains(place, changes=False):
+        if chain.topic != topic if by_offset else not what.startswith(f"{region}/{chain.topic}/"):
+            continue
+        state = chain.load()
+        for segment in state.all_segments():
+            if by_offset and partition is not None and offset is not None:
+                if segment.partition == partition and segment.first <= offset < segment.end:
+                    yield chain, state, segment
+            elif segment.object == what:
+                yield chain, state, segment
+
+
+def _lines(chain: Chain, segment: Segment, state: TopicState) -> list[tuple[str, str]]:
+    absent = absent_ranges(segment.absent)
+    return [
+        ("object", segment.object or "none, because it has no records"),
+        ("topic", f"{chain.topic} ({chain.topic_id}), partition {segment.partition}"),
+        ("level", str(segment.level)),
+        ("covered offsets", ranges_text([(segment.first, segment.last)])),
+        ("absent offsets", f"{absent.count:,}: {ranges_text(list(absent.pairs(0, 8)), 7)}" if absent else "none"),
+        ("records", f"{segment.records:,} with {size_text(segment.bytes)}, {size_text(segment.stored_bytes)} stored"),
+        ("row groups", f"{len(segment.row_groups):,}, {segment.codec}, layout {segment.layout}"),
+        ("digest", segment.digest),
+        ("written", f"{segment.written_at} (epoch {segment.epoch})"),
+        ("held", "yes" if state.is_held else "no"),
+    ]
+
+
+def _as_json(chain: Chain, segment: Segment, state: TopicState) -> dict[str, Any]:
+    manifest = SEGMENT.to_json(segment)
+    manifest["absent"] = [[first, last] for first, last in absent_ranges(segment.absent)]
+    return {
+        "region": chain.region,
+        "topic": chain.topic,
+        "topicId": chain.topic_id,
+        "held": state.is_held,
+        "segment": manifest,
+    }

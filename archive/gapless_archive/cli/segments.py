@@ -1,0 +1,109 @@
+"""Owns the commands ``gapless segments``; must not know how an archive is read or changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gapless_api.cli.main import command_with, resolved, with_settings
+from gapless_archive.cli.segments_settings import DELETE, HOLD, LIST, SHOW, VERIFY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_WIDE = {"max_content_width": 110}
+
+
+@click.group()
+def segments() -> None:
+    """List, verify and delete what an archive holds.
+
+    An archive is a folder or s3://BUCKET/PREFIX, as gapless archive writes it.
+    """
+
+
+@segments.command("list", cls=command_with(LIST), context_settings=_WIDE)
+@with_settings(LIST)
+def list_segments(file: Path | None, **options: str | None) -> int:
+    """List topics, their generations and partitions, with what is covered and what was lost.
+
+    Covered offsets hold a record, or none for good. Lost offsets were deleted by Kafka before they were archived.
+    """
+    settings = resolved(LIST, file, options)
+    from gapless_archive.cli.listing import run_list  # noqa: PLC0415 -- --help needs no archive
+
+    return run_list(settings)
+
+
+@segments.command("show", cls=command_with(SHOW), context_settings=_WIDE)
+@click.argument("what", metavar="WHAT")
+@with_settings(SHOW)
+def show(what: str, file: Path | None, **options: str | None) -> int:
+    """Show the manifests of segments. WHAT is TOPIC/PARTITION/OFFSET, or the key of an object in the archive.
+
+    \b
+      gapless segments show transfer/3/1045002 --archive=s3://archive/site-a
+    """  # noqa: D301 -- click's own paragraph mark
+    settings = resolved(SHOW, file, options)
+    from gapless_archive.cli.listing import run_show  # noqa: PLC0415
+
+    return run_show(what, settings)
+
+
+@segments.command("verify", cls=command_with(VERIFY), context_settings=_WIDE)
+@with_settings(VERIFY)
+def verify(file: Path | None, **options: str | None) -> int:
+    """Read what the archive holds and compare it with the manifests: count, order, offsets, times and digest.
+
+    Names every damaged and missing object with the offsets that it affects, and lists objects that no commit names.
+
+    Ends with 0 when nothing is damaged, 4 when something is, 2 bad configuration or a damaged chain, 3 store
+    unreachable.
+    """
+    settings = resolved(VERIFY, file, options)
+    from gapless_archive.cli.verifying import run  # noqa: PLC0415
+
+    return run(settings)
+
+
+@segments.command("delete", cls=command_with(DELETE), context_settings=_WIDE)
+@with_settings(DELETE)
+def delete(file: Path | None, **options: str | None) -> int:
+    """Remove the oldest segments, by age or by size, or all segments of topics.
+
+    First it shows what goes, and asks. Segments leave from the beginning of each partition; topics that are held lose
+    nothing. Objects are deleted after the grace period, by this command or by gapless compact.
+
+    \b
+      gapless segments delete --archive=/archive --topics=transfer --older-than=90d --plan
+      gapless segments delete --archive=/archive --topics=transfer --keep-bytes=2TiB --yes
+      gapless segments delete --archive=/archive --topics=old --all --grace-period=0
+    """  # noqa: D301
+    settings = resolved(DELETE, file, options)
+    from gapless_archive.cli.deleting import run  # noqa: PLC0415
+
+    return run(settings)
+
+
+@segments.command("hold", cls=command_with(HOLD), context_settings=_WIDE)
+@with_settings(HOLD)
+def hold(file: Path | None, **options: str | None) -> int:
+    """Hold topics: nothing of them is deleted until they are released.
+
+    Segments are still joined by gapless compact, and the objects of the joined ones stay as well.
+    """
+    settings = resolved(HOLD, file, options)
+    from gapless_archive.cli.deleting import run_hold  # noqa: PLC0415
+
+    return run_hold(settings, is_held=True)
+
+
+@segments.command("release", cls=command_with(HOLD), context_settings=_WIDE)
+@with_settings(HOLD)
+def release(file: Path | None, **options: str | None) -> int:
+    """Release topics that gapless segments hold has held."""
+    settings = resolved(HOLD, file, options)
+    from gapless_archive.cli.deleting import run_hold  # noqa: PLC0415
+
+    return run_hold(settings, is_held=False)

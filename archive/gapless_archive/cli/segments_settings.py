@@ -1,0 +1,74 @@
+"""Owns the settings of the commands ``gapless segments``; must not know what they do."""
+
+from __future__ import annotations
+
+from gapless_api.base.quantities import byte_count, duration
+from gapless_api.base.settings import Setting, SettingsTable, boolean
+from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
+from gapless_archive.selection import SELECTION_SETTINGS
+from gapless_archive.store.access import S3_SETTINGS
+
+_PREFIX = "GAPLESS_SEGMENTS_"
+_OUTPUT, _HOW = "Output", "How to delete"
+
+
+def _switch(name: str, text: str, group: str) -> Setting:
+    return Setting(
+        name,
+        text,
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        switch=True,
+        metavar="true|false",
+        own=True,
+        group=group,
+    )
+
+
+JSON = _switch("json", "Whether to print JSON.", _OUTPUT)
+OLDER_THAN = Setting(
+    "olderThan",
+    "Segments go when their newest record is older, such as 90d. Without timestamps the time of writing counts.",
+    parse=duration(0),
+    metavar="DURATION",
+    own=True,
+    group="What to delete",
+)
+KEEP_BYTES = Setting(
+    "keepBytes",
+    "The oldest segments of each topic go until the others have so many stored bytes, such as 2TiB.",
+    parse=byte_count(0),
+    metavar="SIZE",
+    own=True,
+    group="What to delete",
+)
+RETENTION_SETTINGS = (OLDER_THAN, KEEP_BYTES)
+"""What leaves an archive. Segments leave from the beginning of a partition, and never from a topic that is held."""
+GRACE_PERIOD = Setting(
+    "gracePeriod",
+    "How long objects stay after their segments have left the archive, for programs that still read them.",
+    parse=duration(0),
+    default=3600.0,
+    shown_default="1h",
+    metavar="DURATION",
+    own=True,
+    group=_HOW,
+)
+
+LIST = SettingsTable(_PREFIX, (*SELECTION_SETTINGS, JSON, *S3_SETTINGS))
+VERIFY = SettingsTable(_PREFIX, (*SELECTION_SETTINGS, JSON, PROGRESS_INTERVAL, *S3_SETTINGS))
+SHOW = SettingsTable(_PREFIX, (SELECTION_SETTINGS[0], SELECTION_SETTINGS[1], JSON, *S3_SETTINGS))
+HOLD = SettingsTable(_PREFIX, (*SELECTION_SETTINGS[:4], *S3_SETTINGS))
+DELETE = SettingsTable(
+    _PREFIX,
+    (
+        *SELECTION_SETTINGS,
+        *RETENTION_SETTINGS,
+        _switch("all", "Whether all segments go, of the topics that are named.", "What to delete"),
+        _switch("plan", "Whether to show only what would go.", _HOW),
+        _switch("yes", "Whether to delete without a question. Needed where there is no terminal.", _HOW),
+        GRACE_PERIOD,
+        *S3_SETTINGS,
+    ),
+)

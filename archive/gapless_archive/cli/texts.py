@@ -1,0 +1,38 @@
+"""Owns how numbers and tables look on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def size_text(count: int) -> str:
+    """Write a number of bytes with three digits, such as 1.21 GiB."""
+    value, unit = float(count), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    digits = 0 if unit == 0 or value >= 100 else 1 if value >= 10 else 2
+    return f"{value:.{digits}f} {_UNITS[unit]}"
+
+
+def ranges_text(ranges: Sequence[tuple[int, int]], most: int = 3) -> str:
+    """Write ranges of offsets, both ends inclusive; a few of many."""
+    shown = [f"{first:,}" if first == last else f"{first:,}-{last:,}" for first, last in ranges[:most]]
+    return "; ".join(shown + ([f"and {len(ranges) - most:,} more"] if len(ranges) > most else [])) or "-"
+
+
+def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
+    """Write a table, whose first `left` columns and last one are aligned to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    lines = []
+    for row in (headings, *rows):
+        cells = [
+            cell.ljust(width) if index < left or index == len(widths) - 1 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,49 @@
+"""Owns how joins are carried out in this process."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import StoppedError
+from gapless_archive.compaction.join import write_joins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gapless_archive.catalog.entry import Segment
+    from gapless_archive.compaction.join import DamagedInput
+    from gapless_archive.compaction.plan import Join
+    from gapless_archive.store.places import Place
+
+
+class LocalRunner:
+    """Carries out joins in the threads that call it."""
+
+    def __init__(
+        self, place_of_level: Callable[[int], Place], *, parallelism: int = 1, most_records: int | None = None
+    ) -> None:
+        """Begin.
+
+        Args:
+            place_of_level: the place that new segments of a level go to; all are of one archive.
+            parallelism: how many joins are carried out at once.
+            most_records: of a row group; ``None`` for as many as its size permits.
+        """
+        self._place_of_level = place_of_level
+        self._most_records = most_records
+        self.parallelism = parallelism
+        self._stopped = threading.Event()
+
+    def run(self, prefix: str, joins: Sequence[Join]) -> list[Segment | DamagedInput]:
+        """Write the new segments of joins of one level; see `write_joins`."""
+        place = self._place_of_level(joins[0].level)
+        return write_joins(place, prefix, joins, most_records=self._most_records, go_on=self._go_on)
+
+    def stop(self) -> None:
+        """Make `run` end soon in all threads."""
+        self._stopped.set()
+
+    def _go_on(self) -> None:
+        if self._stopped.is_set():
+            raise StoppedError("Stopped; nothing of this join was committed.", by_terminal=False)

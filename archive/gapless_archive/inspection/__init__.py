@@ -1,0 +1,1 @@
+"""What an archive has, and whether it is undamaged."""

@@ -1,0 +1,74 @@
+"""Owns what a list of an archive says of each partition; must not know how it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gapless_archive.catalog.state import covered
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from gapless_archive.catalog.chain import Chain
+    from gapless_archive.catalog.state import TopicState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSummary:
+    """What an archive has of one partition of one generation of a topic."""
+
+    region: str
+    topic: str
+    topic_id: str
+    partition: int
+    segments: int
+    levels: tuple[int, ...]
+    """Of the segments, ascending."""
+    records: int
+    bytes: int
+    """Of the records."""
+    stored_bytes: int
+    covered: tuple[tuple[int, int], ...]
+    """Ranges of offsets, both ends inclusive: a record, or none for good."""
+    lost: tuple[tuple[int, int], ...]
+    """Ranges of offsets that Kafka deleted before they were archived, both ends inclusive."""
+    next_offset: int | None
+    """The next one to archive."""
+    newest_timestamp: int | None
+    """In milliseconds."""
+    held: bool
+    """Whether nothing of the topic is removed."""
+
+
+def summaries(
+    chain: Chain, state: TopicState, *, partitions: Collection[int] | None = None
+) -> Iterator[PartitionSummary]:
+    """Sum up the partitions of a topic, ascending.
+
+    Args:
+        chain: of the topic.
+        state: what the chain says.
+        partitions: those that count; ``None`` for all.
+    """
+    for partition in state.partitions:
+        if partitions is not None and partition not in partitions:
+            continue
+        segments = state.segments(partition)
+        times = [segment.max_timestamp for segment in segments if segment.max_timestamp is not None]
+        yield PartitionSummary(
+            region=chain.region,
+            topic=chain.topic,
+            topic_id=chain.topic_id,
+            partition=partition,
+            segments=len(segments),
+            levels=tuple(sorted({segment.level for segment in segments})),
+            records=sum(segment.records for segment in segments),
+            bytes=sum(segment.bytes for segment in segments),
+            stored_bytes=sum(segment.stored_bytes for segment in segments),
+            covered=tuple((first, end - 1) for first, end in covered(segments) if first < end),
+            lost=tuple((lost.first, lost.end - 1) for lost in state.lost if lost.partition == partition),
+            next_offset=state.head(partition),
+            newest_timestamp=max(times, default=None),
+            held=state.is_held,
+        )

@@ -1,0 +1,1 @@
+"""What is in a segment: rows, digest, Parquet objects."""

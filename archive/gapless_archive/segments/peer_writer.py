@@ -1,0 +1,135 @@
+"""Owns how rows become an object in the layout of kafka-replicator, and what of a record that layout cannot hold.
+
+Its reader takes columns by their number and nesting, so the schema is exactly its own. Row groups are small and have
+bounds of their offsets, which it does not need, so that few records are read without all the others.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.codec.canonical import moment_text
+from gapless_archive.segments.rows import HEADERS, SCHEMA
+from gapless_archive.segments.writer import ParquetFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless_archive.catalog.peer_keys import PeerKey
+
+CODEC = "snappy"
+WRITER, WRITER_NAME = b"writer", b"gapless"
+"""A pair of the footer that kafka-replicator does not have, and does not look at."""
+_NANOSECONDS = 1_000_000
+"""Of a millisecond."""
+_LAST_MOMENT = (2**63 - 1) // _NANOSECONDS
+"""The last millisecond that fits, in the year 2262."""
+_NO_TIMESTAMP = -1
+"""Kafka's own mark, in milliseconds."""
+_PAGE_BYTES = 64 * 1024
+_BYTES = pa.binary()
+_HEADER = pa.struct([pa.field("key", _BYTES, nullable=False), pa.field("value", _BYTES, nullable=False)])
+PEER_SCHEMA = pa.schema(
+    [
+        pa.field("key", _BYTES, nullable=False),
+        pa.field("value", _BYTES, nullable=False),
+        pa.field("offset", pa.uint64(), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("headers", pa.list_(pa.field("element", _HEADER, nullable=False)), nullable=False),
+    ]
+)
+"""Timestamps are nanoseconds since 1970."""
+
+
+def as_stored(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """What is left of rows of `SCHEMA` when they are read again: null is empty, and a timestamp has no type."""
+    columns = {name: rows.column(name) for name in SCHEMA.names}
+    for name in ("key", "value"):
+        columns[name] = pc.fill_null(columns[name], b"")
+    columns["timestamp_type"] = pa.nulls(rows.num_rows, pa.int8())
+    headers = columns["headers"]
+    keys, values = headers.flatten().flatten()
+    if values.null_count:
+        pairs = pa.StructArray.from_arrays([keys, pc.fill_null(values, b"")], fields=list(HEADERS.value_type))
+        columns["headers"] = pa.ListArray.from_arrays(_list_bounds(headers), pairs, type=HEADERS)
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=SCHEMA)
+
+
+class PeerObjectWriter:
+    """Writes one object to a local file."""
+
+    def __init__(self, file: Path, topic: str, partition: int) -> None:
+        """Open the file, of a partition of `topic`. Raises LocalStorageError."""
+        self.file = file
+        self._name = f"{topic}/{partition}"
+        self._parquet = ParquetFile(file)
+        self._parquet.open(
+            PEER_SCHEMA,
+            version="1.0",
+            compression=CODEC,
+            use_dictionary=False,
+            write_statistics=["offset"],
+            write_page_checksum=True,
+            data_page_size=_PAGE_BYTES,
+            store_schema=False,
+        )
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Write a row group of rows that `as_stored` has returned.
+
+        Raises:
+            ConfigurationError: the layout cannot hold a timestamp.
+            LocalStorageError: the disk is full.
+        """
+        columns = [
+            rows.column("key"),
+            rows.column("value"),
+            pc.cast(rows.column("offset"), pa.uint64()),
+            self._nanoseconds(rows),
+            _peer_headers(rows.column("headers")),
+        ]
+        table = pa.Table.from_arrays(columns, schema=PEER_SCHEMA)
+        self._parquet.write(table)
+
+    def close(self, key: PeerKey, records: int) -> int:
+        """Finish the file, which gets `key`, and return how many bytes it has. Raises LocalStorageError."""
+        footer = {
+            "region": key.region,
+            "topic": key.topic,
+            "partition": str(key.partition),
+            "level": str(key.level),
+            "startOffset": str(key.first),
+            "endOffset": str(key.last),
+            "messageCount": str(records),
+            "createdTimestamp": moment_text(datetime.now(UTC)),
+            WRITER.decode(): WRITER_NAME.decode(),
+        }
+        return self._parquet.close(footer)
+
+    def _nanoseconds(self, rows: pa.RecordBatch) -> pa.Array:
+        times = rows.column("timestamp")
+        bounds = pc.min_max(times).as_py()
+        if bounds["max"] is not None and bounds["max"] > _LAST_MOMENT:
+            at = rows.column("offset")[pc.index(times, bounds["max"]).as_py()].as_py()
+            raise ConfigurationError(
+                f"{self._name} has a record at offset {at} with a timestamp after the year 2262, which the layout of "
+                f"kafka-replicator cannot hold; archive this topic with --layout=gapless to another place."
+            )
+        return pc.multiply(pc.fill_null(times, _NO_TIMESTAMP), _NANOSECONDS)
+
+
+def _peer_headers(column: pa.ListArray) -> pa.ListArray:
+    keys, values = column.flatten().flatten()
+    pairs = pa.StructArray.from_arrays([keys.cast(_BYTES), values], fields=list(_HEADER))
+    return pa.ListArray.from_arrays(_list_bounds(column), pairs, type=PEER_SCHEMA.field("headers").type)
+
+
+def _list_bounds(column: pa.ListArray) -> pa.Array:
+    """Where the lists of a column begin and end among its values, from 0 on although the column may be a part."""
+    ends = pc.cumulative_sum(pc.cast(pc.list_value_length(column), pa.int32()))
+    return pa.concat_arrays([pa.array([0], pa.int32()), ends])

@@ -1,0 +1,179 @@
+"""Owns which topics of an archive a command works on, and the settings that choose them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.quantities import partition_numbers
+from gapless_api.base.settings import Setting
+from gapless_archive.catalog.catalog import chain_of, generations, is_region, only_region, topics
+from gapless_archive.catalog.chain import new_writer
+from gapless_archive.catalog.peer_segments import PeerChain
+from gapless_archive.store.access import access_from
+from gapless_archive.store.places import open_place, parse_place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from gapless_archive.catalog.chain import Chain
+    from gapless_archive.store.access import S3Access
+    from gapless_archive.store.places import Place, PlaceAddress
+
+_GROUP = "What to work on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Topics of an archive."""
+
+    address: PlaceAddress
+    access: S3Access
+    region: str | None = None
+    """``None`` for the only one."""
+    topics: tuple[str, ...] = ()
+    """Names, and beginnings of names with ``*`` behind them; all without any."""
+    topic_id: str | None = None
+    """``None`` for all generations."""
+    partitions: frozenset[int] | None = None
+    """``None`` for all."""
+
+    def open(self, *, storage_class: str | None = None) -> Place:
+        """Open the archive; `storage_class` is that of new objects. Raises ConfigurationError."""
+        access = self.access if storage_class is None else replace(self.access, storage_class=storage_class)
+        return open_place(self.address, access)
+
+    def chains(self, place: Place, *, changes: bool = True) -> list[Chain]:
+        """The chains of the topics, by name and ID; none if the region that is named has no topic yet.
+
+        Args:
+            place: the archive.
+            changes: whether the archive may be changed. Topics that kafka-replicator has archived are left out then,
+                and refused when they are named or there are no others.
+
+        Raises:
+            ConfigurationError: the archive does not have a topic or an ID that is named, or it may not be changed.
+            StoreUnreachableError: the store does not answer.
+        """
+        region = only_region(place, self.region)
+        there = topics(place, region)
+        if not there and not self.topics:
+            return []  # nothing is archived yet
+        chosen = sorted({name for topic in self.topics or ("*",) for name in _matching(topic, there, place, region)})
+        writer = new_writer()
+        found = [
+            chain_of(place, region, topic, topic_id, writer=writer)
+            for topic in chosen
+            for topic_id in sorted(generations(place, region, topic))
+            if self.topic_id in {None, topic_id}
+        ]
+        if not found:
+            raise ConfigurationError(
+                f"{place.name} has no topic with the ID {self.topic_id} in the region {region}; gapless segments list "
+                f"shows what it has."
+            )
+        if not changes:
+            return found
+        ours = [chain for chain in found if not isinstance(chain, PeerChain)]
+        foreign = [
+            chain for chain in found if isinstance(chain, PeerChain) and (chain.topic in self.topics or not ours)
+        ]
+        if foreign:
+            raise foreign[0].refusal()
+        return ours
+
+
+def _matching(topic: str, there: list[str], place: Place, region: str) -> list[str]:
+    if topic.endswith("*"):
+        found = [name for name in there if name.startswith(topic[:-1])]
+    else:
+        found = [topic] if topic in there else []
+    if not found:
+        raise ConfigurationError(
+            f"{place.name} has no topic {topic} in the region {region}, but {', '.join(there) or 'none'}; correct the "
+            f"name."
+        )
+    return found
+
+
+def region_name(text: str) -> str:
+    """Read the name of a region. Raises ValueError with the end of the sentence "it must be …"."""
+    if not is_region(text):
+        raise ValueError("a name of up to 63 letters, digits, dashes, dots and underscores, such as site-a")
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not found:
+        raise ValueError("one or several topics, separated by commas")
+    return found
+
+
+ARCHIVE = Setting(
+    "archive",
+    "The archive: a folder, or s3://BUCKET/PREFIX.",
+    parse=parse_place,
+    required=True,
+    metavar="PLACE",
+    own=True,
+    group=_GROUP,
+)
+REGION = Setting(
+    "region",
+    "Name of the cluster in the archive.",
+    parse=region_name,
+    shown_default="the only one of the archive",
+    aliases=("localRegion", "LocalRegion"),
+    metavar="NAME",
+    own=True,
+    group=_GROUP,
+)
+TOPICS = Setting(
+    "topics",
+    "Archived topics, separated by commas; NAME* stands for all that begin so.",
+    parse=_names,
+    default=(),
+    shown_default="all",
+    aliases=("topic", "Topics"),
+    metavar="TOPIC,…",
+    own=True,
+    group=_GROUP,
+)
+GENERATION = Setting(
+    "generation",
+    "Topic ID, where the archive has a topic that was deleted and recreated.",
+    shown_default="all",
+    aliases=("topicId",),
+    metavar="ID",
+    own=True,
+    group=_GROUP,
+)
+PARTITIONS = Setting(
+    "partitions",
+    "Partitions, such as 0,4-7.",
+    parse=partition_numbers,
+    shown_default="all",
+    metavar="NUMBERS",
+    own=True,
+    group=_GROUP,
+)
+SELECTION_SETTINGS: tuple[Setting, ...] = (ARCHIVE, REGION, TOPICS, GENERATION, PARTITIONS)
+"""The settings of a command that works on an archive."""
+
+
+def selection_from(values: Mapping[str, Any]) -> Selection:
+    """The topics that a command's `SELECTION_SETTINGS` choose, and how their archive is reached."""
+    address: PlaceAddress = values["archive"]
+    if address.folder is not None:
+        address = replace(address, folder=address.folder.absolute())  # tasks run in other folders
+    return Selection(
+        address=address,
+        access=access_from(values),
+        region=values["region"],
+        topics=values["topics"],
+        topic_id=values["generation"],
+        partitions=values["partitions"],
+    )

@@ -1,0 +1,208 @@
+"""Owns where an audit's state is kept: a folder or a prefix of an S3-compatible store, replaced whole or not at all.
+
+Must not know what a state says. A new file of blocks is written first, then the head that names it, and only then do
+files go that no head names; so whatever is interrupted leaves the state of before or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import io
+import os
+import re
+import secrets
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol, Self
+
+from gapless_api.base.errors import ConfigurationError, LocalStorageError
+from gapless_api.base.files import write_whole, written_whole
+from gapless_archive.store.object_store import ObjectAddress, ObjectStore, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gapless_archive.store.access import S3Access
+
+HEAD = "state.json"
+_LOCK = "lock"
+_BLOCKS = re.compile(r"blocks-(\d{8})-[0-9a-f]{8}\.arrow")
+_UNFINISHED = re.compile(r"\.(state\.json|blocks-\d{8}-[0-9a-f]{8}\.arrow)\.\w+\.tmp")
+
+
+class StateError(ConfigurationError):
+    """A state cannot be gone on with; somebody must decide whether to begin anew."""
+
+
+class StatePlace(Protocol):
+    """A place for one state; it is this program's own while the block lasts."""
+
+    name: str
+
+    def __enter__(self) -> Self:
+        """Take hold of the place. Raises StateError when another audit uses it."""
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of it."""
+
+    def head(self) -> bytes | None:
+        """The head that was committed last; ``None`` when a state can begin here.
+
+        Raises:
+            StateError: there is no head, and something else is.
+        """
+
+    def blocks(self, file: str) -> Path:
+        """A file of blocks, on this machine. Raises StateError when there is none."""
+
+    def blocks_written(self, file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+        """Open a new file of blocks; it is there, whole, when the block ends without an error."""
+
+    def commit(self, head: bytes, blocks_file: str) -> None:
+        """Replace the head, then remove what it does not name. Raises StateError when another audit was quicker."""
+
+
+def blocks_name(generation: int) -> str:
+    """Name a new file of blocks; no two are the same, so that none is ever replaced."""
+    return f"blocks-{generation:08d}-{secrets.token_hex(4)}.arrow"
+
+
+def open_place(place: Path | ObjectAddress, access: S3Access) -> StatePlace:
+    """The place that a setting names. Raises ConfigurationError when the store's settings are wrong."""
+    if isinstance(place, ObjectAddress):
+        return _Prefix(place, open_store(place.bucket, access))
+    return _Folder(place)
+
+
+def _begun(name: str, files: list[str]) -> None:
+    """Make sure that a state without a head has only begun. Raises StateError."""
+    foreign = [
+        file for file in files if file != _LOCK and not _BLOCKS.fullmatch(file) and not _UNFINISHED.fullmatch(file)
+    ]
+    if foreign:
+        raise StateError(
+            f"{name} holds something else than an audit's state ({foreign[0]}); give an empty folder or prefix."
+        )
+    later = [file for file in files if (found := _BLOCKS.fullmatch(file)) and int(found[1]) > 1]
+    if later:
+        raise StateError(
+            f"The state {name} is damaged (its head {HEAD} is gone, {later[0]} is there); bring it back, or give an "
+            f"empty folder or prefix to begin anew."
+        )
+
+
+class _Folder:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.name = str(folder)
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._folder.mkdir(exist_ok=True)
+            self._lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise LocalStorageError(
+                f"The state {self.name} cannot be kept there ({error.strerror}); give a folder that this user may "
+                f"write to."
+            ) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.__exit__()
+            raise StateError(
+                f"Another audit uses the state {self.name}; wait until it has ended, or give each a state of its own."
+            ) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def head(self) -> bytes | None:
+        try:
+            return (self._folder / HEAD).read_bytes()
+        except FileNotFoundError:
+            _begun(self.name, sorted(file.name for file in self._folder.iterdir()))
+            return None
+        except OSError as error:
+            raise StateError(
+                f"The head {HEAD} of the state {self.name} cannot be read ({error.strerror}); make it readable."
+            ) from None
+
+    def blocks(self, file: str) -> Path:
+        return self._folder / file
+
+    def blocks_written(self, file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+        return written_whole(self._folder / file, what="state")
+
+    def commit(self, head: bytes, blocks_file: str) -> None:
+        write_whole(self._folder / HEAD, head, what="state")
+        for file in self._folder.iterdir():
+            if file.name != blocks_file and (_BLOCKS.fullmatch(file.name) or _UNFINISHED.fullmatch(file.name)):
+                with contextlib.suppress(OSError):  # the next run tries again
+                    file.unlink()
+
+
+class _Prefix:
+    """No lock: the store itself lets only one of two audits replace the head that both have read."""
+
+    def __init__(self, address: ObjectAddress, store: ObjectStore) -> None:
+        self._prefix = address.key
+        self._store = store
+        self.name = str(address)
+        self._tag: str | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Self:
+        self._temporary = tempfile.TemporaryDirectory(prefix="gapless-state-")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def head(self) -> bytes | None:
+        self._tag = self._store.tag(self._key(HEAD))
+        if self._tag is None:
+            _begun(self.name, self._files())
+            return None
+        content = io.BytesIO()
+        self._store.get(self._key(HEAD), content)
+        return content.getvalue()
+
+    def blocks(self, file: str) -> Path:
+        if self._store.tag(self._key(file)) is not None:
+            with self._local(file).open("wb") as stream:
+                self._store.get(self._key(file), stream)
+        return self._local(file)
+
+    @contextlib.contextmanager
+    def blocks_written(self, file: str) -> Iterator[IO[bytes]]:
+        with self._local(file).open("wb") as stream:
+            yield stream
+        self._store.put(self._key(file), self._local(file))
+
+    def commit(self, head: bytes, blocks_file: str) -> None:
+        if not self._store.replace(self._key(HEAD), head, self._tag):
+            raise StateError(
+                f"Another audit has changed the state {self.name} meanwhile; nothing was written there: run again when "
+                f"it has ended, or give each a state of its own."
+            )
+        for file in self._files():
+            if file != blocks_file and _BLOCKS.fullmatch(file):
+                self._store.delete(self._key(file))
+
+    def _key(self, file: str) -> str:
+        return f"{self._prefix}/{file}"
+
+    def _files(self) -> list[str]:
+        return [key.removeprefix(f"{self._prefix}/") for key in self._store.keys(self._prefix)]
+
+    def _local(self, file: str) -> Path:
+        if self._temporary is None:
+            raise RuntimeError("The place has not been taken hold of.")
+        return Path(self._temporary.name) / file
