@@ -1,0 +1,154 @@
+"""Owns how positions of consumer groups come to the target: read, planned, written, and read again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError, GaplessError
+from gapless_api.wire.form import WireError
+from gapless_api.wire.mirror_groups import GroupFinding, GroupsReport
+from gapless_kafka.mirror.groups.mapped import control_records, mirrored_partitions
+from gapless_kafka.mirror.groups.planning import GroupPlan, plan_group
+from gapless_kafka.mirror.lanes.control import read_lane_records, unreadable_record
+from gapless_kafka.reading.topic_offsets import read_cut
+from gapless_kafka.topics.consumer_groups import consumer_groups, group_positions
+from gapless_kafka.topics.group_position import publish_position
+from gapless_kafka.topics.target_topics import TargetTopics
+from gapless_kafka.topics.topic_choice import existing_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_api.wire.mirror_groups import GroupMove
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.mirror.groups.choice import GroupChoice
+    from gapless_kafka.mirror.groups.mapped import ControlRecords
+    from gapless_kafka.mirror.groups.planning import MirroredPartition
+    from gapless_kafka.mirror.lanes.identity import MirrorIdentity
+
+
+class GroupTranslation:
+    """Translates positions of groups from the source to the target of a mirror."""
+
+    def __init__(
+        self,
+        source: KafkaConnection,
+        target: KafkaConnection,
+        identity: MirrorIdentity,
+        choice: GroupChoice,
+        *,
+        timeout_seconds: float,
+    ) -> None:
+        """Nothing is asked yet; `timeout_seconds` is how long each answer may take."""
+        self._source, self._target = source, target
+        self._identity, self._choice, self._timeout = identity, choice, timeout_seconds
+        self._topics = TargetTopics(target, timeout_seconds=timeout_seconds)
+
+    def run(self, *, writes: bool) -> GroupsReport:
+        """Translate all positions that can be, and write them to the target if `writes`.
+
+        Raises:
+            ConfigurationError: there is no such mirror, or a record of its control topic cannot be read.
+            SourceUnreachableError: a cluster does not answer, or denies it.
+        """
+        existing = consumer_groups(self._source, timeout_seconds=self._timeout)
+        active = consumer_groups(self._target, timeout_seconds=self._timeout)
+        groups = self._choice.chosen(existing)
+        found = self._control_records()
+        places = sorted(found.positions)
+        positions = {
+            group: group_positions(self._source, group, places, timeout_seconds=self._timeout) for group in groups
+        }
+        partitions = self._partitions(found, {place for some in positions.values() for place in some})
+        moves: list[GroupMove] = []
+        findings = [_no_group(group) for group in self._choice.missing(existing)]
+        for group in groups:
+            plan = self._plan(group, positions[group], partitions, is_active=active.get(group, False))
+            if writes and plan.writes:
+                plan = self._write(group, plan)
+            moves += plan.moves
+            findings += plan.findings
+        return GroupsReport(
+            name=self._identity.name, groups=tuple(groups), moves=tuple(moves), findings=tuple(findings)
+        )
+
+    def _control_records(self) -> ControlRecords:
+        name = self._identity.control_topic
+        topic = self._topics.described([name]).get(name)
+        if topic is None:
+            raise ConfigurationError(
+                f"Kafka at {self._target.bootstrap_servers} has no mirror {self._identity.name} (there is no topic "
+                f"{name}); correct name or targetBootstrapServers."
+            )
+        lanes = read_lane_records(self._target, name, range(topic.partitions))
+        try:
+            return control_records(record for records in lanes.values() for record in records)
+        except (WireError, ValueError) as error:
+            raise unreadable_record(name, error) from None
+
+    def _partitions(
+        self, found: ControlRecords, places: set[TopicPartition]
+    ) -> dict[TopicPartition, MirroredPartition]:
+        if not places:
+            return {}
+        existing = set(existing_topics(self._source, timeout_seconds=self._timeout))
+        topics = sorted({topic for topic, _ in places} & existing)
+        cuts = read_cut(self._source, topics, timeout_seconds=self._timeout).topics if topics else ()
+        starts = {(cut.topic, number): first for cut in cuts for number, first in enumerate(cut.first_offsets)}
+        try:
+            return mirrored_partitions(found, places, starts, {cut.topic: cut.id for cut in cuts})
+        except ValueError as error:
+            raise unreadable_record(self._identity.control_topic, error) from None
+
+    def _plan(
+        self,
+        group: str,
+        source: Mapping[TopicPartition, int],
+        partitions: Mapping[TopicPartition, MirroredPartition],
+        *,
+        is_active: bool,
+    ) -> GroupPlan:
+        places = [(partitions[place].target, place[1]) for place in sorted(source) if place in partitions]
+        target = group_positions(self._target, group, places, timeout_seconds=self._timeout) if places else {}
+        end = partial(self._topics.end_offset, committed=True)
+        return plan_group(group, source, target, partitions, is_active=is_active, end=end)
+
+    def _write(self, group: str, plan: GroupPlan) -> GroupPlan:
+        """Write the planned positions, and read them again."""
+        problem = ""
+        try:
+            publish_position(self._target, group, plan.writes, timeout_seconds=self._timeout)
+        except GaplessError as error:
+            problem = str(error)
+        now = group_positions(self._target, group, list(plan.writes), timeout_seconds=self._timeout)
+        moves, findings = [], list(plan.findings)
+        for move in plan.moves:
+            there = now.get((move.target, move.partition)) == move.target_offset
+            if move.state != "planned":
+                moves.append(move)
+            elif there and not problem:
+                moves.append(replace(move, state="moved"))
+            else:
+                reason = f" ({problem})" if problem else ""
+                sentence = (
+                    f"The position of group {group} in {move.target}/{move.partition} is not the one that was "
+                    f"written{reason}; stop members of the group at the target and translate again."
+                )
+                findings.append(
+                    GroupFinding(
+                        group=group,
+                        topic=move.topic,
+                        partition=move.partition,
+                        reason="NotConfirmed",
+                        message=sentence,
+                    )
+                )
+        return GroupPlan(tuple(moves), tuple(findings))
+
+
+def _no_group(group: str) -> GroupFinding:
+    sentence = f"The source has no consumer group {group}; correct groups."
+    return GroupFinding(group=group, topic=None, partition=None, reason="NoGroup", message=sentence)

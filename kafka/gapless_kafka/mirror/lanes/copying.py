@@ -1,0 +1,334 @@
+"""Owns how the partitions of a lane are copied: from the reader to one transaction with the positions behind it.
+
+Must not know how a lane is taken. A transaction that fails is given up, and its records are read again.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+
+from gapless_kafka.mirror.lanes.commits import Change, put_positions
+from gapless_kafka.mirror.lanes.progress import PartitionProgress, lost_offsets
+from gapless_kafka.mirror.lanes.records import LanePosition
+from gapless_kafka.mirror.lanes.recovery import Recovery
+from gapless_kafka.mirror.lanes.refusals import Refusals
+from gapless_kafka.mirror.lanes.writer import InterleavedError
+from gapless_kafka.writing.faults import is_refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import Message
+
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.mirror.lanes.control import LaneState
+    from gapless_kafka.mirror.lanes.reader import Batch, Reader, Reading
+    from gapless_kafka.mirror.lanes.setup import LaneSetup
+    from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
+    from gapless_kafka.mirror.lanes.topic_check import TopicCheck
+    from gapless_kafka.mirror.lanes.writer import LaneWriter
+
+_IDLE_COMMIT_SECONDS = 20.0
+"""After which a position is committed that has moved over offsets without records."""
+
+
+class _GivenUpError(Exception):
+    """The transaction was given up, and all that was read since it began is read again."""
+
+
+class Copying:
+    """What a lane copies, from `begin` on."""
+
+    def __init__(self, setup: LaneSetup) -> None:
+        self._setup = setup
+        self._reader: Reader
+        self._writer: LaneWriter
+        self._state: LaneState
+        self._view_number = -1
+        self._check: TopicCheck
+        self._recovery = Recovery(setup)
+        self._idle_commit_at = 0.0
+        self._refusals = Refusals(setup.target.bootstrap_servers)
+        self.partitions: dict[TopicPartition, PartitionProgress] = {}
+        self.awaits_view = False
+        """Whether a topic has changed, so that the source is to be looked at soon."""
+        self.transaction_since: float | None = None
+        self.committed_at: float | None = None
+        self.records = 0
+        self.bytes = 0
+
+    def begin(self, state: LaneState, reader: Reader, writer: LaneWriter, check: TopicCheck) -> None:
+        """Continue from what the control topic holds, with new connections."""
+        self._state, self._reader, self._writer, self._check = state, reader, writer, check
+        self._view_number = -1
+        self.transaction_since = None
+        self._recovery.begin(reader)
+        self._idle_commit_at = time.monotonic() + _IDLE_COMMIT_SECONDS
+        former, self.partitions = self.partitions, {}
+        for place, one in former.items():
+            position = state.positions.get(place)
+            if position is not None:
+                kept = replace_position(one, position)
+                kept.tail = state.tails.get(place)
+                kept.map_parts, kept.expired_parts = state.map_parts.get(place, []), []
+                self.partitions[place] = kept
+                if kept.stop is None:
+                    self._reader.add({place: position.next_offset})
+
+    def follow(self, view: SourceView, lane: int) -> None:
+        """Copy the partitions of a later `view` that belong to the lane, from now on."""
+        if view.number == self._view_number:
+            return
+        self._view_number = view.number
+        self.awaits_view = False
+        offsets: dict[TopicPartition, int] = {}
+        chosen = set()
+        for topic, partition in view.places(lane, self._setup.lanes):
+            place = (topic.name, partition)
+            chosen.add(place)
+            known = self.partitions.get(place)
+            if known is None:
+                known = self._taken(place, topic)
+                self.partitions[place] = known
+                if known.continues:
+                    self._recovery.look_at(place)  # which reads on there if the log has it
+                elif not known.is_done:
+                    offsets[place] = known.next_offset
+                if known.is_new:
+                    self._idle_commit_at = 0.0
+            if topic.id and known.position.source_id and topic.id != known.position.source_id:
+                offsets.pop(place, None)
+                if self._recovery.follow_recreated(known, topic):
+                    self._idle_commit_at = 0.0
+                continue
+            known.expire_map(topic.first_offsets[partition])
+            if known.is_suspect:
+                known.is_suspect = False
+                offsets[place] = known.next_offset
+        self._drop([place for place in self.partitions if place not in chosen])
+        self._reader.add(offsets)
+
+    def step(self, wait_seconds: float, pulse: Callable[[], None], hurry: Callable[[], bool]) -> bool:
+        """Wait for records, and copy them in one transaction.
+
+        Returns:
+            Whether something was committed.
+
+        Raises:
+            KafkaException: nothing was committed, or nobody knows.
+        """
+        pulse()
+        if self._recovery.resume(self.partitions):
+            self._idle_commit_at = 0.0
+        self._reader.add({one.place: one.next_offset for one in self._refusals.due(self.partitions)})
+        if self._wait_for_limits(wait_seconds):
+            return False
+        try:
+            return self._copy_one(wait_seconds, pulse, hurry)
+        except _GivenUpError:
+            return False
+
+    def _copy_one(self, wait_seconds: float, pulse: Callable[[], None], hurry: Callable[[], bool]) -> bool:
+        self._take(self._reader.read(self._setup.limits.most_records(), wait_seconds))
+        if not self._writer.is_open:
+            return self._commit_idle(pulse)
+        began = time.monotonic()
+        until = began + self._setup.commit_interval_seconds
+        while True:
+            pulse()
+            left = until - time.monotonic()
+            full = self._writer.bytes >= self._setup.memory.transaction_bytes
+            if left <= 0 or full or hurry() or self._setup.limits.delay_seconds() or self.is_done:
+                break
+            self._take(self._reader.read(self._setup.limits.most_records(), min(left, 0.1)))
+        return self._commit(pulse)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all partitions are where copying ends."""
+        return all(one.is_done for one in self.partitions.values())
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether a position has changed that is not committed."""
+        return any(one.has_moved for one in self.partitions.values() if one.stop is None)
+
+    def _taken(self, place: TopicPartition, topic: SourceTopic) -> PartitionProgress:
+        """A partition that was not copied by this lane's owner before."""
+        now, partition = time.monotonic(), place[1]
+        position = self._state.positions.get(place)
+        first = topic.begin_offset(partition)
+        is_new = position is None
+        if position is None:
+            position = LanePosition(
+                target=topic.target, source_id=topic.id, epoch=self._setup.epoch, start=first, next_offset=first
+            )
+        return PartitionProgress(
+            place,
+            replace(position, target=topic.target),
+            position.next_offset,
+            now,
+            tail=self._state.tails.get(place),
+            map_parts=self._state.map_parts.get(place, []),
+            copy_until=topic.end_offsets[partition] if self._setup.once else None,
+            is_new=is_new,
+            continues=is_new and partition in topic.former,
+            lost_before=lost_offsets(position),
+        )
+
+    def _take(self, reading: Reading) -> None:
+        for batch in reading.batches:
+            self._copy(batch)
+        for place, end in reading.ends.items():
+            one = self.partitions.get(place)
+            if one is not None and not one.is_done:
+                one.end_seen, one.progressed_at, one.error = end, time.monotonic(), None
+                one.next_offset = max(one.next_offset, end)
+        for place, error in reading.errors:
+            one = self.partitions.get(place)
+            if one is not None and not one.is_done:
+                self._recovery.note(one, error)
+
+    def _copy(self, batch: Batch) -> None:
+        one = self.partitions.get(batch.place)
+        if one is None or one.is_done:
+            return
+        messages = batch.messages
+        if (messages[0].offset() or 0) < one.next_offset:
+            messages = [message for message in messages if (message.offset() or 0) >= one.next_offset]
+        end = one.copy_until
+        if end is not None and messages and (messages[-1].offset() or 0) >= end:
+            messages = [message for message in messages if (message.offset() or 0) < end]
+            one.next_offset = end
+        messages, last = self._without_returned(one, messages), messages[-1] if messages else None
+        if messages:
+            if not self._writer.is_open:
+                self._writer.begin()
+                self.transaction_since = time.monotonic()
+            try:
+                written = self._writer.append(batch.target or one.position.target, batch.place, messages)
+                written.is_routed = batch.target not in {None, one.position.target}
+            except KafkaException as error:
+                if not is_refusal(error.args[0]):
+                    raise
+                self._refusals.stop(one, error.args[0])
+                self._give_up()
+                raise _GivenUpError from None
+            one.next_offset = max(one.next_offset, written.offsets[-1] + 1)
+            at = messages[-1].timestamp()[1]
+            one.newest_read_ms = at if at > 0 else None
+            one.error = None
+            self._setup.limits.spend(len(messages), written.bytes)
+        if last is not None:
+            one.next_offset = max(one.next_offset, (last.offset() or 0) + 1)
+        if one.is_done:
+            self._reader.drop([batch.place])
+
+    def _without_returned(self, one: PartitionProgress, messages: list[Message]) -> list[Message]:
+        """The records without those that came from the target."""
+        returns = self._setup.provenance.returns
+        if not self._setup.provenance.reads:
+            return messages
+        # Most records have no headers: no call for those.
+        kept = [message for message in messages if not ((headers := message.headers()) and returns(headers))]
+        one.returned += len(messages) - len(kept)
+        return kept
+
+    def _wait_for_limits(self, wait_seconds: float) -> bool:
+        delay = self._setup.limits.delay_seconds()
+        if delay:
+            time.sleep(min(delay, wait_seconds))
+        return delay > 0
+
+    def _commit_idle(self, pulse: Callable[[], None]) -> bool:
+        """Commit positions that have moved over offsets without records, now and then."""
+        now = time.monotonic()
+        if now < self._idle_commit_at and not (self._setup.once and self.is_done):
+            return False
+        self._idle_commit_at = now + _IDLE_COMMIT_SECONDS
+        if not any(one.has_moved for one in self.partitions.values()):
+            return False
+        self._writer.begin()
+        self.transaction_since = now
+        return self._commit(pulse)
+
+    def _commit(self, pulse: Callable[[], None]) -> bool:
+        writer = self._writer
+        moved = {place[0]: one.position.source_id for place, one in self.partitions.items() if one.has_moved}
+        self._check.ask(moved)
+        try:
+            writer.flush()
+            changes = put_positions(writer, self.partitions.values(), self._setup.epoch)
+            changed = self._check.changed(pulse)
+            if changed:
+                self._suspect(changed)
+                return False
+            writer.commit()
+        except InterleavedError:
+            writer.is_interleaved = True
+            self._give_up()
+            return False
+        except KafkaException as error:
+            if self._refusals.handle(error.args[0], writer, self.partitions):
+                self._give_up()
+                return False
+            raise
+        self._note_commit(changes)
+        return True
+
+    def _note_commit(self, changes: list[Change]) -> None:
+        now = time.monotonic()
+        self.transaction_since, self.committed_at = None, now
+        self._idle_commit_at = now + _IDLE_COMMIT_SECONDS
+        for one, position, tail, parts, records, size in changes:
+            one.committed(position, tail, records, size, now)
+            one.map_parts += [first for first in parts if first not in one.map_parts[-1:]]
+            self.records += records
+            self.bytes += size
+        self._refusals.committed(self._writer)
+
+    def _suspect(self, topics: set[str]) -> None:
+        """Wait for a look at the source, because what was read of some topics may be of recreated ones."""
+        self._give_up()
+        self.awaits_view = True
+        for one in self.partitions.values():
+            if one.place[0] in topics:
+                one.is_suspect = True
+                self._reader.drop([one.place])
+
+    def _give_up(self) -> None:
+        """Abort the transaction, and read its records again."""
+        self._writer.abort()
+        self.transaction_since = None
+        self._rewind(list(self.partitions.values()))
+
+    def _rewind(self, some: list[PartitionProgress]) -> None:
+        """Go back to what is committed."""
+        moved = [one for one in some if one.next_offset != one.position.next_offset]
+        for one in moved:
+            one.next_offset = one.position.next_offset
+            one.returned = 0
+        self._reader.drop(one.place for one in moved)
+        self._reader.add({one.place: one.next_offset for one in moved if one.stop is None})
+
+    def _drop(self, places: list[TopicPartition]) -> None:
+        self._reader.drop(places)
+        for place in places:
+            one = self.partitions.pop(place)
+            if not one.is_new:
+                self._state.positions[place] = one.position
+                self._state.map_parts[place] = one.map_parts
+                if one.tail is not None:
+                    self._state.tails[place] = one.tail
+
+
+def replace_position(one: PartitionProgress, position: LanePosition) -> PartitionProgress:
+    """The same partition after its lane was opened again."""
+    next_offset = position.next_offset
+    again = replace(one, position=position, next_offset=next_offset, is_new=False, is_decided=False, is_suspect=False)
+    again.returned = 0
+    return again

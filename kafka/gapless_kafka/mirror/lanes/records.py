@@ -1,0 +1,167 @@
+"""Owns the records of a mirror's control topic: who runs it, how far source partitions are, and where records went.
+
+Must not know how they are read or written. Keys are JSON with members in a fixed order, so that compaction keeps the
+last record of each.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from gapless_api.wire.form import Form, Offset, PartitionNumber, parsed
+from gapless_kafka.writing.offset_map import Run, packed_runs, unpacked_runs
+
+Kind = Literal["run", "flow", "position", "map"]
+Message = TypeVar("Message")
+MOST_RUNS = 250
+"""In one part of an offset map; the last part is written again with each transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneKey:
+    """What a record is about."""
+
+    kind: Kind
+    source: str = ""
+    partition: PartitionNumber = 0
+    first_offset: Offset = 0
+    """Of a part of an offset map: its first source offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """The run of the engine that owns the lane. The later epoch wins."""
+
+    engine: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRecord:
+    """What the mirror copies, and from where; in its first lane. Mirrors the other way read it."""
+
+    source_id: str
+    """Kafka's id of the source cluster."""
+    target_id: str
+    topics: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    pattern: str | None
+    excluded: tuple[str, ...]
+    """Regular expressions."""
+    rename: str
+    source_name: str
+    provenance: Literal["auto", "always", "never"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRange:
+    """Source offsets that were skipped by request because nobody has them any more."""
+
+    first: Offset
+    last: Offset
+    """Inclusive."""
+    reason: str
+    source_id: str
+    """The topic ID that the offsets belong to."""
+    time: str
+    """When it was recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanePosition:
+    """How far a source partition is copied."""
+
+    target: str
+    """The topic on the target cluster; the partition has the same number."""
+    source_id: str
+    """The topic ID of the source; empty where brokers have none."""
+    epoch: int
+    """Of the run that wrote this."""
+    start: Offset
+    """The first source offset that the mirror answers for."""
+    next_offset: Offset
+    """The source offset that is read next."""
+    records: int = 0
+    """How many were written in all."""
+    bytes: int = 0
+    """Of their keys and values."""
+    returned: int = 0
+    """Records that came from the target, and were not copied back to it."""
+    lost: tuple[LostRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneMapPart:
+    """Where some records went."""
+
+    target: str
+    source_id: str
+    runs: str
+    """See `gapless_kafka.writing.offset_map.packed_runs`."""
+
+
+KEY: Form[LaneKey] = Form("key of a mirror's record", "gaplessMirror", 1, LaneKey)
+RUN: Form[RunRecord] = Form("run of a mirror", "gaplessMirror", 1, RunRecord)
+FLOW: Form[FlowRecord] = Form("flow of a mirror", "gaplessMirror", 1, FlowRecord)
+POSITION: Form[LanePosition] = Form("position of a mirror", "gaplessMirror", 1, LanePosition)
+MAP: Form[LaneMapPart] = Form("part of a mirror's offset map", "gaplessMirror", 1, LaneMapPart)
+_FORMS: dict[str, Form[Any]] = {"run": RUN, "flow": FLOW, "position": POSITION, "map": MAP}
+RUN_KEY = json.dumps(KEY.to_json(LaneKey(kind="run")), separators=(",", ":")).encode()
+FLOW_KEY = json.dumps(KEY.to_json(LaneKey(kind="flow")), separators=(",", ":")).encode()
+
+
+def content(form: Form[Message], message: Message) -> bytes:
+    """A message as the key or value of a record."""
+    return json.dumps(form.to_json(message), separators=(",", ":")).encode()
+
+
+def position_key(source: str, partition: int) -> bytes:
+    """The key of a partition's position."""
+    return content(KEY, LaneKey(kind="position", source=source, partition=partition))
+
+
+def map_key(source: str, partition: int, first_offset: int) -> bytes:
+    """The key of the part of a partition's offset map that begins with `first_offset`."""
+    return content(KEY, LaneKey(kind="map", source=source, partition=partition, first_offset=first_offset))
+
+
+def read_record(key: bytes | None, value: bytes) -> tuple[LaneKey, Any]:
+    """Read a record of the control topic. Raises WireError for what is none."""
+    found = KEY.from_json(parsed((key or b"").decode("utf-8", "replace")))
+    return found, _FORMS[found.kind].from_json(parsed(value.decode("utf-8", "replace")))
+
+
+@dataclass
+class MapTail:
+    """The last part of a partition's offset map, which grows with each transaction until it is full."""
+
+    target: str
+    source_id: str
+    runs: list[Run] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, part: LaneMapPart) -> "MapTail":
+        """Continue a part. Raises ValueError if its runs cannot be read."""
+        return cls(part.target, part.source_id, unpacked_runs(part.runs))
+
+    def extended(self, runs: Iterable[Run]) -> "list[MapTail]":
+        """This part with `runs` behind it, and further ones where it is full; nothing is changed here."""
+        parts = [MapTail(self.target, self.source_id, list(self.runs))]
+        for run in runs:
+            last = parts[-1].runs
+            if last and _follows(last[-1], run):
+                last[-1] = Run(last[-1].first, last[-1].length + run.length, last[-1].target)
+            elif len(last) < MOST_RUNS:
+                last.append(run)
+            else:
+                parts.append(MapTail(self.target, self.source_id, [run]))
+        return parts
+
+    def record(self) -> LaneMapPart:
+        """As it is written."""
+        return LaneMapPart(target=self.target, source_id=self.source_id, runs=packed_runs(self.runs))
+
+
+def _follows(before: Run, run: Run) -> bool:
+    return run.first == before.first + before.length and run.target == before.target + before.length

@@ -1,0 +1,177 @@
+"""Owns how records of a lane are written with the positions behind them: in one transaction, in order, each confirmed.
+
+Records keep partition, key, value, headers and timestamp; null and empty stay apart. Kafka's client takes the timestamp
+0 for "now", so a record of 1 January 1970, 00:00:00.000 gets 1 ms later; one without timestamp stays without.
+
+A delivery report for each record would take a third of the time. Of records in a row only the first and the last are
+reported: when their offsets are as far apart as they are themselves, nothing is between them. Otherwise somebody else
+writes to the same partition, and the transaction is written again with a report for each.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+
+from gapless_kafka.mirror.lanes.provenance import NOT_LOOKED_AT
+from gapless_kafka.writing.faults import failure_of
+from gapless_kafka.writing.offset_map import runs_of
+from gapless_kafka.writing.transactions import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from confluent_kafka import KafkaError, Message
+
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.mirror.lanes.provenance import Provenance
+    from gapless_kafka.writing.offset_map import Run
+    from gapless_kafka.writing.transactions import TransactionalProducer
+
+_MOST_QUEUED = 200_000
+"""Records that wait in the client."""
+
+
+class InterleavedError(Exception):
+    """Somebody else has written between our records: write them again with a report for each."""
+
+
+class Written:
+    """Records in a row that were handed to the client."""
+
+    __slots__ = ("bytes", "errors", "is_routed", "offsets", "place", "reported", "targets")
+
+    def __init__(self, place: TopicPartition, messages: Sequence[Message]) -> None:
+        self.place = place
+        """The partition of the source."""
+        self.offsets = _offsets(messages)
+        """Of the source; the records themselves are not kept, which the client has copies of."""
+        self.bytes = 0
+        self.is_routed = False
+        """Whether they go to another topic than that of the partition, so that its offset map leaves them out."""
+        self.targets: list[int] = []
+        """Target offsets: of the first and the last one, or of all."""
+        self.reported = 0
+        """How many reports there will be."""
+        self.errors: list[KafkaError] = []
+
+    def take(self, error: KafkaError | None, message: Any) -> None:
+        """Called by the client for each report."""
+        if error is None:
+            self.targets.append(message.offset())
+        else:
+            self.errors.append(error)
+
+    def runs(self) -> Iterator[Run]:
+        """Where the records went, once all are delivered.
+
+        Raises:
+            KafkaException: one was not taken.
+            InterleavedError: it cannot be told.
+        """
+        if self.errors:
+            raise KafkaException(failure_of(self.errors))
+        count = len(self.offsets)
+        if len(self.targets) != self.reported:
+            raise RuntimeError(f"{self.reported} reports were expected and {len(self.targets)} came")
+        if self.targets[-1] - self.targets[0] == count - 1:
+            return runs_of(self.offsets, range(self.targets[0], self.targets[0] + count))
+        if self.reported != count:
+            raise InterleavedError
+        return runs_of(self.offsets, self.targets)
+
+
+def _offsets(messages: Sequence[Message]) -> Sequence[int]:
+    """The offsets of some records, in little room."""
+    first, last = messages[0].offset() or 0, messages[-1].offset() or 0
+    if last - first == len(messages) - 1:
+        return range(first, last + 1)
+    return array("q", (message.offset() or 0 for message in messages))
+
+
+class LaneWriter:
+    """Writes transactions of one lane."""
+
+    def __init__(
+        self, producer: TransactionalProducer, control_topic: str, lane: int, provenance: Provenance = NOT_LOOKED_AT
+    ) -> None:
+        """`producer` is in its block."""
+        self._producer = producer
+        self._control_topic = control_topic
+        self._lane = lane
+        self.provenance = provenance
+        self.reports_all = False
+        """Whether each record is reported, for now."""
+        self.is_interleaved = False
+        """Whether somebody else writes to the same partitions, so that each record is reported."""
+        self.written: list[Written] = []
+        """In the transaction that is open."""
+        self.bytes = 0
+        """Of their keys and values."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is."""
+        return self._producer.is_open
+
+    def begin(self) -> None:
+        """Begin a transaction. Raises KafkaException."""
+        self.written, self.bytes = [], 0
+        self._producer.begin()
+
+    def append(self, target: str, place: TopicPartition, messages: Sequence[Message]) -> Written:
+        """Hand over records of one partition, in their order. Raises KafkaException."""
+        one = Written(place, messages)
+        self.written.append(one)
+        producer = self._producer
+        while len(producer.client) + len(messages) > _MOST_QUEUED:
+            producer.poll()
+        last = len(messages) - 1
+        every = self.reports_all or self.is_interleaved
+        one.reported = len(messages) if every else min(len(messages), 2)
+        adds, continued = self.provenance.adds, self.provenance.continued
+        produce, partition, size, taken = producer.client.produce, place[1], 0, one.take
+        for number, message in enumerate(messages):
+            key: Any = message.key()
+            value: Any = message.value()
+            headers: Any = message.headers()
+            if adds or headers:
+                headers = continued(headers)
+            at = message.timestamp()[1]
+            if at <= 0:
+                at = 1 if at == 0 else NO_TIMESTAMP  # 0 means "now" to the client
+            size += (len(key) if key else 0) + (len(value) if value else 0)
+            report = taken if every or number in {0, last} else None
+            while True:
+                try:
+                    if headers:
+                        produce(target, value, key, partition, report, None, at, headers)
+                    else:
+                        produce(target, value, key, partition, report, None, at)
+                    break
+                except BufferError:
+                    producer.poll()
+        producer.client.poll(0)
+        one.bytes = size
+        self.bytes += size
+        return one
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Hand over a record of the lane in the control topic. Raises KafkaException."""
+        self._producer.put(self._control_topic, self._lane, key, value)
+
+    def flush(self) -> None:
+        """Wait until every record is delivered or has failed."""
+        self._producer.flush()
+
+    def commit(self) -> None:
+        """Commit. Raises KafkaException: nothing was committed, or nobody knows."""
+        self._producer.commit()
+        self.written = []
+
+    def abort(self) -> None:
+        """Give up the transaction, if one is open."""
+        self._producer.abort()
+        self.written = []

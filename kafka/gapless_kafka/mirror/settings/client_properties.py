@@ -1,0 +1,290 @@
+"""Owns what each property of Kafka's clients means to a mirror: a setting, nothing, or a reason to refuse it. Pure.
+
+The names are those of the consumers and producers from Kafka 0.8 to 4, of the mirror that came with them, and the few
+of librdkafka by which certificates are named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """The property becomes a setting."""
+
+    setting: str
+    """``{side}`` stands for source or target."""
+    convert: Callable[[str], str] = str
+    """Turns the value into the setting's text; raises ValueError with what it must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoMeaning:
+    """The property is named once in the log."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Some values cannot work here; the others have no meaning."""
+
+    values: frozenset[str]
+    """In small letters; empty for all but the empty text."""
+    reason: str
+    """Why, and what to do."""
+    otherwise: str
+    """Why the other values have no meaning."""
+    accepted: str = ""
+    """The name of the only class that is accepted, without its package."""
+
+    def refuses(self, value: str) -> bool:
+        """Whether `value` cannot work."""
+        if self.values:
+            return value.lower() in self.values
+        return bool(value) and value.rpartition(".")[2] != self.accepted
+
+
+Rule = Mapped | NoMeaning | Refused
+
+
+def seconds_of_milliseconds(text: str) -> str:
+    """The number of seconds. Raises ValueError."""
+    try:
+        milliseconds = int(text)
+    except ValueError:
+        raise ValueError("a number of milliseconds") from None
+    return f"{max(milliseconds, 1000) / 1000:g}"
+
+
+def pattern_of_whitelist(text: str) -> str:
+    """The topics of the old mirror as one expression: it takes a comma for "or"."""
+    words = [word.strip() for word in text.strip("\"'").split(",") if word.strip()]
+    return "|".join(words)
+
+
+def pattern_without(text: str) -> str:
+    """All topics but those of the old mirror's blacklist."""
+    return f"(?!(?:{pattern_of_whitelist(text)})$).+"
+
+
+def mirror_name_of_group(text: str) -> str:
+    """A name for a mirror that comes as near as possible to that of a consumer group."""
+    allowed = "".join(letter if letter.isascii() and (letter.isalnum() or letter in ".-") else "-" for letter in text)
+    return allowed.lower().strip(".-")[:63].strip(".-") or "mirror"
+
+
+def compression(text: str) -> str:
+    """The codec, for which old producers write numbers."""
+    return {"0": "none", "1": "gzip", "2": "snappy", "3": "lz4", "uncompressed": "none"}.get(text.lower(), text.lower())
+
+
+def _none(names: str, why: str) -> dict[str, Rule]:
+    return dict.fromkeys(names.split(), NoMeaning(why))
+
+
+_TUNING = "buffers and batches are chosen for a mirror"
+_TIMES = "time limits and pauses are those of a mirror, which goes on until it is stopped"
+_LANES = "lanes are shared by Kafka's group protocol with fixed times, so that a worker that dies is replaced in 10 s"
+_POSITIONS = "positions stand in the control topic of the target, in the transaction of the records"
+_BYTES = "keys and values are copied byte by byte"
+_NO_CLASS = "is a class of Java, which cannot run here"
+_METRICS = "metrics are served with metricsPort"
+_SYSTEM = "the operating system sizes these buffers"
+_TLS_CLIENT = "the TLS library of this program decides"
+
+COMMON: Mapping[str, Rule] = {
+    "bootstrap.servers": Mapped("{side}BootstrapServers"),
+    "client.id": NoMeaning("clients are called gapless-mirror"),
+    "metadata.max.age.ms": Mapped("topicRefresh", seconds_of_milliseconds),
+    "topic.metadata.refresh.interval.ms": Mapped("topicRefresh", seconds_of_milliseconds),
+    "interceptor.classes": Refused(
+        frozenset(), f"{_NO_CLASS}; delete the line if records may stay as they are", "no class is given"
+    ),
+    **_none("socket.receive.buffer.bytes socket.send.buffer.bytes receive.buffer.bytes send.buffer.bytes", _SYSTEM),
+    **_none(
+        "connections.max.idle.ms reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms "
+        "request.timeout.ms default.api.timeout.ms socket.timeout.ms socket.connection.setup.timeout.ms "
+        "socket.connection.setup.timeout.max.ms metadata.max.idle.ms metadata.recovery.strategy "
+        "metadata.recovery.rebootstrap.trigger.ms client.dns.lookup",
+        _TIMES,
+    ),
+    **_none(
+        "metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms "
+        "auto.include.jmx.reporter enable.metrics.push kafka.metrics.reporters kafka.metrics.polling.interval.secs",
+        _METRICS,
+    ),
+    **_none("config.providers config.providers.* security.providers", "only Kafka's own programs have providers"),
+}
+"""Properties that both clients have, but for those of TLS and logins."""
+
+CONSUMER: Mapping[str, Rule] = {
+    **COMMON,
+    "group.id": Mapped("name", mirror_name_of_group),
+    "auto.offset.reset": Refused(
+        frozenset({"latest", "largest"}),
+        "would skip what the source has when the mirror starts, in new partitions, and when retention overtakes it, "
+        "without a word; delete the line: a mirror starts at the earliest record and continues at its position",
+        "a mirror starts at the earliest record, and stops with the lost range when retention overtakes it",
+    ),
+    **dict.fromkeys(
+        ("enable.auto.commit", "auto.commit.enable"),
+        Refused(
+            frozenset({"true"}),
+            "would commit positions before the records are delivered, which loses records when the mirror ends; set it "
+            "to false",
+            _POSITIONS,
+        ),
+    ),
+    **_none(
+        "auto.commit.interval.ms offset.commit.interval.ms offsets.storage dual.commit.enabled "
+        "offsets.channel.backoff.ms offsets.channel.socket.timeout.ms offsets.commit.max.retries",
+        _POSITIONS,
+    ),
+    **_none(
+        "fetch.message.max.bytes max.partition.fetch.bytes",
+        "a limit that grows for a larger record; it is compared with max.request.size",
+    ),
+    **_none(
+        "fetch.max.bytes fetch.min.bytes fetch.wait.max.ms fetch.max.wait.ms queued.max.message.chunks "
+        "queued.max.messages num.consumer.fetchers max.poll.records",
+        _TUNING,
+    ),
+    **_none(
+        "session.timeout.ms heartbeat.interval.ms max.poll.interval.ms rebalance.max.retries rebalance.backoff.ms "
+        "partition.assignment.strategy group.instance.id group.protocol group.remote.assignor consumer.id "
+        "refresh.leader.backoff.ms",
+        _LANES,
+    ),
+    **_none(
+        "zookeeper.connect zookeeper.session.timeout.ms zookeeper.connection.timeout.ms zookeeper.sync.time.ms",
+        "Kafka is reached by its brokers, which bootstrap.servers or sourceBootstrapServers names",
+    ),
+    **_none("key.deserializer value.deserializer check.crcs shallow.iterator.enable", _BYTES),
+    "isolation.level": NoMeaning("a mirror reads committed records; what a transaction aborted is not copied"),
+    "exclude.internal.topics": NoMeaning("internal topics are copied only when topics names them"),
+    "client.rack": NoMeaning("records are read from the leader of a partition"),
+    "allow.auto.create.topics": NoMeaning("topics of the source are never created"),
+    "consumer.timeout.ms": NoMeaning("a mirror goes on until it is stopped; once copies what there is now and ends"),
+}
+"""Properties of the consumer, old and new."""
+
+PRODUCER: Mapping[str, Rule] = {
+    **COMMON,
+    "metadata.broker.list": Mapped("{side}BootstrapServers"),
+    **dict.fromkeys(
+        ("acks", "request.required.acks"),
+        Refused(
+            frozenset({"0", "1"}),
+            "would count a record as delivered before every replica in sync has it, which loses records when a broker "
+            "fails; set it to all",
+            "every replica in sync confirms each record",
+        ),
+    ),
+    **dict.fromkeys(("compression.type", "compression.codec"), Mapped("compression", compression)),
+    "max.request.size": NoMeaning("the brokers' limits count; it is compared with the consumer's fetch limit"),
+    **_none(
+        "linger.ms batch.size buffer.memory batch.num.messages queue.buffering.max.ms queue.buffering.max.messages "
+        "producer.type compressed.topics compression.gzip.level compression.lz4.level compression.zstd.level",
+        _TUNING,
+    ),
+    **_none(
+        "retries message.send.max.retries delivery.timeout.ms max.block.ms metadata.fetch.timeout.ms timeout.ms "
+        "queue.enqueue.timeout.ms block.on.buffer.full",
+        "the mirror waits and sends again until a record is written; none is dropped",
+    ),
+    **_none(
+        "max.in.flight.requests.per.connection enable.idempotence transactional.id transaction.timeout.ms",
+        "the producer is idempotent and writes in transactions of its own, which keeps the order",
+    ),
+    **_none("key.serializer value.serializer serializer.class key.serializer.class", _BYTES),
+    **_none(
+        "partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable "
+        "partitioner.availability.timeout.ms",
+        "a record keeps its partition",
+    ),
+}
+"""Properties of the producer, old and new."""
+
+MIRROR: Mapping[str, Rule] = {
+    **dict.fromkeys(("whitelist", "include", "mirror.topics.whitelist"), Mapped("topicPattern", pattern_of_whitelist)),
+    **dict.fromkeys(("blacklist", "mirror.topics.blacklist"), Mapped("topicPattern", pattern_without)),
+    **dict.fromkeys(("num.streams", "mirror.consumer.numthreads"), Mapped("workers")),
+    "abort.on.send.failure": Refused(
+        frozenset({"false"}),
+        "would drop records that the target refuses; delete the line: a mirror stops at such a record and names it",
+        "a mirror stops at a record that the target refuses and names it",
+    ),
+    **dict.fromkeys(
+        ("message.handler", "message.handler.args"),
+        Refused(frozenset(), f"{_NO_CLASS}; topics are renamed with rename", "no class is given"),
+    ),
+    **dict.fromkeys(
+        ("consumer.rebalance.listener", "rebalance.listener.args"),
+        NoMeaning("workers hand lanes over by themselves"),
+    ),
+    **_none("new.consumer num.producers queue.size", _TUNING),
+}
+"""Options of the old mirror, which scripts also keep in these files."""
+
+SECURITY: Mapping[str, Rule] = {
+    "security.protocol": Mapped("{side}Tls"),
+    "ssl.truststore.location": Mapped("{side}CaFile"),
+    "ssl.ca.location": Mapped("{side}CaFile"),
+    "ssl.certificate.location": Mapped("{side}CertFile"),
+    "ssl.key.location": Mapped("{side}KeyFile"),
+    "ssl.keystore.location": Mapped("{side}CertFile"),
+    "sasl.mechanism": Mapped("{side}SaslMechanism"),
+    "sasl.mechanisms": Mapped("{side}SaslMechanism"),
+    "sasl.username": Mapped("{side}SaslUsername"),
+    **_none("ssl.truststore.type ssl.keystore.type", "says whether the store is a PEM file, which is what can be read"),
+    **_none("ssl.truststore.password", "a PEM file of certificates has no password"),
+    "ssl.endpoint.identification.algorithm": Refused(
+        frozenset({"", "none"}),
+        "would accept any broker with a valid certificate; delete the line, and give the brokers certificates for "
+        "their host names",
+        "the names in the brokers' certificates are always verified",
+    ),
+    **_none(
+        "ssl.protocol ssl.enabled.protocols ssl.provider ssl.cipher.suites ssl.keymanager.algorithm "
+        "ssl.trustmanager.algorithm ssl.secure.random.implementation",
+        _TLS_CLIENT,
+    ),
+    **dict.fromkeys(
+        ("ssl.engine.factory.class", "sasl.client.callback.handler.class", "sasl.login.callback.handler.class"),
+        Refused(frozenset(), _NO_CLASS + "; log in with PLAIN or SCRAM, or with a certificate", "no class is given"),
+    ),
+    **_none("sasl.login.*", _TIMES),
+    **dict.fromkeys(
+        ("sasl.kerberos.*", "sasl.oauthbearer.*"),
+        Refused(
+            frozenset(),
+            "belongs to a login that this program does not have; log in with PLAIN or SCRAM, or with a certificate",
+            "no value is given",
+        ),
+    ),
+}
+"""Properties of TLS and logins, without those that hold secrets."""
+
+SECRETS: Mapping[str, str] = {
+    "sasl.password": "{side}SaslPasswordFile",
+    "sasl.jaas.config": "{side}SaslPasswordFile",
+    "ssl.key.password": "{side}KeyPasswordFile",
+    "ssl.keystore.password": "{side}KeyPasswordFile",
+    "ssl.keystore.key": "{side}KeyFile",
+    "ssl.keystore.certificate.chain": "{side}CertFile",
+    "ssl.truststore.certificates": "{side}CaFile",
+}
+"""Properties that hold a secret, or a file's text, with the setting that names a file for it."""
+
+
+def rule_of(key: str, rules: Mapping[str, Rule]) -> Rule | None:
+    """The rule of a property; ``None`` for none."""
+    if key in rules:
+        return rules[key]
+    return next((rule for name, rule in rules.items() if name.endswith("*") and key.startswith(name[:-1])), None)

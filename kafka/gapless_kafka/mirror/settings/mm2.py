@@ -1,0 +1,212 @@
+"""Owns how a flow of MirrorMaker 2's mm2.properties becomes settings of one mirror.
+
+Properties stand at four places: ``A->B.name`` for the flow, ``A.name`` for a cluster, ``name`` for all, and below each
+of them ``consumer.``, ``producer.`` and ``admin.`` for one client. The nearest one counts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_kafka.mirror.settings.client_properties import (
+    CONSUMER,
+    PRODUCER,
+    SECRETS,
+    SECURITY,
+    mirror_name_of_group,
+    rule_of,
+)
+from gapless_kafka.mirror.settings.java_properties import Property, read_java_properties
+from gapless_kafka.mirror.settings.mm2_properties import FLOW_RULES, WORKER, expression, policy_template
+from gapless_kafka.mirror.settings.old_mirror import refuse_limits
+from gapless_kafka.mirror.settings.translation import ClientRules, Translation, apply_rule, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from gapless_kafka.mirror.settings.client_properties import Rule
+
+_CLIENTS = ("consumer", "producer", "admin")
+_DEFAULT_EXCLUDE = r".*[\-\.]internal, .*\.replica, __.*"
+_DEFAULT_GROUPS_EXCLUDE = "console-consumer-.*, connect-.*, __.*"
+
+
+class FlowName(NamedTuple):
+    """One direction between two clusters of the file."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+def is_mm2(properties: Mapping[str, Property]) -> bool:
+    """Whether these are properties of MirrorMaker 2: only it has a list of clusters."""
+    return "clusters" in properties
+
+
+def read_mm2(file: Path, flow: str | None, *, given: Collection[str] = ()) -> Translation:
+    """Translate a file. Raises ConfigurationError like `translate_mm2`, and when the file cannot be read."""
+    return translate_mm2(read_java_properties(file), flow, file=file, given=given)
+
+
+def translate_mm2(
+    properties: Mapping[str, Property], flow: str | None, *, file: Path, given: Collection[str] = ()
+) -> Translation:
+    """Translate one flow.
+
+    Args:
+        properties: of the file.
+        flow: ``A->B``; ``None`` for the only one that is enabled.
+        file: for messages.
+        given: settings that are given elsewhere; they win.
+
+    Raises:
+        ConfigurationError: no flow or several are enabled, a property is unknown, or cannot work here.
+    """
+    clusters = [name.strip() for name in properties["clusters"].value.split(",") if name.strip()]
+    chosen = _chosen(properties, clusters, flow, file)
+    scopes = _Scopes(properties, clusters, chosen)
+    found = Translation()
+    for each in [*scopes.flow.values(), *scopes.worker.values()]:
+        rule = rule_of(each.key, FLOW_RULES) or rule_of(each.key, WORKER)
+        if rule is not None:
+            apply_rule(found, each, rule, "")
+    for side, cluster, client, rules in (
+        ("source", chosen.source, "consumer", CONSUMER),
+        ("target", chosen.target, "producer", PRODUCER),
+    ):
+        some = translate(scopes.client(cluster, side, client).values(), ClientRules(rules, side, given))
+        # Consumers of MirrorMaker 2 have no group, and its topics are looked for at an interval of their own.
+        found.texts |= {name: text for name, text in some.texts.items() if name not in {"name", "topicRefresh"}}
+        found.ignored |= some.ignored
+    refuse_limits(
+        scopes.client(chosen.source, "source", "consumer"),
+        scopes.client(chosen.target, "target", "producer"),
+        producer=file,
+    )
+    _add_choice(found, scopes.flow, chosen, file)
+    return found
+
+
+def _chosen(properties: Mapping[str, Property], clusters: list[str], flow: str | None, file: Path) -> FlowName:
+    enabled = []
+    for source in clusters:
+        for target in clusters:
+            each = properties.get(f"{source}->{target}.enabled") or properties.get("enabled")
+            if source != target and each is not None and each.value.lower() == "true":
+                enabled.append(FlowName(source, target))
+    if flow is not None:
+        source, arrow, target = (part.strip() for part in flow.partition("->"))
+        if not arrow or source not in clusters or target not in clusters or source == target:
+            known = ", ".join(map(str, enabled)) or "none that is enabled"
+            raise ConfigurationError(f"The file {file} has no flow {flow}; it has {known}. Correct --flow=A->B.")
+        return FlowName(source, target)
+    if len(enabled) != 1:
+        what = "no flow that is enabled" if not enabled else f"{len(enabled)} flows ({', '.join(map(str, enabled))})"
+        raise ConfigurationError(
+            f"The file {file} has {what}; choose one with --flow=A->B, and run one mirror for each flow."
+        )
+    return enabled[0]
+
+
+class _Scopes:
+    """The properties of a file by what they belong to, without the prefixes; the nearest place wins."""
+
+    def __init__(self, properties: Mapping[str, Property], clusters: list[str], chosen: FlowName) -> None:
+        self.flow: dict[str, Property] = {}
+        self.worker: dict[str, Property] = {}
+        self._clients: dict[tuple[str, str], dict[str, Property]] = {}
+        prefixes = sorted((f"{one}->{other}." for one in clusters for other in clusters), key=len, reverse=True)
+        ranked: list[tuple[int, str, Property]] = []
+        for each in properties.values():
+            prefix = next((prefix for prefix in prefixes if each.key.startswith(prefix)), None)
+            if prefix is not None:
+                if prefix == f"{chosen}.":
+                    ranked.append((2, "", _without(each, prefix)))
+                continue
+            cluster = next((name for name in clusters if each.key.startswith(f"{name}.")), None)
+            side = next((name for name in ("source", "target") if each.key.startswith(f"{name}.")), None)
+            scope = cluster or (f"{side}!" if side is not None else "")
+            place = _without(each, f"{cluster or side}.") if scope else each
+            ranked.append((1 if scope else 0, scope, place))
+        for _, scope, each in sorted(ranked, key=lambda one: one[0]):
+            self._sort_in(scope, each, chosen)
+
+    def client(self, cluster: str, side: str, client: str) -> dict[str, Property]:
+        """The properties of one client of a cluster: general ones, those of the cluster, those of the client."""
+        rules = CONSUMER if client == "consumer" else PRODUCER
+        found: dict[str, Property] = {}
+        for scope in ("", cluster, f"{side}!"):
+            general = self._clients.get((scope, ""), {})
+            found |= {key: each for key, each in general.items() if _is_of(key, rules)}
+            found |= self._clients.get((scope, client), {})
+        return found
+
+    def _sort_in(self, scope: str, each: Property, chosen: FlowName) -> None:
+        rule = rule_of(each.key, FLOW_RULES)
+        client = next((name for name in _CLIENTS if each.key.startswith(f"{name}.")), "")
+        if client and each.key not in FLOW_RULES and each.key not in WORKER:
+            bare = _without(each, f"{client}.")
+            self._clients.setdefault((scope, client), {})[bare.key] = bare
+        elif rule is not None:
+            if scope in {"", chosen.target, "target!"}:
+                self.flow[each.key] = each
+        elif rule_of(each.key, WORKER) is not None:
+            self.worker[each.key] = each
+        elif _is_of(each.key, CONSUMER) or _is_of(each.key, PRODUCER):
+            self._clients.setdefault((scope, ""), {})[each.key] = each
+        else:
+            raise _unknown(each)
+
+
+def _is_of(key: str, rules: Mapping[str, Rule]) -> bool:
+    return key in SECRETS or rule_of(key, SECURITY) is not None or rule_of(key, rules) is not None
+
+
+def _without(each: Property, prefix: str) -> Property:
+    return each._replace(key=each.key.removeprefix(prefix))
+
+
+def _unknown(each: Property) -> ConfigurationError:
+    close = difflib.get_close_matches(each.key, [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER], n=1, cutoff=0.75)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    return ConfigurationError(f"Unknown property {each.key} {each.place}{hint}; correct or delete the line.")
+
+
+def _add_choice(found: Translation, flow: Mapping[str, Property], chosen: FlowName, file: Path) -> None:
+    """Add what several properties say together: topics and groups without the excluded ones, and the names."""
+    place = f"from the flow {chosen} in {file}"
+    found.texts["name"] = (mirror_name_of_group(f"{chosen.source}-{chosen.target}"), place)
+    found.texts["sourceName"] = (chosen.source, place)
+    found.texts["rename"] = (policy_template(flow), place)
+    found.texts["topicPattern"] = (
+        expression(
+            flow, ("topics", "topics.whitelist"), ".*", ("topics.exclude", "topics.blacklist"), _DEFAULT_EXCLUDE
+        ),
+        place,
+    )
+    synchronises = flow.get("sync.group.offsets.enabled")
+    if synchronises is not None and synchronises.value.lower() == "true":
+        excluded = ("groups.exclude", "groups.blacklist")
+        found.texts["groupPattern"] = (
+            expression(flow, ("groups", "groups.whitelist"), ".*", excluded, _DEFAULT_GROUPS_EXCLUDE),
+            place,
+        )
+    for setting in ("topicPattern", "groupPattern"):
+        _check_expression(setting, *found.texts.get(setting, ("", "")))
+
+
+def _check_expression(setting: str, text: str, place: str) -> None:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConfigurationError(
+            f"The expression for {setting} ({place}) has a syntax that only Java knows ({error}); give --topics, "
+            f"--topic-pattern or --group-pattern."
+        ) from None

@@ -1,0 +1,133 @@
+"""Owns what each property of a flow of MirrorMaker 2 means: a setting, nothing, or a reason to refuse it. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_kafka.mirror.settings.client_properties import Mapped, NoMeaning, Refused, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_kafka.mirror.settings.java_properties import Property
+
+_POLICIES = {
+    "DefaultReplicationPolicy": "{{source}}{separator}{{topic}}",
+    "IdentityReplicationPolicy": "{{topic}}",
+}
+_INTERNAL_TOPICS = (
+    "the only topic of a mirror's own is its control topic, with as many replicas as there are brokers up to 3"
+)
+_CHECKPOINTS = "positions of groups are translated with the exact map of offsets, not with samples"
+_ALWAYS = "new topics and groups are always looked for"
+_CREATION = "settings are carried when a topic is created; gapless mirror diff shows what differs later"
+
+
+def _none(names: str, why: str) -> dict[str, Rule]:
+    return dict.fromkeys(names.split(), NoMeaning(why))
+
+
+def _class(default: str, cure: str) -> Refused:
+    return Refused(
+        frozenset(),
+        f"is a class of Java, which cannot run here; {cure}",
+        "it names the class that Kafka has by default",
+        accepted=default,
+    )
+
+
+FLOW_RULES: Mapping[str, Rule] = {
+    **_none("enabled", "it chooses the flow"),
+    **_none("topics topics.whitelist topics.exclude topics.blacklist", "they become topicPattern"),
+    **_none("groups groups.whitelist groups.exclude groups.blacklist", "they become groupPattern"),
+    **_none("sync.group.offsets.enabled", "it switches groupPattern on"),
+    **_none("replication.policy.class replication.policy.separator", "they become rename"),
+    **_none("source.cluster.alias target.cluster.alias", "the flow names the clusters"),
+    "refresh.topics.interval.seconds": Mapped("topicRefresh"),
+    "sync.group.offsets.interval.seconds": Mapped("groupInterval"),
+    "emit.heartbeats.enabled": Mapped("heartbeat"),
+    "replication.factor": Mapped("replicationFactor"),
+    **_none("refresh.topics.enabled refresh.groups.enabled", _ALWAYS),
+    **_none("refresh.groups.interval.seconds", "groups are looked for with each groupInterval"),
+    **_none(
+        "sync.topic.configs.enabled sync.topic.configs.interval.seconds config.properties.exclude "
+        "config.properties.blacklist use.incremental.alter.configs use.defaults.from",
+        _CREATION,
+    ),
+    **_none(
+        "sync.topic.acls.enabled sync.topic.acls.interval.seconds",
+        "rights are not copied; give readers of the target theirs",
+    ),
+    **_none(
+        "emit.checkpoints.enabled emit.checkpoints.interval.seconds checkpoints.topic.replication.factor "
+        "emit.offset-syncs.enabled offset-syncs.topic.replication.factor offset-syncs.topic.location offset.lag.max "
+        "offset.flush.timeout.ms offset.flush.interval.ms consumer.poll.timeout.ms",
+        _CHECKPOINTS,
+    ),
+    **_none(
+        "heartbeats.topic.replication.factor heartbeats.replication.enabled replication.policy.internal.topic.* "
+        "offset.storage.replication.factor config.storage.replication.factor status.storage.replication.factor "
+        "offset.storage.* config.storage.* status.storage.*",
+        _INTERNAL_TOPICS,
+    ),
+    **_none("emit.heartbeats.interval.seconds", "a heartbeat is written with the commits of a mirror"),
+    **_none(
+        "exactly.once.support exactly.once.source.support transaction.boundary transaction.boundary.interval.ms",
+        "records and positions are written in one transaction; delivery=at-least-once goes without",
+    ),
+    **_none("tasks.max", "give workers; each one copies many partitions"),
+    **_none("add.source.alias.to.metrics admin.timeout.ms topic.creation.* errors.*", "it steers Kafka Connect"),
+    "topic.filter.class": _class("DefaultTopicFilter", "choose with --topic-pattern"),
+    "group.filter.class": _class("DefaultGroupFilter", "choose with --group-pattern"),
+    "config.property.filter.class": _class("DefaultConfigPropertyFilter", "see gapless mirror diff"),
+    "forwarding.admin.class": _class("ForwardingAdmin", "delete the line"),
+    "transforms": Refused(
+        frozenset(), "are classes of Java, which cannot run here; use transform with engine=spark", "none is given"
+    ),
+    **_none("transforms.* predicates predicates.*", "they belong to transforms"),
+}
+"""Properties of a flow, for all clusters or for the target."""
+
+WORKER: Mapping[str, Rule] = {
+    **_none("clusters", "it lists the clusters of the file"),
+    **_none(
+        "dedicated.mode.enable.internal.rest listeners rest.* admin.listeners connector.client.config.override.policy "
+        "plugin.path plugin.discovery group.id worker.* scheduled.rebalance.max.delay.ms key.converter value.converter "
+        "header.converter key.converter.* value.converter.* task.shutdown.graceful.timeout.ms connect.protocol "
+        "inter.worker.* name connector.class",
+        "it steers Kafka Connect",
+    ),
+}
+"""Properties of the program, which have no meaning for a flow."""
+
+
+def policy_template(flow: Mapping[str, Property]) -> str:
+    """The rename rule of the replication policy. Raises ConfigurationError for a policy of another class."""
+    policy, separator = flow.get("replication.policy.class"), flow.get("replication.policy.separator")
+    name = policy.value.rpartition(".")[2] if policy is not None else "DefaultReplicationPolicy"
+    if name not in _POLICIES:
+        place = policy.place if policy is not None else ""
+        raise ConfigurationError(
+            f"The property replication.policy.class={name} ({place}) is a class of Java, which cannot run here; give "
+            f"its rule with --rename, such as --rename={{source}}.{{topic}}."
+        )
+    return _POLICIES[name].format(separator=separator.value if separator is not None else ".")
+
+
+def expression(
+    flow: Mapping[str, Property],
+    names: tuple[str, ...],
+    default: str,
+    excluded_names: tuple[str, ...],
+    default_excluded: str,
+) -> str:
+    """One regular expression for names that are chosen and not excluded; both properties are lists of expressions."""
+    chosen = _joined(flow, names, default)
+    excluded = _joined(flow, excluded_names, default_excluded)
+    return f"(?!(?:{excluded})$)(?:{chosen})" if excluded else chosen
+
+
+def _joined(flow: Mapping[str, Property], names: tuple[str, ...], default: str) -> str:
+    text = next((flow[name].value for name in names if name in flow), default)
+    return "|".join(word.strip() for word in text.split(",") if word.strip())

@@ -1,0 +1,131 @@
+"""Owns the settings that name files of Kafka's own mirrors, and how what these files say becomes settings.
+
+What is given in another way wins: the environment, the command line.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import Setting, read_properties, resolve
+from gapless_kafka.mirror.settings.client_properties import pattern_of_whitelist
+from gapless_kafka.mirror.settings.java_properties import read_java_properties
+from gapless_kafka.mirror.settings.mm2 import is_mm2, translate_mm2
+from gapless_kafka.mirror.settings.old_mirror import translate_old_mirror
+from gapless_kafka.mirror.settings.translation import Translation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_api.base.settings import Resolved, SettingsTable
+    from gapless_kafka.mirror.settings.java_properties import Property
+
+_GROUP = "Files of Kafka's own mirrors"
+PEER_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "consumerConfig",
+        "Consumer properties of Kafka's first mirror: the source.",
+        parse=Path,
+        aliases=("consumer.config",),
+        metavar="FILE",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "producerConfig",
+        "Producer properties of Kafka's first mirror: the target.",
+        parse=Path,
+        aliases=("producer.config",),
+        metavar="FILE",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "whitelist",
+        "Topics as Kafka's first mirror takes them: a regular expression, in which a comma also means or.",
+        aliases=("include",),
+        metavar="REGEX",
+        own=True,
+        group=_GROUP,
+    ),
+    Setting(
+        "flow",
+        "Which flow of FILE, if that is the mm2.properties of MirrorMaker 2 and has several.",
+        metavar="A->B",
+        own=True,
+        group=_GROUP,
+    ),
+)
+
+
+def resolved_with_peer_files(
+    table: SettingsTable,
+    file: Path | None,
+    options: Mapping[str, str | None],
+    environment: Mapping[str, str] = os.environ,
+) -> Resolved:
+    """Resolve settings like `resolve`, with what files of Kafka's own mirrors say in the place of defaults.
+
+    FILE may be the mm2.properties of MirrorMaker 2.
+
+    Raises:
+        ConfigurationError: as `resolve`; or such a file cannot be read, or says what cannot work.
+    """
+    flows = _mm2(file)
+    given = _given(table, None if flows else file, options, environment)
+    found = _translated(file, flows, given)
+    by_name = {setting.name: setting for setting in table.settings}
+    merged = dict(options)
+    for name, (text, place) in found.texts.items():
+        if name not in by_name or name in given:
+            continue
+        try:
+            by_name[name].parse(text)
+        except ValueError as error:
+            raise ConfigurationError(f"The setting {name} is {text!r} ({place}): it must be {error}.") from None
+        merged[name] = text
+    resolved = resolve(table, file=None if flows else file, environment=environment, options=merged)
+    return replace(resolved, ignored={**found.ignored, **resolved.ignored})
+
+
+def _given(
+    table: SettingsTable, file: Path | None, options: Mapping[str, str | None], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """The texts of settings that are given in our own ways, which win."""
+    given = {name: text for name, text in options.items() if text}
+    for variable, name in table.variables.items():
+        if environment.get(variable, "").strip():
+            given.setdefault(name, environment[variable])
+    spellings = table.by_name()
+    for _, key, text in read_properties(file) if file is not None else ():
+        if key in spellings and text:
+            given.setdefault(spellings[key].name, text)
+    return given
+
+
+def _translated(file: Path | None, flows: Mapping[str, Property], given: Mapping[str, str]) -> Translation:
+    found = Translation()
+    if file is not None and flows:
+        found = translate_mm2(flows, given.get("flow"), file=file, given=given)
+    elif given.get("flow"):
+        raise ConfigurationError("The setting flow needs the mm2.properties of MirrorMaker 2 as FILE; give that file.")
+    elif given.get("consumerConfig") or given.get("producerConfig"):
+        consumer, producer = (_path(given.get(name)) for name in ("consumerConfig", "producerConfig"))
+        found = translate_old_mirror(consumer, producer, given=given)
+    if given.get("whitelist"):
+        found.texts["topicPattern"] = (pattern_of_whitelist(given["whitelist"]), "given with whitelist")
+    return found
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _mm2(file: Path | None) -> Mapping[str, Property]:
+    """The properties of `file` if they are those of MirrorMaker 2."""
+    properties = read_java_properties(file) if file is not None else {}
+    return properties if is_mm2(properties) else {}

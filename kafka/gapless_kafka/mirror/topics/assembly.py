@@ -1,0 +1,53 @@
+"""Owns how settings become the keeper of a mirror's topics, and which topics are refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gapless_kafka.mirror.topics.keeper import TopicKeeper
+from gapless_kafka.mirror.topics.names import RenameRule
+from gapless_kafka.topics.target_topics import TargetTopics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gapless_api.base.allowed_topics import AllowedTopics
+    from gapless_kafka.access.connection import KafkaConnection
+
+
+def rename_rule(values: Mapping[str, Any]) -> RenameRule:
+    """The rule that settings describe. Raises ConfigurationError when it needs a name and there is none."""
+    return RenameRule(values["rename"], values["sourceName"])
+
+
+def refusals(values: Mapping[str, Any], otherwise: Callable[[str], None]) -> Callable[[str], None]:
+    """What raises ConfigurationError for a source topic that must not be copied.
+
+    Args:
+        values: of the settings, with the topics that each cluster opens.
+        otherwise: the same for topics that both clusters open.
+    """
+    rule = rename_rule(values)
+    source: AllowedTopics | None = values["sourceAllowedTopics"]
+    target: AllowedTopics | None = values["targetAllowedTopics"]
+
+    def refuse(topic: str) -> None:
+        if source is not None:
+            source.check([topic], what="The mirror's source")
+        if target is not None:
+            target.check([rule.target(topic)], what="The mirror's target")
+        otherwise(topic)
+
+    return refuse
+
+
+def topic_keeper(values: Mapping[str, Any], source: KafkaConnection, target: KafkaConnection) -> TopicKeeper:
+    """The keeper that settings describe. Raises ConfigurationError like `rename_rule`."""
+    timeout = values["connectTimeout"]
+    return TopicKeeper(
+        TargetTopics(source, timeout_seconds=timeout),
+        TargetTopics(target, timeout_seconds=timeout),
+        rename_rule(values),
+        creates=values.get("createTopics", True),
+        replication_factor=values.get("replicationFactor") or -1,
+    )

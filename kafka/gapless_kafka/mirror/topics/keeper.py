@@ -1,0 +1,106 @@
+"""Owns that the topics of the target are there: looks at both clusters, plans, and carries the plan out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_kafka.mirror.topics.drift import drift_report
+from gapless_kafka.mirror.topics.names import topic_names
+from gapless_kafka.mirror.topics.plan import Refusal, TopicsPlan, plan_topics
+from gapless_kafka.topics.target_topics import DeniedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gapless_api.wire.mirror_drift import DriftReport
+    from gapless_kafka.mirror.topics.names import RenameRule
+    from gapless_kafka.mirror.topics.plan import Growth
+    from gapless_kafka.topics.target_topics import TargetTopics
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the keeper found and did."""
+
+    created: tuple[str, ...]
+    """Topics of the target."""
+    grown: tuple[str, ...]
+    refusals: tuple[Refusal, ...]
+    """Topics that are not copied, each with the reason."""
+    warnings: tuple[str, ...]
+    targets: Mapping[str, str]
+    """The target of each source topic that can be copied."""
+    partitions: Mapping[str, int]
+    """Of each source topic that can be copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicKeeper:
+    """Keeps the topics of the target like those of the source; any number of programs may do so at the same time."""
+
+    source: TargetTopics
+    target: TargetTopics
+    rule: RenameRule
+    creates: bool = True
+    """Whether topics are created and partitions added."""
+    replication_factor: int = -1
+    """-1 for that of the target's brokers."""
+
+    def plan(self, topics: Sequence[str], copied: Mapping[str, int]) -> tuple[Mapping[str, str], TopicsPlan]:
+        """Name the targets, and plan what is to be done for them.
+
+        Args:
+            topics: of the source.
+            copied: for those of which something was copied, the count of partitions that were.
+
+        Raises:
+            ConfigurationError: Kafka does not allow a name.
+            SourceUnreachableError: a cluster does not answer, or denies it.
+        """
+        names = topic_names(topics, self.rule)
+        source, target = self.source.described(topics), self.target.described(list(names.targets.values()))
+        defaults = self.target.defaults() if len(target) < len(names.targets) else {}
+        plan = plan_topics(names.targets, source, target, defaults=defaults, copied=copied, creates=self.creates)
+        return names.targets, TopicsPlan(
+            plan.creations, plan.growths, plan.refusals, (*names.warnings, *plan.warnings), plan.ready
+        )
+
+    def keep(self, topics: Sequence[str], copied: Mapping[str, int]) -> Kept:
+        """Create what is missing and add partitions; a topic for which Kafka refuses that is not copied.
+
+        Raises:
+            GaplessError: as `plan`.
+        """
+        names, plan = self.plan(topics, copied)
+        refusals, created, grown = list(plan.refusals), [], []
+        for new in plan.creations:
+            factor = self.replication_factor
+            try:
+                self.target.create(new.topic, new.partitions, new.configuration, replication_factor=factor)
+                created.append(new.topic)
+            except (ConfigurationError, DeniedError) as error:
+                refusals.append(Refusal(new.source, str(error)))
+        for growth in plan.growths:
+            try:
+                self.target.add_partitions(growth.topic, growth.partitions)
+                grown.append(growth.topic)
+            except (ConfigurationError, DeniedError) as error:
+                refusals.append(Refusal(growth.source, _cannot_grow(growth, error)))
+        refused = {refusal.topic for refusal in refusals}
+        ready = {topic: count for topic, count in plan.ready.items() if topic not in refused}
+        targets = {topic: names[topic] for topic in ready}
+        return Kept(tuple(created), tuple(grown), tuple(refusals), plan.warnings, targets, ready)
+
+    def drift(self, topics: Sequence[str]) -> DriftReport:
+        """Compare the topics with their copies. Raises like `plan`."""
+        names = topic_names(topics, self.rule).targets
+        return drift_report(names, self.source.described(topics), self.target.described(list(names.values())))
+
+
+def _cannot_grow(growth: Growth, error: Exception) -> str:
+    return (
+        f"The target topic {growth.topic} has {growth.before} partitions and its source {growth.source} has "
+        f"{growth.partitions}: {error}"
+    )

@@ -1,0 +1,123 @@
+"""Owns the names of the topics that a mirror writes: the rename rule, what Kafka allows, and collisions. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from gapless_api.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CONTROL_PREFIX = "_gapless_"
+"""How the names of topics begin in which programs of Gapless keep positions."""
+SAME_NAME = "{topic}"
+_LONGEST = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+_KNOWN = frozenset({"{topic}", "{source}"})
+
+
+class TopicNames(NamedTuple):
+    """What each source topic is called in the target."""
+
+    targets: dict[str, str]
+    """By source topic."""
+    warnings: tuple[str, ...]
+    """A sentence for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenameRule:
+    """How the name of a target topic follows from that of the source topic."""
+
+    template: str = SAME_NAME
+    """With ``{topic}``, and perhaps ``{source}``."""
+    source_name: str = ""
+    """What ``{source}`` stands for."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigurationError for a rule that needs the name of the source and has none."""
+        if "{source}" in self.template and not self.source_name:
+            raise ConfigurationError(
+                f"The rule rename={self.template} uses {{source}}, and the source has no name; give sourceName."
+            )
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether topics have the same name on both sides."""
+        return self.template == SAME_NAME
+
+    def target(self, topic: str) -> str:
+        """The name in the target of the source's `topic`, which may be no name that Kafka allows."""
+        return self.template.replace("{source}", self.source_name).replace("{topic}", topic)
+
+
+def rename_template(text: str) -> str:
+    """Read the setting `rename`. Raises ValueError with the end of the sentence "it must be …"."""
+    rest = _PLACEHOLDER.sub("", text)
+    placeholders = _PLACEHOLDER.findall(text)
+    legal = not rest or _LEGAL.fullmatch(rest)
+    if not legal or placeholders.count("{topic}") != 1 or not _KNOWN.issuperset(placeholders):
+        raise ValueError(
+            "letters, digits, dots, underscores and dashes with {topic} once and perhaps {source}, such as "
+            "{source}.{topic}"
+        )
+    return text
+
+
+def topic_names(topics: Iterable[str], rule: RenameRule, *, existing: Iterable[str] = ()) -> TopicNames:
+    """Name the target of each source topic.
+
+    Args:
+        topics: of the source.
+        rule: how they are renamed.
+        existing: topics of the target, with which a new name may collide in metrics.
+
+    Raises:
+        ConfigurationError: Kafka does not allow a name, or two topics would become one.
+    """
+    targets: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    for topic in sorted(set(topics)):
+        target = rule.target(topic)
+        _check(topic, target)
+        if target in sources:  # pragma: no cover -- a rule with {topic} once maps two names to two names
+            raise ConfigurationError(
+                f"The source topics {sources[target]} and {topic} would both become {target}; change rename."
+            )
+        sources[target] = topic
+        targets[topic] = target
+    return TopicNames(targets, tuple(_collisions(targets.values(), existing)))
+
+
+def _check(topic: str, target: str) -> None:
+    cure = "change rename, or leave the topic out with exclude"
+    if len(target) > _LONGEST:
+        raise ConfigurationError(
+            f"The topic {topic} would be called {target[:60]}… in the target, which has {len(target)} characters; "
+            f"Kafka allows {_LONGEST}. Use a shorter prefix in rename, or leave the topic out with exclude."
+        )
+    if not _LEGAL.fullmatch(target) or target in {".", ".."}:
+        raise ConfigurationError(
+            f"The topic {topic} would be called {target!r} in the target, which Kafka does not allow; {cure}."
+        )
+    if target.startswith(CONTROL_PREFIX):
+        raise ConfigurationError(
+            f"The topic {topic} would be called {target} in the target; names that begin with {CONTROL_PREFIX} belong "
+            f"to control topics; {cure}."
+        )
+
+
+def _collisions(targets: Iterable[str], existing: Iterable[str]) -> Iterable[str]:
+    """Kafka's metrics show a dot as an underscore, so that topics which differ only there share their metrics."""
+    by_metric: dict[str, str] = {name.replace(".", "_"): name for name in sorted(existing)}
+    for target in sorted(targets):
+        other = by_metric.setdefault(target.replace(".", "_"), target)
+        if other != target:
+            yield (
+                f"The topics {other} and {target} differ only in dots and underscores, which Kafka's metrics do not "
+                f"distinguish; change rename if you watch these metrics."
+            )

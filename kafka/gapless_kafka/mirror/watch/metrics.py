@@ -1,0 +1,127 @@
+"""Owns the metrics of a mirror's worker for Prometheus; must not know how they come about.
+
+They are those of the last look at both clusters. What grows while there is no look, such as lag, grows here as well.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.cli.metrics_server import MetricsServer
+from gapless_api.wire.mirror_progress import StallReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gapless_kafka.mirror.watch.status import MirrorStatus, PartitionStatus
+
+_REASONS = tuple(reason for reason in StallReason if reason is not StallReason.SOURCE_IDLE)
+
+
+class MirrorMetrics:
+    """Serves metrics at a port, from the moment when there is a status."""
+
+    def __init__(self, port: int, *, now: Callable[[], float] = time.time) -> None:
+        """Listen. Raises ConfigurationError when the port cannot be used."""
+        self._now = now
+        self._status: MirrorStatus | None = None
+        self._server = MetricsServer(port, self)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._server.port
+
+    def show(self, status: MirrorStatus) -> None:
+        """Serve another status from now on."""
+        self._status = status
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.close()
+
+    def collect(self) -> Iterator[Any]:
+        """The families of metrics, which Prometheus's client turns into text."""
+        status = self._status
+        if status is None:
+            return
+        since = max(self._now() - status.now, 0.0)
+        yield from _of_worker(status)
+        yield from _of_stalls(status)
+        yield from _of_partitions(status, since)
+        beats = _family("heartbeat_age_seconds", "Age of the last heartbeat in the target.", "lane")
+        for lane, age in sorted(status.heartbeat_ages.items()):
+            beats.add_metric((status.name, str(lane)), age + since)
+        yield beats
+
+
+def _of_worker(status: MirrorStatus) -> Iterator[Any]:
+    from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415 -- rarely needed
+
+    gauges = (
+        ("look_timestamp_seconds", "Time of the last look at both clusters.", status.now),
+        ("lanes", "Lanes of the mirror.", status.lanes),
+        ("lanes_owned", "Lanes of this worker.", status.lanes_owned),
+        ("last_commit_timestamp_seconds", "Time of the last commit.", status.committed_at),
+        ("idle", "1 when the source has nothing new.", float(status.is_idle)),
+    )
+    for name, text, value in gauges:
+        if value is not None:
+            family = _family(name, text)
+            family.add_metric((status.name,), value)
+            yield family
+    for name, text, count in (
+        ("records", "Records copied since the worker started.", status.records),
+        ("bytes", "Bytes of their keys and values.", status.bytes),
+    ):
+        counter = CounterMetricFamily(f"gapless_mirror_{name}", text, labels=("mirror",))
+        counter.add_metric((status.name,), count)
+        yield counter
+
+
+def _of_stalls(status: MirrorStatus) -> Iterator[Any]:
+    counts = _family("stalled", "Partitions and lanes that are stalled for a reason.", "reason")
+    times = _family("stalled_since_timestamp_seconds", "When the oldest of these stalls was noticed.", "reason")
+    for reason in _REASONS:
+        found = [stall for stall in status.stalls if stall.reason is reason]
+        counts.add_metric((status.name, reason.value), sum(stall.count for stall in found))
+        if found:
+            times.add_metric((status.name, reason.value), min(stall.since for stall in found))
+    yield counts
+    yield times
+
+
+def _of_partitions(status: MirrorStatus, since: float) -> Iterator[Any]:
+    def family(name: str, text: str, value: Callable[[PartitionStatus], float | None]) -> Any:
+        found = _family(name, text, "topic", "partition")
+        for one in status.partitions:
+            figure = value(one)
+            if figure is not None:
+                found.add_metric((status.name, one.topic, str(one.partition)), figure)
+        return found
+
+    yield family("lag_records", "Offsets of the source that are not copied.", lambda one: one.lag_records)
+    yield family(
+        "lag_seconds",
+        "Age of the oldest record that is not copied.",
+        lambda one: one.lag_seconds and one.lag_seconds + since,
+    )
+    yield family(
+        "seconds_until_loss",
+        "Estimated seconds until the source deletes a record that is not copied.",
+        lambda one: None if one.seconds_left is None else max(one.seconds_left - since, 0.0),
+    )
+    lost: dict[str, int] = {}
+    for one in status.partitions:
+        lost[one.topic] = lost.get(one.topic, 0) + one.lost
+    losses = _family("lost_records", "Offsets that were deleted before they were copied.", "topic")
+    for topic, count in lost.items():
+        losses.add_metric((status.name, topic), count)
+    yield losses
+
+
+def _family(name: str, text: str, *labels: str) -> Any:
+    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 -- rarely needed
+
+    return GaugeMetricFamily(f"gapless_mirror_{name}", text, labels=("mirror", *labels))

@@ -1,0 +1,124 @@
+"""Owns ``gapless mirror status``: what the control topic of a mirror holds, beside the ends of the source."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_kafka.mirror.lanes.control import read_lanes
+from gapless_kafka.mirror.lanes.identity import MirrorIdentity
+from gapless_kafka.mirror.lanes.progress import lost_offsets
+from gapless_kafka.mirror.settings.typed import cluster_connection
+from gapless_kafka.reading.topic_offsets import read_cut
+from gapless_kafka.topics.target_topics import TargetTopics
+from gapless_kafka.topics.topic_choice import existing_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gapless_api.base.settings import Resolved
+    from gapless_kafka.mirror.lanes.control import LaneState
+    from gapless_kafka.mirror.lanes.records import LostRange
+    from gapless_kafka.reading.cuts import TopicCut
+
+_HEADINGS = ("TOPIC", "PARTITION", "TARGET", "POSITION", "LAG", "LOST", "NOTE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """How far a source partition is."""
+
+    topic: str
+    partition: int
+    target: str
+    position: int
+    """The source offset that is copied next."""
+    lag: int | None
+    """Offsets that are not copied; ``None`` when the source does not have the partition."""
+    records: int
+    """Copied in all."""
+    lost: int
+    """Offsets that were skipped by request."""
+    lost_ranges: tuple[LostRange, ...] = ()
+    note: str = ""
+
+
+def run(settings: Resolved) -> int:
+    """Print the status, and return the exit code.
+
+    Raises:
+        GaplessError: a cluster does not answer, or there is no such mirror.
+    """
+    values = settings.values
+    identity, timeout = MirrorIdentity(values["name"]), values["connectTimeout"]
+    source, target = cluster_connection(values, "source"), cluster_connection(values, "target")
+    control = TargetTopics(target, timeout_seconds=timeout).described([identity.control_topic])
+    if not control:
+        raise ConfigurationError(
+            f"Kafka at {target.bootstrap_servers} has no mirror {identity.name} (there is no topic "
+            f"{identity.control_topic}); correct name or targetBootstrapServers."
+        )
+    lanes = read_lanes(target, identity.control_topic, range(control[identity.control_topic].partitions))
+    topics = {topic for state in lanes.values() for topic, _ in state.positions}
+    present = sorted(topics & set(existing_topics(source, timeout_seconds=timeout)))
+    cut = read_cut(source, present, timeout_seconds=timeout).topics if present else ()
+    found = partition_statuses(lanes.values(), {one.topic: one for one in cut})
+    runs = [state.run for state in lanes.values() if state.run is not None]
+    last = max(runs, key=lambda one: one.epoch, default=None)
+    if values["json"]:
+        engine, epoch = (last.engine, last.epoch) if last is not None else (None, None)
+        shown = {"name": identity.name, "engine": engine, "epoch": epoch, "lanes": len(lanes)}
+        sys.stdout.write(json.dumps(shown | {"partitions": [asdict(one) for one in found]}, indent=2) + "\n")
+        return 0
+    engine = f"engine {last.engine}, run {last.epoch}" if last is not None else "never run"
+    sys.stdout.write(f"Mirror {identity.name}: {engine}, {len(lanes)} lanes, {len(found)} partitions\n")
+    sys.stdout.write(as_table(found))
+    return 0
+
+
+def partition_statuses(lanes: Iterable[LaneState], cuts: Mapping[str, TopicCut]) -> list[PartitionStatus]:
+    """Put positions beside the ends of the source, by topic and partition."""
+    found = []
+    positions = {place: one for state in lanes for place, one in state.positions.items()}
+    for (topic, partition), position in sorted(positions.items()):
+        cut = cuts.get(topic)
+        lag, note = None, "not in the source"
+        if cut is not None and partition < len(cut.end_offsets):
+            lag, note = max(cut.end_offsets[partition] - position.next_offset, 0), ""
+            if cut.id and position.source_id and cut.id != position.source_id:
+                lag, note = None, "the source topic was recreated"
+            elif cut.first_offsets[partition] > position.next_offset:
+                note = "the source has deleted records that are not copied"
+        found.append(
+            PartitionStatus(
+                topic=topic,
+                partition=partition,
+                target=position.target,
+                position=position.next_offset,
+                lag=lag,
+                records=position.records,
+                lost=lost_offsets(position),
+                lost_ranges=position.lost,
+                note=note,
+            )
+        )
+    return found
+
+
+def as_table(found: Sequence[PartitionStatus]) -> str:
+    """The statuses in columns, and what was lost."""
+    rows = [_HEADINGS]
+    for one in found:
+        lag = "unknown" if one.lag is None else f"{one.lag:,}"
+        rows.append((one.topic, str(one.partition), one.target, f"{one.position:,}", lag, f"{one.lost:,}", one.note))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    lost = [
+        f"Lost: {one.topic}/{one.partition} offsets {each.first}-{each.last} ({each.reason}, {each.time})"
+        for one in found
+        for each in one.lost_ranges
+    ]
+    return "".join(f"{line}\n" for line in (*lines, *lost))

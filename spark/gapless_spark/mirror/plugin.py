@@ -1,0 +1,100 @@
+"""Owns what ``gapless mirror`` finds of the Spark engine: its settings, and how it is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.settings import Setting
+from gapless_api.base.typed_settings import TypedSettings
+from gapless_spark.settings.engine import DRIVER_MEMORY, MASTER, PARALLELISM
+from gapless_spark.settings.values import words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gapless_kafka.mirror.lanes.setup import LaneSetup
+    from gapless_kafka.mirror.workers.source_watch import SourceWatch
+    from gapless_kafka.mirror.workers.worker import WorkerAccount, WorkerObservation
+    from gapless_spark.mirror.engine import Turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings(TypedSettings):
+    """Where Spark runs, and with how much."""
+
+    transform: str | None
+    transform_topics: tuple[str, ...] | None
+    master: str
+    driver_memory: str
+    parallelism: int | None
+
+
+class SparkEngine:
+    """The engine ``spark`` of the entry points "gapless.mirror_engines"."""
+
+    settings = (
+        Setting(
+            "transform",
+            "SQL that is applied to each record: SELECT … FROM records [WHERE …], or WHERE … alone, over key, value, "
+            "headers, topic, partition, offset and timestamp. It may leave records out, change key, value and headers "
+            "(… AS value), and send records to another topic (… AS topic); what is not selected stays. Needs "
+            "engine=spark.",
+            metavar="SQL",
+            own=True,
+            group="Engine",
+        ),
+        Setting(
+            "transformTopics",
+            "Topics on the target to which the transform may send records; they exist, with as many partitions as the "
+            "source's.",
+            parse=words,
+            metavar="TOPICS",
+            repeatable=True,
+            own=True,
+            group="Engine",
+        ),
+        MASTER,
+        DRIVER_MEMORY,
+        replace(
+            PARALLELISM,
+            help="How many tasks hold the lanes; at most one for each.",
+            shown_default="as many as run at once",
+        ),
+    )
+
+    exclusive = ("transform", "transformTopics")
+
+    @staticmethod
+    def run(
+        values: Mapping[str, Any],
+        setup: LaneSetup,
+        sources: SourceWatch,
+        is_stopping: Callable[[], bool],
+        on_tick: Callable[[WorkerObservation], None] = lambda _seen: None,
+    ) -> WorkerAccount:
+        """Copy until `is_stopping`, or until all is copied with ``once``. Raises GaplessError."""
+        from gapless_spark.mirror.engine import SparkMirror  # noqa: PLC0415 -- Spark loads only when it is needed
+        from gapless_spark.mirror.sql_turns import SqlTurns  # noqa: PLC0415
+        from gapless_spark.mirror.turns import LaneTurns  # noqa: PLC0415
+        from gapless_spark.runtime.session import Engine  # noqa: PLC0415
+
+        told = SparkSettings.of(values)
+        turns: Turns = LaneTurns(told.parallelism)
+        if told.transform is not None:
+            targets = told.transform_topics or ()
+            if values["targetAllowedTopics"] is not None:
+                values["targetAllowedTopics"].check(targets, what="The mirror's transform")
+            turns = SqlTurns(told.transform, targets)
+        engine = Engine("gapless mirror", told.master, told.driver_memory)
+        mirror = SparkMirror(engine, setup, sources, turns, on_tick=on_tick)
+        if not setup.once:
+            sources.start()
+        try:
+            mirror.run(is_stopping)
+        finally:
+            sources.stop()
+        return mirror.account()
+
+
+ENGINE = SparkEngine()

@@ -1,0 +1,232 @@
+"""Owns a turn through SQL: a task for each lane reads its slices, Spark applies the statement, and the lane writes.
+
+The rows of a lane pass through one task, so each partition keeps its order. The lane is fenced and its positions are
+read when it opens, and rows before them are left out: a task that is tried again repeats nothing.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStalledError
+from gapless_archive.segments.rows import runs_of
+from gapless_kafka.mirror.lanes.control import read_lanes
+from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
+from gapless_kafka.mirror.lanes.records import RunRecord
+from gapless_kafka.mirror.lanes.runs import check_run
+from gapless_kafka.reading.reader import read_slices
+from gapless_kafka.topics.target_topics import TargetTopics
+from gapless_spark.mirror.sql_cuts import lane_slices, view_until
+from gapless_spark.mirror.sql_reader import SqlReader
+from gapless_spark.mirror.transform import ROWS, Transform
+from gapless_spark.mirror.turns import RESULTS, SlotResult, results_in
+from gapless_spark.runtime.task_reading import failure_of_task, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.mirror.lanes.setup import LaneSetup
+    from gapless_kafka.mirror.lanes.sources import SourceView
+    from gapless_kafka.reading.cuts import Slice
+
+_ASK_SECONDS = 30.0
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", _HEADERS),
+        ("at", pa.int64()),
+    ]
+)
+"""`ROWS`, for Arrow."""
+_SQL_ERROR = re.compile(r"\[([A-Z_.]+)\][^\n]*SQLSTATE: 22")
+"""What Spark says of a value that a function cannot take: a data exception, of class 22."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LaneOrder:
+    """What the task of a lane does."""
+
+    lane: int
+    slices: tuple[Slice, ...]
+    view: SourceView
+    setup: LaneSetup
+    targets: frozenset[str]
+    """To which topics the statement may send records."""
+
+
+class SqlTurns:
+    """Turns through one statement."""
+
+    def __init__(self, statement: str, targets: Sequence[str]) -> None:
+        """Nothing is checked before the first turn.
+
+        Args:
+            statement: see `Transform`.
+            targets: to which topics it may send records; they exist on the target.
+        """
+        self._statement = statement
+        self._targets = frozenset(targets)
+        self._transform: Transform | None = None
+        self._turns = 0
+
+    def hold(
+        self, spark: SparkSession, setup: LaneSetup, view: SourceView, ends: Mapping[TopicPartition, int]
+    ) -> list[SlotResult]:
+        """Copy a bounded number of records up to `ends`.
+
+        Raises:
+            ConfigurationError: the statement cannot be applied, or fails on a record.
+            GaplessError: Kafka denies it or does not answer.
+        """
+        if self._transform is None:
+            self._transform = Transform(spark, self._statement)
+        if self._transform.routes:
+            self._check_targets(setup, view)
+        orders = self._orders(setup, view, ends)
+        if not orders:
+            return []
+        try:
+            return _copied(spark, self._transform, orders)
+        finally:
+            self._turns += 1
+
+    def _orders(self, setup: LaneSetup, view: SourceView, ends: Mapping[TopicPartition, int]) -> list[_LaneOrder]:
+        states = read_lanes(setup.target, setup.identity.control_topic, range(setup.lanes))
+        setup = replace(setup, once=True, reports_all=True)
+        found = []
+        for lane, state in states.items():
+            slices = lane_slices(ends, state.positions, view.places(lane, setup.lanes))
+            if slices or not self._turns:  # every lane learns of this run
+                found.append(_LaneOrder(lane, slices, view_until(view, slices, 1), setup, self._targets))
+        limits = setup.limits.divided(max(len(found), 1))
+        return [replace(order, setup=replace(order.setup, limits=limits)) for order in found]
+
+    def _check_targets(self, setup: LaneSetup, view: SourceView) -> None:
+        """Make sure that each topic to which records may be sent has their partitions."""
+        most = max((len(topic.first_offsets) for topic in view.topics.values()), default=0)
+        described = TargetTopics(setup.target, timeout_seconds=_ASK_SECONDS).described(sorted(self._targets))
+        for topic in sorted(self._targets):
+            found = described.get(topic)
+            if found is None or found.partitions < most:
+                has = "does not exist" if found is None else f"has {found.partitions} partitions"
+                raise ConfigurationError(
+                    f"The topic {topic} of transformTopics {has} on the target; records keep their partition, so "
+                    f"create it with {most} partitions."
+                )
+
+
+def _copied(spark: SparkSession, transform: Transform, orders: Sequence[_LaneOrder]) -> list[SlotResult]:
+    from pyspark.errors import PySparkException  # noqa: PLC0415 -- slow to import
+
+    count = len(orders)
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from rows_of(orders[number])
+        except GaplessError as error:
+            raise RuntimeError(text_of(error)) from None
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415 -- in the task
+
+        context: Any = TaskContext.get()
+        try:
+            result = copy_lane(orders[context.partitionId()], iter(batches))
+        except GaplessError as error:
+            raise RuntimeError(text_of(error)) from None
+        yield pa.record_batch([[pickle.dumps(result)]], names=["lanes"])
+
+    rows = spark.range(0, count, 1, count).mapInArrow(read, ROWS)
+    written = transform.apply(rows).mapInArrow(write, RESULTS)
+    try:
+        return results_in(written.toArrow().to_pylist())
+    except PySparkException as error:
+        meant = failure_of_statement(str(error))
+        if meant is None or failure_of_task(str(error)) is not None:
+            raise
+        raise meant from None
+
+
+def rows_of(order: _LaneOrder) -> Iterator[pa.RecordBatch]:
+    """The records of a lane's slices, as rows of `ROWS`. Raises GaplessError."""
+    if not order.slices:
+        return
+    for messages in read_slices(order.setup.source, order.slices):
+        for run in runs_of(messages):
+            rows = run.rows
+            times = rows.column("timestamp")
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([run.topic] * rows.num_rows, pa.string()),
+                    rows.column("partition"),
+                    rows.column("offset"),
+                    times.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+                    rows.column("key"),
+                    rows.column("value"),
+                    rows.column("headers").cast(_HEADERS),
+                    times,
+                ],
+                schema=_SCHEMA,
+            )
+
+
+def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
+    """Write rows that came out of the statement, with the positions behind them.
+
+    Raises:
+        TakenOverError: a later run of the mirror has begun.
+        GaplessError: Kafka denies it or does not answer, or the statement names another topic than it may.
+    """
+    setup = order.setup
+    lane = Lane(order.lane, setup, reader=lambda: SqlReader(rows, order.slices, order.targets, setup.source))
+    try:
+        lane.open()
+        lane.follow(order.view)
+        while not lane.copying.is_done or lane.copying.has_moved:
+            lane.step()
+            _check_refusals(lane)
+    except LaneFencedError:
+        state = read_lanes(setup.target, setup.identity.control_topic, [order.lane])[order.lane]
+        check_run(state.run, RunRecord(engine=setup.engine, epoch=setup.epoch))
+        raise SourceStalledError(f"Another task has lane {order.lane}; the next turn continues.") from None
+    finally:
+        lane.close()
+    return SlotResult((lane.observation(),), time.monotonic())
+
+
+def _check_refusals(lane: Lane) -> None:
+    """End a turn in which the target refuses records: rows cannot be read again to go on without them."""
+    for one in lane.observation().partitions:
+        if one.stop is not None and one.stop.reason == "TargetRefuses":
+            raise SourceStalledError(one.stop.message)
+
+
+def failure_of_statement(text: str) -> ConfigurationError | None:
+    """What the text of an exception out of Spark says about the statement; ``None`` when it is about something else.
+
+    Spark's own words are left out, for they may hold the content of a record.
+    """
+    found = _SQL_ERROR.search(text)
+    if found is None:
+        return None
+    return ConfigurationError(
+        f"The transform fails on a record ({found[1]}); use a function that gives null instead, such as try_cast, or "
+        f"leave such records out with WHERE."
+    )

@@ -1,0 +1,246 @@
+"""Owns the proof of the pure rules of a mirror's lanes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless_kafka.mirror.lanes.control import lane_state
+from gapless_kafka.mirror.lanes.identity import MirrorIdentity, lane_of, mirror_name
+from gapless_kafka.mirror.lanes.limits import Limits, Rates
+from gapless_kafka.mirror.lanes.losses import OVERTOOK, RECREATED, recreated, unreadable
+from gapless_kafka.mirror.lanes.progress import PartitionProgress
+from gapless_kafka.mirror.lanes.records import (
+    MAP,
+    MOST_RUNS,
+    POSITION,
+    RUN,
+    RUN_KEY,
+    LanePosition,
+    LostRange,
+    MapTail,
+    RunRecord,
+    content,
+    map_key,
+    position_key,
+)
+from gapless_kafka.mirror.lanes.runs import check_run, run_to_join
+from gapless_kafka.mirror.lanes.sources import Routes, SourceView, view_of
+from gapless_kafka.mirror.lanes.writer import InterleavedError, Written
+from gapless_kafka.reading.cuts import TopicCut
+from gapless_kafka.writing.faults import TakenOverError
+from gapless_kafka.writing.offset_map import Run
+
+
+def test_the_names_and_lanes_of_a_mirror_never_change() -> None:
+    mirror = MirrorIdentity("eu-1")
+    assert mirror.control_topic == "_gapless_mirror_eu-1"
+    assert mirror.group == "gapless-mirror-eu-1"
+    assert mirror.transactional_id(7) == "gapless-mirror-eu-1-7"
+    assert [lane_of("orders", partition, 8) for partition in range(3)] == [6, 7, 0]
+    assert lane_of("Größe", 0, 5) == 3
+
+
+@pytest.mark.parametrize("bad", ["", "A", "a_b", "-a", "a.", "x" * 64, "a b"])
+def test_a_name_that_kafka_could_not_carry_is_refused(bad: str) -> None:
+    with pytest.raises(ValueError, match="lower-case letters"):
+        mirror_name(bad)
+
+
+def test_workers_join_the_run_of_workers_and_take_over_from_another_engine() -> None:
+    own, other = RunRecord(engine="workers", epoch=3), RunRecord(engine="spark", epoch=4)
+    assert run_to_join([None, None], "workers", shares=True) == RunRecord(engine="workers", epoch=1)
+    assert run_to_join([None, own], "workers", shares=True) == own
+    # A takeover that was interrupted has reached some of the lanes only.
+    assert run_to_join([own, other], "workers", shares=True) == RunRecord(engine="workers", epoch=5)
+    assert run_to_join([other], "spark", shares=False) == RunRecord(engine="spark", epoch=5)
+
+
+def test_a_lane_of_an_older_run_is_taken_and_one_of_a_later_run_is_left() -> None:
+    own = RunRecord(engine="workers", epoch=3)
+    assert check_run(None, own)
+    assert check_run(RunRecord(engine="spark", epoch=2), own)
+    assert not check_run(own, own)
+    for later in (RunRecord(engine="workers", epoch=4), RunRecord(engine="spark", epoch=3)):
+        with pytest.raises(TakenOverError, match=f"engine {later.engine}, run {later.epoch}"):
+            check_run(later, own)
+
+
+def test_a_log_that_begins_behind_the_position_is_a_loss_of_an_exact_range() -> None:
+    assert unreadable("t/0", 5, 5, 9) is None
+    assert unreadable("t/0", 9, 5, 9) is None
+    loss = unreadable("t/0", 5, 8, 9)
+    assert loss is not None
+    assert (loss.first, loss.end, loss.next_offset, loss.stop.reason) == (5, 8, 8, OVERTOOK)
+    assert "offsets 5-7 of t/0" in loss.stop.message
+    shorter = unreadable("t/0", 10, 0, 9)
+    assert shorter is not None
+    assert (shorter.first, shorter.end, shorter.next_offset, shorter.stop.reason) == (10, 10, 9, RECREATED)
+
+
+def test_a_recreated_topic_loses_what_was_seen_and_not_copied() -> None:
+    loss = recreated("t/0", 5, 9, ("A", "B"), 2)
+    assert (loss.first, loss.end, loss.next_offset) == (5, 9, 2)
+    assert "topic ID A -> B" in loss.stop.message
+    assert recreated("t/0", 5, 0, ("A", "B"), 0).end == 5
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_limits_are_paid_afterwards_and_follow_a_change() -> None:
+    clock = Clock()
+    limits = Limits(Rates(bytes_per_second=1000, records_per_second=10), now=clock)
+    assert limits.delay_seconds() == 0
+    limits.spend(5, 100)
+    assert limits.delay_seconds() == pytest.approx(0.5)
+    clock.now += 0.25
+    limits.spend(0, 500)
+    assert limits.delay_seconds() == pytest.approx(0.75)
+    limits.change(Rates(bytes_per_second=1000, records_per_second=10))
+    assert limits.delay_seconds() == pytest.approx(0.75)
+    limits.change(Rates())
+    assert limits.delay_seconds() == 0
+    limits.spend(10**9, 10**12)
+    assert limits.delay_seconds() == 0
+
+
+def test_a_limit_bounds_what_is_read_at_once() -> None:
+    assert Limits(Rates()).most_records() == 5000
+    assert Limits(Rates(records_per_second=100)).most_records() == 25
+    assert Limits(Rates(records_per_second=1)).most_records() == 1
+    limits = Limits(Rates(bytes_per_second=1024 * 1024))
+    assert limits.most_records() == 256
+    for _ in range(100):
+        limits.spend(10, 10 * 100)
+    assert limits.most_records() > 2000
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40))
+def test_the_parts_of_a_map_hold_every_run_once(steps: list[tuple[int, int, int]]) -> None:
+    tail, first, target, expected = MapTail("t", "S"), 0, 0, {}
+    parts: dict[int, MapTail] = {}
+    for count, skipped, moved in steps:
+        first, target = first + skipped, target + moved
+        expected |= {first + number: target + number for number in range(count)}
+        for part in tail.extended([Run(first, count, target)]):
+            parts[part.runs[0].first] = tail = part
+        first, target = first + count, target + count
+    found = {
+        run.first + number: run.target + number
+        for part in parts.values()
+        for run in MapTail.of(part.record()).runs
+        for number in range(run.length)
+    }
+    assert found == expected
+
+
+def test_a_full_part_of_a_map_begins_another_and_stays_as_it_is() -> None:
+    full = MapTail("t", "S", [Run(10 * number, 1, 11 * number) for number in range(MOST_RUNS)])
+    before = list(full.runs)
+    extended = full.extended([Run(10**6, 1, 10**6)])
+    assert [len(part.runs) for part in extended] == [MOST_RUNS, 1]
+    assert full.runs == before
+
+
+def test_a_lane_continues_from_the_last_record_of_each_key() -> None:
+    lost = LostRange(first=3, last=4, reason=OVERTOOK, source_id="S", time="2026-11-22T00:00:00Z")
+    older = LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=3)
+    position = LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=9, records=7, lost=(lost,))
+    parts = [MapTail("t", "S", [Run(first, 5, first)]) for first in (0, 5)]
+    state = lane_state(
+        [
+            (RUN_KEY, content(RUN, RunRecord(engine="workers", epoch=1))),
+            (position_key("s", 2), content(POSITION, older)),
+            *((map_key("s", 2, part.runs[0].first), content(MAP, part.record())) for part in reversed(parts)),
+            (map_key("s", 2, 77), content(MAP, parts[1].record())),
+            (position_key("s", 2), content(POSITION, position)),
+            (map_key("s", 2, 77), None),
+        ]
+    )
+    assert state.run == RunRecord(engine="workers", epoch=1)
+    assert state.positions == {("s", 2): position}
+    assert state.tails == {("s", 2): parts[1]}
+    assert state.map_parts == {("s", 2): [0, 5]}
+
+
+def test_a_record_of_another_program_is_refused() -> None:
+    with pytest.raises(ValueError, match="no version"):
+        lane_state([(b"x", b"y")])
+
+
+def test_each_source_partition_belongs_to_exactly_one_lane() -> None:
+    cuts = [TopicCut(name, (0,) * count, (9,) * count, 0, "S") for name, count in (("a", 5), ("b", 1), ("c", 3))]
+    view = view_of(cuts, Routes({"a": "x-a", "b": "x-b"}), number=1)
+    places = [(topic.target, partition) for lane in range(4) for topic, partition in view.places(lane, 4)]
+    assert sorted(places) == [*(("x-a", number) for number in range(5)), ("x-b", 0)]
+    assert list(SourceView().places(0, 4)) == []
+
+
+class Message:
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def offset(self) -> int:
+        return self._offset
+
+
+def written(offsets: list[int], targets: list[int], reported: int) -> Written:
+    messages: Any = [Message(offset) for offset in offsets]
+    one = Written(("t", 0), messages)
+    one.reported = reported
+    for target in targets:
+        one.take(None, Message(target))
+    return one
+
+
+def test_the_first_and_the_last_report_prove_where_the_others_went() -> None:
+    assert list(written([5, 6, 7], [20, 22], 2).runs()) == [Run(5, 3, 20)]
+    assert list(written([5, 6, 9], [20, 22], 2).runs()) == [Run(5, 2, 20), Run(9, 1, 22)]
+    assert list(written([5], [20], 1).runs()) == [Run(5, 1, 20)]
+
+
+def test_records_of_another_program_in_between_need_a_report_for_each() -> None:
+    with pytest.raises(InterleavedError):
+        written([5, 6, 7], [20, 23], 2).runs()
+    assert list(written([5, 6, 7], [20, 21, 23], 3).runs()) == [Run(5, 2, 20), Run(7, 1, 23)]
+
+
+def test_a_report_that_is_missing_is_a_defect() -> None:
+    with pytest.raises(RuntimeError, match="2 reports were expected and 1 came"):
+        written([5, 6, 7], [20], 2).runs()
+
+
+def progress(**more: Any) -> PartitionProgress:
+    position = LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=40)
+    return PartitionProgress(("s", 0), position, 40, 0.0, **more)
+
+
+def test_parts_of_a_map_are_removed_when_the_source_has_deleted_all_that_they_are_about() -> None:
+    one = progress(map_parts=[0, 10, 20, 30], tail=MapTail("t", "S", [Run(30, 10, 33)]))
+    one.expire_map(9)
+    assert one.expired_parts == []
+    one.expire_map(20)
+    assert (one.expired_parts, one.map_parts) == ([0, 10], [20, 30])
+    one.expire_map(10**9)
+    assert one.map_parts == [30]  # which is continued
+    one.forget_map()
+    assert (one.expired_parts, one.map_parts, one.tail) == ([0, 10, 20, 30], [], None)
+
+
+def test_a_loss_that_was_decided_is_part_of_the_next_position() -> None:
+    one = progress()
+    assert not one.has_moved
+    lost = LostRange(first=40, last=49, reason=OVERTOOK, source_id="S", time="2026-11-22T00:00:00Z")
+    one.decide(50, [lost])
+    assert one.has_moved
+    assert one.position_after(0, 0, 2).lost == (lost,)
+    assert one.position_after(0, 0, 2).next_offset == 50
+    assert one.observation().lost == 10

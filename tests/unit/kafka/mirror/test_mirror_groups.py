@@ -1,0 +1,127 @@
+"""Owns the proof that positions of consumer groups are translated exactly or not at all."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless_api.wire.mirror_groups import GROUPS_REPORT, GroupsReport
+from gapless_kafka.mirror.groups.choice import GroupChoice
+from gapless_kafka.mirror.groups.planning import GroupPlan, MirroredPartition, plan_group
+from gapless_kafka.writing.group_translation import Reach, target_position
+from gapless_kafka.writing.offset_map import OffsetMap, Run
+
+END = 500
+
+
+def partition(
+    *runs: tuple[int, int, int], start: int = 0, next_offset: int = 100, log_start: int = 0, recreated: bool = False
+) -> MirroredPartition:
+    return MirroredPartition(
+        target="x.t",
+        start=start,
+        next_offset=next_offset,
+        log_start=log_start,
+        runs=OffsetMap(runs),
+        first_mapped=min((first for first, _, _ in runs), default=None),
+        recreated=recreated,
+    )
+
+
+def plan(offset: int, one: MirroredPartition, *, now: int | None = None, is_active: bool = False) -> GroupPlan:
+    return plan_group(
+        "g",
+        {("t", 3): offset, ("other", 0): 5},
+        {} if now is None else {("x.t", 3): now},
+        {("t", 3): one},
+        is_active=is_active,
+        end=lambda topic, number: END if (topic, number) == ("x.t", 3) else -1,
+    )
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=30), st.integers(0, 5))
+def test_a_group_continues_at_the_same_record(moves: list[tuple[int, int]], beyond: int) -> None:
+    pairs, old, new = [], 10, 1000
+    for step, other in moves:
+        old, new = old + step, new + other
+        pairs.append((old, new))
+    runs = OffsetMap(Run(first, 1, target) for first, target in pairs)
+    reach = Reach(10, old + 1 + beyond)
+    for offset in range(10, reach.next_offset + 1):
+        later = [target for first, target in pairs if first >= offset]
+        expected = later[0] if later else pairs[-1][1] + 1
+        assert (reach.holds(offset), target_position(offset, runs, lambda: -1)) == (True, expected)
+    assert not reach.holds(9)
+    assert not reach.holds(reach.next_offset + 1)
+
+
+def test_a_position_is_written_where_nothing_forbids_it() -> None:
+    assert plan(50, partition((0, 100, 1000))).writes == {("x.t", 3): 1050}
+    assert plan(100, partition((0, 100, 1000))).writes == {("x.t", 3): 1100}
+    assert plan(100, partition((0, 100, 1000)), now=1099).writes == {("x.t", 3): 1100}
+    assert plan(7, partition()).writes == {("x.t", 3): END}
+
+
+def test_a_position_that_is_there_is_not_written_again() -> None:
+    found = plan(50, partition((0, 100, 1000)), now=1050, is_active=True)
+    assert (found.writes, found.findings) == ({}, ())
+    assert [move.state for move in found.moves] == ["unchanged"]
+
+
+def test_no_group_goes_backwards() -> None:
+    found = plan(50, partition((0, 100, 1000)), now=1051)
+    assert (found.writes, found.moves) == ({}, ())
+    (finding,) = found.findings
+    assert (finding.reason, finding.is_problem) == ("NotBackwards", False)
+
+
+def test_a_group_with_members_at_the_target_is_left_alone() -> None:
+    found = plan(50, partition((0, 100, 1000)), now=3, is_active=True)
+    assert (found.writes, [finding.reason for finding in found.findings]) == ({}, ["ActiveMembers"])
+
+
+@pytest.mark.parametrize(
+    ("offset", "one", "reason", "words"),
+    [
+        (101, partition((0, 100, 1000)), "AheadOfMirror", "copied up to 100"),
+        (4, partition((5, 95, 1000), start=5), "BehindMap", "began at 5"),
+        (29, partition((30, 70, 1000), log_start=40), "BehindMap", "keeps records from 40"),
+        (39, partition(log_start=40), "BehindMap", "keeps records from 40"),
+        (50, partition((0, 100, 1000), recreated=True), "TopicRecreated", "recreated"),
+    ],
+)
+def test_what_cannot_be_known_is_named_and_not_guessed(
+    offset: int, one: MirroredPartition, reason: str, words: str
+) -> None:
+    found = plan(offset, one)
+    (finding,) = found.findings
+    assert (found.writes, finding.reason, finding.is_problem) == ({}, reason, True)
+    assert words in finding.message
+    assert (finding.topic, finding.partition) == ("t", 3)
+    report = GroupsReport(name="m", groups=("g",), moves=found.moves, findings=found.findings)
+    assert GROUPS_REPORT.from_json(GROUPS_REPORT.to_json(report)) == report
+
+
+@pytest.mark.parametrize(
+    ("offset", "one", "target"),
+    [
+        (30, partition((30, 70, 1000), log_start=40), 1000),
+        (40, partition((50, 50, 1000), log_start=40), 1000),
+        (40, partition(log_start=40), END),
+        (5, partition((50, 50, 1000), start=5, log_start=5), 1000),
+    ],
+)
+def test_what_is_left_of_the_map_is_exact(offset: int, one: MirroredPartition, target: int) -> None:
+    assert plan(offset, one).writes == {("x.t", 3): target}
+
+
+def test_groups_are_chosen_by_name_prefix_and_pattern_and_never_our_own() -> None:
+    existing = ["a", "b1", "c", "gapless-mirror-m", "x"]
+    assert GroupChoice(("a",), ("b",), re.compile("c|gapless.*")).chosen(existing) == ["a", "b1", "c"]
+    assert GroupChoice(("gapless-mirror-m",)).chosen(existing) == ["gapless-mirror-m"]
+    assert GroupChoice(("a", "z")).missing(existing) == ["z"]
+    assert not GroupChoice()
+    assert GroupChoice(pattern=re.compile(".*"))

@@ -1,0 +1,352 @@
+"""Owns the proof that settings files of Kafka's own mirrors mean what they meant, or are refused with the reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_kafka.mirror.settings.client_properties import (
+    CONSUMER,
+    MIRROR,
+    PRODUCER,
+    SECRETS,
+    SECURITY,
+    Mapped,
+    NoMeaning,
+    Refused,
+    Rule,
+    mirror_name_of_group,
+)
+from gapless_kafka.mirror.settings.java_properties import read_java_properties
+from gapless_kafka.mirror.settings.mm2 import is_mm2, read_mm2
+from gapless_kafka.mirror.settings.mm2_properties import FLOW_RULES, WORKER
+from gapless_kafka.mirror.settings.old_mirror import translate_old_mirror
+
+ROOT = Path(__file__).parents[4]
+PAGE = ROOT / "docs" / "procedures" / "switching-from-mirrormaker.md"
+BLOG_CONSUMER = """\
+bootstrap.servers=dev:6667
+group.id=Mirror_Dev-1
+session.timeout.ms=10000
+rebalance.max.retries=10
+rebalance.backoff.ms=10000
+fetch.message.max.bytes=1000000
+socket.receive.buffer.bytes=33554432
+partition.assignment.strategy=roundrobin
+dual.commit.enabled=false
+offsets.storage=kafka
+exclude.internal.topics=true
+metadata.max.age.ms=120000
+whitelist="t1,t2"
+num.streams=4
+"""
+BLOG_PRODUCER = """\
+metadata.broker.list=lake:6667
+compression.codec=gzip
+linger.ms=15000
+batch.size=50000
+buffer.memory=2000000000
+max.request.size=1048576
+acks=-1
+max.in.flight.requests.per.connection=1
+retries=5
+block.on.buffer.full=true
+"""
+MM2 = r"""
+clusters = A, B
+A.bootstrap.servers = a1:9092, \
+                      a2:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+B->A.enabled = false
+A->B.topics = orders, log\\..*
+B->A.topics = other
+topics.exclude = log\\.debug.*
+refresh.topics.interval.seconds = 60
+B.producer.compression.type = zstd
+replication.factor = 3
+exactly.once.source.support = enabled
+tasks.max = 4
+"""
+
+
+def file(folder: Path, text: str, name: str = "some.properties") -> Path:
+    found = folder / name
+    found.write_text(text, encoding="utf-8")
+    return found
+
+
+def texts(found: dict[str, tuple[str, str]]) -> dict[str, str]:
+    return {name: text for name, (text, _) in found.items()}
+
+
+def refusal(folder: Path, *, consumer: str = "", producer: str = "", given: tuple[str, ...] = ()) -> str:
+    files = file(folder, consumer, "consumer.properties"), file(folder, producer, "producer.properties")
+    with pytest.raises(ConfigurationError) as raised:
+        translate_old_mirror(*files, given=given)
+    return str(raised.value)
+
+
+def test_files_have_the_syntax_of_java(tmp_path: Path) -> None:
+    text = "! one\n#two\n a = b\nc:d\n\te f\n g = h, \\\n    i\nempty\nk\\:l = \\u0041\\.b\nlast=x\\\n"
+    found = read_java_properties(file(tmp_path, text))
+    assert {key: each.value for key, each in found.items()} == {
+        "a": "b",
+        "c": "d",
+        "e": "f",
+        "g": "h, i",
+        "empty": "",
+        "k:l": "A.b",
+        "last": "x",
+    }
+    assert found["g"].place.endswith("line 6")
+
+
+def test_a_provider_of_connect_is_refused_with_the_cure(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="sasl-password-file"):
+        read_java_properties(file(tmp_path, "sasl.password=${file:/secrets.properties:password}"))
+
+
+def test_the_old_mirrors_files_are_taken_as_they_are(tmp_path: Path) -> None:
+    found = translate_old_mirror(file(tmp_path, BLOG_CONSUMER, "c"), file(tmp_path, BLOG_PRODUCER, "p"))
+    assert texts(found.texts) == {
+        "compression": "gzip",
+        "name": "mirror-dev-1",
+        "sourceBootstrapServers": "dev:6667",
+        "targetBootstrapServers": "lake:6667",
+        "topicPattern": "t1|t2",
+        "topicRefresh": "120",
+        "workers": "4",
+    }
+    lines = [line.partition("=")[0] for line in (BLOG_CONSUMER + BLOG_PRODUCER).splitlines()]
+    mapped = {place.split()[1] for _, place in found.texts.values()}
+    assert mapped | set(found.ignored) == set(lines)
+
+
+@pytest.mark.parametrize("value", ["largest", "latest"])
+def test_a_start_at_the_end_is_refused_because_it_loses_records(tmp_path: Path, value: str) -> None:
+    sentence = refusal(tmp_path, consumer=f"auto.offset.reset={value}")
+    assert "would skip what the source has" in sentence
+    assert "line 1" in sentence
+    smallest = file(tmp_path, "auto.offset.reset=smallest", "s")
+    assert list(translate_old_mirror(smallest, None).ignored) == ["auto.offset.reset"]
+
+
+@pytest.mark.parametrize(
+    ("consumer", "producer", "words"),
+    [
+        ("enable.auto.commit=true", "", "before the records are delivered"),
+        ("auto.commit.enable=true", "", "before the records are delivered"),
+        ("", "acks=1", "set it to all"),
+        ("", "request.required.acks=0", "set it to all"),
+        ("", "abort.on.send.failure=false", "would drop records"),
+        ("message.handler=com.example.Rename", "", "class of Java"),
+        ("interceptor.classes=com.example.Mask", "", "class of Java"),
+        ("fetch.message.max.bytes=10485760", "max.request.size=1048576", "10,485,760"),
+        ("max.partition.fetch.bytes=10485760", "", "the default in"),
+        ("fetch.message.max.bytes=ten", "", "number of bytes"),
+        ("metadata.max.age.ms=ten", "", "number of milliseconds"),
+        ("auto.ofset.reset=earliest", "", "did you mean auto.offset.reset?"),
+        ("security.protocol=SASL_SSL", "", "would be Kerberos"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.kerberos.service.name=kafka", "", "does not have"),
+        ("security.protocol=TLS", "", "must be one of"),
+        ("security.protocol=SSL\nssl.truststore.location=/t.jks", "", "--source-ca-file=FILE"),
+        ("security.protocol=SSL\nssl.keystore.location=/k.jks", "", "--source-key-file=FILE"),
+        ("security.protocol=SSL\nssl.endpoint.identification.algorithm=", "", "accept any broker"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_reason(tmp_path: Path, consumer: str, producer: str, words: str) -> None:
+    assert words in refusal(tmp_path, consumer=consumer, producer=producer)
+
+
+def test_limits_that_fit_are_no_refusal(tmp_path: Path) -> None:
+    consumer = file(tmp_path, "fetch.message.max.bytes=10485760", "c")
+    translate_old_mirror(consumer, file(tmp_path, "max.request.size=10485760", "p"))
+    translate_old_mirror(consumer, None)
+
+
+@pytest.mark.parametrize("side", ["consumer", "producer"])
+@pytest.mark.parametrize("key", SECRETS)
+def test_a_secret_is_refused_and_never_shown(tmp_path: Path, side: str, key: str) -> None:
+    value = 'org.apache.PlainLoginModule required username="u" password="hunter2";' if "jaas" in key else "hunter2"
+    text = f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n{key}={value}"
+    sentence = refusal(tmp_path, **{side: text})  # type: ignore[arg-type]
+    prefix = "source" if side == "consumer" else "target"
+    assert re.search(rf"line 3\) holds a secret.*--{prefix}-[a-z-]+-file=FILE", sentence)
+    assert "hunter2" not in sentence
+    given = (SECRETS[key].format(side=prefix),)
+    files = {side: file(tmp_path, text, "given")}
+    found = translate_old_mirror(files.get("consumer"), files.get("producer"), given=given)
+    assert "hunter2" not in repr(found)
+    assert key in found.ignored
+
+
+def test_tls_and_login_become_settings_of_the_connection(tmp_path: Path) -> None:
+    text = """\
+security.protocol=SASL_SSL
+ssl.truststore.location=/etc/ca.pem
+ssl.truststore.type=PEM
+ssl.keystore.location=/etc/client.pem
+ssl.endpoint.identification.algorithm=https
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\
+  username="mirror" password="hunter2";
+"""
+    found = translate_old_mirror(file(tmp_path, text), None, given=("sourceSaslPasswordFile",))
+    assert texts(found.texts) == {
+        "sourceTls": "true",
+        "sourceCaFile": "/etc/ca.pem",
+        "sourceCertFile": "/etc/client.pem",
+        "sourceKeyFile": "/etc/client.pem",
+        "sourceSaslMechanism": "SCRAM-SHA-512",
+        "sourceSaslUsername": "mirror",
+    }
+
+
+def test_settings_of_tls_count_only_with_a_protocol_that_uses_them(tmp_path: Path) -> None:
+    found = translate_old_mirror(file(tmp_path, "ssl.truststore.location=/t.jks\nsasl.mechanism=PLAIN"), None)
+    assert found.texts == {}
+    assert found.ignored["ssl.truststore.location"] == "security.protocol is PLAINTEXT"
+
+
+@pytest.mark.parametrize(
+    ("group", "name"), [("mirror", "mirror"), ("DWpro_1", "dwpro-1"), ("__", "mirror"), ("x" * 80, "x" * 63)]
+)
+def test_a_group_becomes_the_name_of_the_mirror(group: str, name: str) -> None:
+    assert mirror_name_of_group(group) == name
+
+
+def test_a_blacklist_leaves_topics_out(tmp_path: Path) -> None:
+    found = translate_old_mirror(file(tmp_path, "blacklist=a, b.*"), None)
+    pattern = re.compile(found.texts["topicPattern"][0])
+    assert [bool(pattern.fullmatch(topic)) for topic in ("a", "bc", "ab", "c")] == [False, False, True, True]
+
+
+def test_the_only_enabled_flow_of_mirrormaker_2_is_taken(tmp_path: Path) -> None:
+    given = file(tmp_path, MM2)
+    assert is_mm2(read_java_properties(given))
+    found = read_mm2(given, None)
+    pattern = re.compile(found.texts["topicPattern"][0])
+    assert [bool(pattern.fullmatch(topic)) for topic in ("orders", "log.x", "log.debug.x", "order")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    del found.texts["topicPattern"]
+    assert texts(found.texts) == {
+        "name": "a-b",
+        "sourceName": "A",
+        "rename": "{source}.{topic}",
+        "sourceBootstrapServers": "a1:9092, a2:9092",
+        "targetBootstrapServers": "b:9092",
+        "topicRefresh": "60",
+        "compression": "zstd",
+        "replicationFactor": "3",
+    }
+    assert {"exactly.once.source.support", "tasks.max", "clusters"} <= set(found.ignored)
+
+
+def test_of_several_flows_one_is_chosen(tmp_path: Path) -> None:
+    both = file(tmp_path, MM2.replace("B->A.enabled = false", "B->A.enabled = true"))
+    with pytest.raises(ConfigurationError, match=re.escape("2 flows (A->B, B->A); choose one with --flow=A->B")):
+        read_mm2(both, None)
+    found = read_mm2(both, "B->A")
+    assert found.texts["sourceBootstrapServers"][0] == "b:9092"
+    assert "other" in found.texts["topicPattern"][0]
+    assert "compression" not in found.texts
+    with pytest.raises(ConfigurationError, match="has no flow B->C"):
+        read_mm2(both, "B->C")
+    with pytest.raises(ConfigurationError, match="no flow that is enabled"):
+        read_mm2(file(tmp_path, MM2.replace("true", "false")), None)
+
+
+def test_the_nearest_property_counts_and_the_policy_becomes_the_rename_rule(tmp_path: Path) -> None:
+    text = MM2 + (
+        "replication.policy.class=org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+        "refresh.topics.interval.seconds=600\nA->B.refresh.topics.interval.seconds=30\n"
+        "sync.group.offsets.enabled=true\nA->B.groups=g.*\nA->B.sync.group.offsets.interval.seconds=20\n"
+        "emit.heartbeats.enabled=false\nconsumer.max.poll.records=5\nsource.consumer.client.rack=r\n"
+        "security.protocol=SSL\nB.security.protocol=PLAINTEXT\nA.ssl.truststore.location=/a.pem\n"
+    )
+    found = texts(read_mm2(file(tmp_path, text), None).texts)
+    assert (found["rename"], found["topicRefresh"], found["heartbeat"]) == ("{topic}", "30", "false")
+    assert (found["sourceTls"], found["targetTls"], found["sourceCaFile"]) == ("true", "false", "/a.pem")
+    groups = re.compile(found["groupPattern"])
+    assert [bool(groups.fullmatch(name)) for name in ("g1", "connect-x", "h")] == [True, False, False]
+    assert found["groupInterval"] == "20"
+    text = "A->B.replication.factor=2\n" + MM2
+    assert texts(read_mm2(file(tmp_path, text), None).texts)["replicationFactor"] == "2"
+    text = MM2 + "replication.policy.separator=_\n"
+    assert texts(read_mm2(file(tmp_path, text), None).texts)["rename"] == "{source}_{topic}"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("replication.policy.class=com.example.Policy", "--rename"),
+        ("topic.filter.class=com.example.Filter", "--topic-pattern"),
+        ("transforms=mask", "classes of Java"),
+        ("A->B.consumer.auto.offset.reset=latest", "would skip"),
+        ("A.consumer.auto.offset.reset=latest", "would skip"),
+        ("B.producer.acks=1", "set it to all"),
+        ("A.consumer.max.partition.fetch.bytes=9999999", "9,999,999"),
+        ("A.sasl.jaas.config=x password=hunter2", ""),
+        ("topic=orders", "did you mean topics?"),
+        ("A->B.topics=(?<x>a)", "only Java knows"),
+    ],
+)
+def test_what_cannot_work_in_mirrormaker_2s_file_is_refused(tmp_path: Path, line: str, words: str) -> None:
+    security = "A.security.protocol=SASL_SSL\nA.sasl.mechanism=PLAIN\n" if "sasl" in line else ""
+    with pytest.raises(ConfigurationError) as raised:
+        read_mm2(file(tmp_path, f"{MM2}{security}{line}\n"), None)
+    assert words in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_the_classes_that_kafka_has_by_default_are_accepted(tmp_path: Path) -> None:
+    line = "topic.filter.class=org.apache.kafka.connect.mirror.DefaultTopicFilter\n"
+    assert "topic.filter.class" in read_mm2(file(tmp_path, MM2 + line), None).ignored
+
+
+def cell(rule: Rule, *, side: str) -> str:
+    if isinstance(rule, Mapped):
+        return f"`{rule.setting.format(side=side)}`"
+    if isinstance(rule, NoMeaning):
+        return f"no meaning: {rule.why}"
+    values = " or ".join(f"`{value}`" for value in sorted(rule.values) if value) or "a value"
+    return f"refused with {values}; otherwise no meaning: {rule.otherwise}"
+
+
+def rows() -> list[str]:
+    tables = (
+        ("consumer", CONSUMER, "source"),
+        ("producer", PRODUCER, "target"),
+        ("mirror", MIRROR, "source"),
+        ("both", SECURITY, "source"),
+        ("mm2.properties", {**FLOW_RULES, **WORKER}, ""),
+    )
+    found = []
+    for where, rules, side in tables:
+        by_cell: dict[str, list[str]] = {}
+        for key, rule in rules.items():
+            by_cell.setdefault(cell(rule, side=side), []).append(f"`{key}`")
+        found += [f"| {where} | {', '.join(keys)} | {text} |" for text, keys in by_cell.items()]
+    found += [f"| both | `{key}` | holds a secret: `{name.format(side='source')}` |" for key, name in SECRETS.items()]
+    return found
+
+
+def test_the_page_lists_every_property_as_the_code_treats_it() -> None:
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    written = [
+        line for line in page if line.startswith(("| consumer |", "| producer |", "| mirror |", "| both |", "| mm2.p"))
+    ]
+    assert written == rows()
+
+
+def test_a_refusal_of_single_values_names_them() -> None:
+    assert Refused(frozenset({"1"}), "", "").refuses("1")
+    assert not Refused(frozenset({"1"}), "", "").refuses("all")
