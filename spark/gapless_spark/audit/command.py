@@ -7,19 +7,16 @@ keys into bitmaps of blocks, these are joined where their block belongs, and onl
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gapless_archive.store.object_store import access_from
-from gapless_kafka.connection import connection_from
-from gapless_kafka.cuts import slices_of
-from gapless_kafka.reader import read_slices
+from gapless_archive.store.state_place import open_place
+from gapless_kafka.reading.cuts import slices_of
+from gapless_kafka.reading.reader import read_slices
 from gapless_spark.audit.expected_by import ExpectedBy
 from gapless_spark.audit.first_records import first_key_of
 from gapless_spark.audit.memory import AuditMemory
-from gapless_spark.audit.state_place import open_place
 from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit
 from gapless_spark.model.bitmaps import (
     PARTIAL,
@@ -34,6 +31,7 @@ from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.gap_detection import compare
 from gapless_spark.output.jobs import run as run_job
 from gapless_spark.runtime.job import MOST_LOCAL_BYTES, Job
+from gapless_spark.settings.typed import AuditSettings, JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,15 +40,14 @@ if TYPE_CHECKING:
 
     from gapless_api.base.settings import Resolved
     from gapless_api.cli.reading_progress import Progress
-    from gapless_kafka.connection import KafkaConnection
-    from gapless_kafka.cuts import Cut
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.outcome import Conclusion
     from gapless_spark.runtime.task_reading import TaskReading
 
 FEW_RECORDS = 1_000_000
 """So many new offsets are read in this process with ``engine=auto``, which is over before Spark would have started."""
 _KEYS_IN_A_BATCH = 65_536
-_key = methodcaller("key")
 
 
 def run(settings: Resolved) -> int:
@@ -60,9 +57,9 @@ def run(settings: Resolved) -> int:
 
 def job_of(settings: Resolved) -> Job:
     """What to do for `settings`. Raises ConfigurationError for expectations and inventories that are none."""
-    values = settings.values
-    topics, expected_by = values["topics"], ExpectedBy(values)
-    memory = AuditMemory(open_place(values["state"], access_from(values)) if values["state"] is not None else None)
+    chosen, told = AuditSettings.of(settings.values), JobSettings.of(settings.values)
+    expected_by = ExpectedBy(chosen, told)
+    memory = AuditMemory(open_place(chosen.state, told.store) if chosen.state is not None else None)
 
     def conclusion(connection: KafkaConnection, new: Mapping[Block, Received], cut: Cut) -> Conclusion:
         blocks, foreign = [], 0
@@ -75,12 +72,12 @@ def job_of(settings: Resolved) -> Job:
         recognised = any(partition.received for partition in found)
         first_key = first_key_of(connection, cut) if foreign and not recognised else None
         others = OtherRecords(foreign, first_key, tuple((topic.topic, topic.uncommitted) for topic in cut.topics))
-        concluded = conclude_audit(topics, found, others, include_unknown=values["includeUnknown"])
+        concluded = conclude_audit(chosen.topics, found, others, include_unknown=chosen.include_unknown)
         concluded = expected_by.named_in(concluded)
         return replace(concluded, details={**concluded.details, **memory.details})
 
     def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
-        connection = connection_from(values, client_id="gapless-audit")
+        connection = told.kafka.of_client("gapless-audit")
         memory.look_at_first_records(connection, cut)
         return conclusion(connection, {} if reading is None else received_blocks(reading), cut)
 
@@ -95,12 +92,21 @@ def job_of(settings: Resolved) -> Job:
 
     def read_bounds() -> None:
         expected_by.read()
-        memory.compare_generations(expected_by.origins, expected_by.replaced, values["newGeneration"])
+        memory.compare_generations(expected_by.origins, expected_by.replaced, chosen.new_generation)
 
     def is_few(cut: Cut) -> bool:
         return memory.goes_on and cut.offsets <= FEW_RECORDS
 
-    return Job("audit", topics, find, find_locally, is_few, earlier=memory, read_bounds=read_bounds)
+    return Job(
+        "audit",
+        chosen.topics,
+        find,
+        find_locally,
+        is_few,
+        other_topics=tuple(filter(None, [chosen.expect_inventory_topic])),
+        earlier=memory,
+        read_bounds=read_bounds,
+    )
 
 
 def received_blocks(reading: TaskReading) -> dict[Block, Received]:
@@ -121,7 +127,7 @@ def bitmaps_of(batches: Iterable[Sequence[Message]]) -> Iterator[pa.RecordBatch]
 def _keys(batches: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
     held: list[bytes | None] = []
     for messages in batches:
-        held += map(_key, messages)
+        held += [message.key() for message in messages]
         if len(held) >= _KEYS_IN_A_BATCH:
             yield _batch(held)
             held = []

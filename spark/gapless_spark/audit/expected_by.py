@@ -6,43 +6,42 @@ Files are read when the settings are, so that what is wrong with them shows befo
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.reader import read_inventory
-from gapless_kafka.connection import connection_from
 from gapless_spark.audit.inventory_topic import add_inventories_of_topic
 from gapless_spark.model.expectations import NewestEntries, parse_expectations, with_inventories
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.expectations import Expectations
     from gapless_spark.model.generations import Origin, Replaced
     from gapless_spark.model.outcome import Conclusion
+    from gapless_spark.settings.typed import AuditSettings, JobSettings
 
 
 class ExpectedBy:
     """What the settings of an audit say should be there."""
 
-    def __init__(self, values: dict[str, Any]) -> None:
+    def __init__(self, chosen: AuditSettings, told: JobSettings) -> None:
         """Read what is in files.
 
         Raises:
             ConfigurationError: an expectation or an inventory is none, or is not signed as it must be.
         """
-        self._values = values
-        self._given = parse_expectations(values["expect"], values["expectFile"])
+        self._told = told
+        self._topics = chosen.expect_topics
+        self._given = parse_expectations(chosen.expect, chosen.expect_file)
         self._expectations = self._given
-        self._key: Path | None = values["verifyKey"]
+        self._key = chosen.verify_key
         self._inventories = NewestEntries()
-        self._topic: str | None = values["expectInventoryTopic"]
-        for path in values["expectInventory"]:
+        self._topic = chosen.expect_inventory_topic
+        for path in chosen.expect_inventory:
             self._inventories.add(read_inventory(path, verification_key=self._key), str(path))
-        self._asked = bool(self._topic or values["expectInventory"])
-        for name in ("verifyKey", "expectTopics"):
-            if values[name] and not self._asked:
+        self._asked = bool(self._topic or chosen.expect_inventory)
+        for name, value in (("verifyKey", chosen.verify_key), ("expectTopics", chosen.expect_topics)):
+            if value and not self._asked:
                 raise ConfigurationError(
                     f"{name} is given without an inventory; delete it, or give expectInventory or expectInventoryTopic."
                 )
@@ -64,16 +63,16 @@ class ExpectedBy:
         if self._topic is not None:
             add_inventories_of_topic(
                 self._inventories,
-                connection_from(self._values, client_id="gapless-audit"),
+                self._told.kafka.of_client("gapless-audit"),
                 self._topic,
                 verification_key=self._key,
-                timeout_seconds=self._values["connectTimeout"],
+                timeout_seconds=self._told.engine.connect_timeout_seconds,
                 warn=_warn,
             )
         if self._inventories.conflicts:
             shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._inventories.conflicts[:20])
             _warn(f"Inventories of different clusters speak of the same partitions, and the newest counts: {shown}")
-        self._expectations = with_inventories(self._given, self._inventories, self._values["expectTopics"])
+        self._expectations = with_inventories(self._given, self._inventories, self._topics)
 
     @property
     def origins(self) -> dict[TopicPartition, Origin]:
@@ -86,7 +85,7 @@ class ExpectedBy:
         return [change for change in self._inventories.replaced if self._counts(change.topic)]
 
     def _counts(self, topic: str) -> bool:
-        return not self._values["expectTopics"] or topic in self._values["expectTopics"]
+        return not self._topics or topic in self._topics
 
     def named_in(self, conclusion: Conclusion) -> Conclusion:
         """The same `conclusion`, with the inventories that counted among its details."""

@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.wire.audit_state import Contents
-from gapless_kafka.cuts import Slice
-from gapless_kafka.reader import read_slices
+from gapless_kafka.reading.cuts import Slice
+from gapless_kafka.reading.reader import read_slices
 from gapless_spark.model.expired_records import FIRST_KEPT, OF_COMPLETE_PARTITIONS, begun, with_keys, with_more
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.connection import KafkaConnection
-    from gapless_kafka.cuts import Cut
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.reading.cuts import Cut
 
 
 class Wanted(NamedTuple):

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.parts import PartsHeld, parse_part
 from gapless_api.inventory.reader import read_inventory_text
-from gapless_kafka.cuts import slices_of
-from gapless_kafka.reader import read_slices
-from gapless_kafka.topic_offsets import read_cut
+from gapless_kafka.reading.cuts import slices_of
+from gapless_kafka.reading.reader import read_slices
+from gapless_kafka.reading.topic_offsets import read_cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.access.connection import KafkaConnection
     from gapless_spark.model.expectations import NewestEntries
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.audit_state import Contents, StateHead, encode_head
+from gapless_archive.store.state_place import blocks_name
 from gapless_spark.audit.first_records import contents_of
 from gapless_spark.audit.state import (
     BlocksWriter,
@@ -22,7 +23,6 @@ from gapless_spark.audit.state import (
     read_topics,
     unread_of,
 )
-from gapless_spark.audit.state_place import blocks_name
 from gapless_spark.model.bitmaps import highest_offset
 from gapless_spark.model.event_keys import FOREIGN
 from gapless_spark.model.expired_records import Frontiers, compared_with_received, restart
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.connection import KafkaConnection
-    from gapless_kafka.cuts import Cut
-    from gapless_spark.audit.state_place import StatePlace
+    from gapless_archive.store.state_place import StatePlace
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
     from gapless_spark.model.generations import Origin, Replaced

@@ -16,9 +16,9 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
-from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.audit_state import Contents, ReadTopic, decode_head
 from gapless_api.wire.form import WireError
+from gapless_archive.store.state_place import StateError
 from gapless_spark.model.bitmaps import PARTIAL_SCHEMA, blocks_of, rows_of
 
 if TYPE_CHECKING:
@@ -26,15 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_api.wire.audit_state import StateHead
-    from gapless_kafka.cuts import Cut, TopicCut
+    from gapless_kafka.reading.cuts import Cut, TopicCut
     from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
 
 _ANEW = "give an empty folder or prefix to begin anew"
-
-
-class StateError(ConfigurationError):
-    """A state cannot be gone on with; somebody must decide whether to begin anew."""
 
 
 def read_head(text: bytes, place: str) -> StateHead:

@@ -1,4 +1,4 @@
-"""Owns the commands ``gapless scan``, ``create`` and ``audit``, from settings to a job; must not know how one works."""
+"""Owns the commands of the Spark jobs, from settings to a job; must not know how one works."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from gapless_api.cli.main import command_with, resolved, with_settings
+from gapless_spark.archiving.restore.settings import RESTORE
+from gapless_spark.settings.archive import ARCHIVE
+from gapless_spark.settings.compact import COMPACT
 from gapless_spark.settings.tables import AUDIT, CREATE, SCAN
 from gapless_spark.settings.values import file_or_object
 from gapless_spark.verify.settings import VERIFY
@@ -118,3 +121,84 @@ def verify(old: str, file: Path | None, **options: str | None) -> int:
     from gapless_spark.verify.command import run  # noqa: PLC0415
 
     return run(place, settings)
+
+
+@click.command(cls=command_with(ARCHIVE), context_settings=_WIDE)
+@with_settings(ARCHIVE)
+def archive(file: Path | None, **options: str | None) -> int:
+    """Copy topics to an archive of Parquet segments, so that events can be resent after Kafka has deleted them.
+
+    The archive itself records how far each partition is archived, and every run continues from there. Two programs may
+    not archive the same topic: the one that began later goes on, the other one ends. FILE holds settings as key=value
+    lines.
+
+    \b
+      gapless archive --bootstrap-servers=kafka:9092 --topics=orders --archive=/archive --region=site-a --once
+      gapless archive --bootstrap-servers=kafka:9092 --topic-prefix=log- --archive=s3://bucket/archive --region=site-a
+
+    With --once it archives what is there now and ends, which suits a schedule. Otherwise it runs until it is stopped,
+    and new topics and partitions are found within a minute.
+
+    Ends with 0 done or nothing to do (the last line and the report tell which), 2 bad configuration, no such topic or
+    another program archives the topic now, 3 Kafka or the store unreachable or stalled, 4 done but Kafka had deleted
+    some records before they were archived (they are listed), 130/143 stopped by a signal (the last line tells what was
+    archived).
+    """  # noqa: D301
+    settings = resolved(ARCHIVE, file, options)
+    from gapless_spark.archiving.archive.command import run  # noqa: PLC0415
+
+    return run(settings)
+
+
+@click.command(cls=command_with(RESTORE), context_settings=_WIDE)
+@with_settings(RESTORE)
+def restore(file: Path | None, **options: str | None) -> int:
+    """Write archived topics back to Kafka, with their partitions, keys, headers, order and timestamps.
+
+    Missing topics are created with the archived configuration and partition count. Records and the position behind them
+    are written in one transaction, so a restore that was stopped continues where it was, and nothing is there twice for
+    readers of committed records. FILE holds settings as key=value lines; names of kafka-replicator are understood.
+
+    \b
+      gapless restore --archive=/srv/archive --bootstrap-servers=kafka:9092 --topics=orders --plan
+      gapless restore --archive=/srv/archive --bootstrap-servers=kafka:9092 --topics=orders --to-topic=orders-2026
+      gapless restore … --topics=orders --partitions=0,4-7 --since=2026-11-01T00:00:00Z
+      gapless restore … --source=site-a/orders=orders --source=site-b/orders=orders --follow
+
+    With --plan nothing is changed: it shows records, bytes, ranges, the topics that would be created, and what the
+    preflight has found.
+
+    Ends with 0 done, nothing to restore or planned, 2 bad configuration or a target that would lose or alter records,
+    3 Kafka or the store unreachable or stalled, 4 done but some offsets are not in the archive or cannot be read (they
+    are listed), 130/143 stopped by a signal with progress saved.
+    """  # noqa: D301
+    settings = resolved(RESTORE, file, options)
+    from gapless_spark.archiving.restore.command import run  # noqa: PLC0415
+
+    return run(settings)
+
+
+@click.command(cls=command_with(COMPACT), context_settings=_WIDE)
+@with_settings(COMPACT)
+def compact(file: Path | None, **options: str | None) -> int:
+    """Join small segments of an archive into few large ones, and delete what is no longer needed.
+
+    Segments in a row become one of the next level: read, written, read back and compared with the manifests before one
+    commit replaces them. Objects of the inputs stay for the grace period. Offsets without a record never divide; what
+    was never archived does. A kill at any moment loses nothing.
+
+    \b
+      gapless compact --archive=/archive
+      gapless compact --archive=s3://archive/site-a --topics=transfer --min-segment-size=0 --min-segment-count=2
+      gapless compact --archive=s3://archive/site-a --schedule='0 3 * * *' --time-zone=Europe/Stockholm
+
+    --older-than and --keep-bytes also remove the oldest segments, never those of topics that gapless segments hold
+    holds. The settings of kafka-replicator are accepted under its names.
+
+    Ends with 0 done or nothing to do, 2 bad configuration or a damaged chain, 3 store unreachable, 4 done but inputs
+    are damaged (they are named and stay), 130/143 stopped by a signal (what was committed stays).
+    """  # noqa: D301
+    settings = resolved(COMPACT, file, options)
+    from gapless_spark.archiving.compact.command import run  # noqa: PLC0415
+
+    return run(settings)

@@ -14,7 +14,7 @@ from gapless_api.base.errors import (
     verdict,
 )
 from gapless_api.base.exit_codes import ExitCode
-from gapless_kafka.errors import TopicMissingError
+from gapless_kafka.access.errors import TopicMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

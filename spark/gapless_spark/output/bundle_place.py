@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from gapless_archive.store.object_store import ObjectAddress, access_from, open_store
+from gapless_archive.store.object_store import ObjectAddress, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from gapless_archive.store.access import S3Access
     from gapless_archive.store.object_store import ObjectStore
+    from gapless_spark.settings.typed import OutputSettings
 
 
 class BundlePlace:
     """The place that the settings name; a context manager."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
-        self._named: Path | ObjectAddress | None = values["resendFileName"]
+    def __init__(self, output: OutputSettings, access: S3Access) -> None:
+        self._access = access
+        self._named = output.bundle
+        self._is_for_log = output.result_lines
         self._store: ObjectStore | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.file: Path | None = self._named if isinstance(self._named, Path) else None
@@ -34,7 +35,7 @@ class BundlePlace:
         return None if self._named is None else str(self._named)
 
     def __enter__(self) -> Self:
-        if isinstance(self._named, ObjectAddress) or (self._named is None and self._values["resultLines"]):
+        if isinstance(self._named, ObjectAddress) or (self._named is None and self._is_for_log):
             self._folder = tempfile.TemporaryDirectory(prefix="gapless-bundle-")
             self.file = Path(self._folder.name) / "bundle.json"
         return self
@@ -46,7 +47,7 @@ class BundlePlace:
     def check(self) -> None:
         """Find out whether the place can be used, as far as that can be known before. Raises ConfigurationError."""
         if isinstance(self._named, ObjectAddress):
-            self._store = open_store(self._named.bucket, access_from(self._values))
+            self._store = open_store(self._named.bucket, self._access)
 
     def deliver(self) -> None:
         """Bring the file that was written where it belongs.

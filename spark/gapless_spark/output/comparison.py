@@ -14,7 +14,7 @@ from gapless_api.base.errors import GaplessError, StoppedError
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import NewerFinding, failed_comparison, reconcile
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_archive.store.object_store import ObjectAddress, access_from, open_store
+from gapless_archive.store.object_store import ObjectAddress, open_store
 from gapless_spark.model.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
     from gapless_api.bundle.form import Bundle
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_archive.store.access import S3Access
     from gapless_spark.model.outcome import Conclusion
 
 
-def compared(conclusion: Conclusion, values: Mapping[str, Any]) -> dict[str, Any]:
+def compared(conclusion: Conclusion, place: Path | ObjectAddress | None, access: S3Access) -> dict[str, Any]:
     """The member ``reconciliation`` of the report; nothing when no older bundle is named. Raises StoppedError only."""
-    place = values["compareWith"]
     if place is None:
         return {}
     try:
-        older = older_bundle(place, values)
+        older = older_bundle(place, access)
     except StoppedError:
         raise
     except GaplessError as error:
@@ -69,14 +69,14 @@ def _left_out(conclusion: Conclusion) -> dict[TopicPartition, OffsetRanges]:
     }
 
 
-def older_bundle(place: Path | ObjectAddress, values: Mapping[str, Any]) -> Bundle:
-    """Read the bundle at `place`; how a store is reached stands in `values`. Raises GaplessError."""
+def older_bundle(place: Path | ObjectAddress, access: S3Access) -> Bundle:
+    """Read the bundle at `place`; a store is reached by `access`. Raises GaplessError."""
     if isinstance(place, Path):
         return read_bundle(place)
     from gapless_archive.bundles import fetch_bundle  # noqa: PLC0415 -- only for stores
 
     with tempfile.TemporaryDirectory(prefix="gapless-older-") as folder:
-        return fetch_bundle(open_store(place.bucket, access_from(values)), place, Path(folder) / "bundle.json")
+        return fetch_bundle(open_store(place.bucket, access), place, Path(folder) / "bundle.json")
 
 
 def say_comparison(reconciliation: Mapping[str, Any], stream: IO[str]) -> None:

@@ -30,6 +30,7 @@ from gapless_spark.output.report_page.output import told_by_page, write_page
 from gapless_spark.output.result_log import write_result
 from gapless_spark.output.tables import show_results
 from gapless_spark.runtime.job import Job, conclude
+from gapless_spark.settings.typed import JobSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from gapless_api.base.allowed_topics import AllowedTopics
     from gapless_api.base.settings import Resolved
     from gapless_api.bundle.form import BundleMetadata
-    from gapless_kafka.cuts import Cut
+    from gapless_kafka.reading.cuts import Cut
+    from gapless_spark.settings.typed import OutputSettings
 
 
 def run(job: Job, settings: Resolved) -> int:
@@ -47,8 +49,9 @@ def run(job: Job, settings: Resolved) -> int:
     Raises:
         GaplessError: the job did not finish, or some records could not be read; the report, if asked for, says so too.
     """
-    values = settings.values
-    configure_logging(values["logLevel"], values["logFileName"])
+    told = JobSettings.of(settings.values)
+    output = told.output
+    configure_logging(output.log_level, output.log_file_name)
     say_what_is_ignored(settings)
     # Millions of records and ranges may come, none of them in a cycle: looking for cycles took a third of a scan.
     gc.freeze()
@@ -61,22 +64,22 @@ def run(job: Job, settings: Resolved) -> int:
         "created": moment_text(created),
         "topics": list(job.topics),
     }
-    with BundlePlace(values) as place:
+    with BundlePlace(output, told.store) as place:
         try:
             with stopped_by_signals(lambda: job.earlier.written):
-                _check_topics(job, values)
-                _check_outputs(values, place)
-                cut, conclusion = conclude(job, values, head)
+                _check_topics(job, told.allowed_topics)
+                _check_outputs(output, place)
+                cut, conclusion = conclude(job, told, head)
                 # Before the new bundle is written, which may take the older one's place.
-                reconciliation = compared(conclusion, values)
-                metadata = _write_bundle(job, conclusion, cut, values, created, place.file)
+                reconciliation = compared(conclusion, output.compare_with, told.store)
+                metadata = _write_bundle(job, conclusion, cut, output, created, place.file)
                 place.deliver()
         except GaplessError as error:
             tail = {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "message": str(error)}
             failed = {**head, **tail, "seconds": _since(started)}
-            if values["resultLines"]:
+            if output.result_lines:
                 write_result(failed)
-            write_report(values["report"], failed)
+            write_report(output.report, failed)
             raise
         unread = conclusion.error()
         report = {
@@ -91,11 +94,11 @@ def run(job: Job, settings: Resolved) -> int:
             "bundle": {"file": place.name, "id": metadata.id, "sha256": metadata.sha256, "missing": metadata.missing},
             "seconds": _since(started),
         }
-        if values["resultLines"]:
-            write_result(report, place.file, most_bundle_bytes=values["resultBundleLimit"])
-    unwritten = _write_files(report, conclusion, values)
+        if output.result_lines:
+            write_result(report, place.file, most_bundle_bytes=output.result_bundle_limit)
+    unwritten = _write_files(report, conclusion, told)
     failure = unwritten or unread
-    needs_stdout = values["resendFileName"] is None or values["resultLines"]
+    needs_stdout = output.bundle is None or output.result_lines
     stream = sys.stderr if needs_stdout else sys.stdout
     show_results(conclusion, stream, read_by=head["read_by"], with_sentence=failure is None or failure is unwritten)
     say_comparison(reconciliation, stream)
@@ -111,57 +114,56 @@ def run(job: Job, settings: Resolved) -> int:
     return exit_code_of(None)
 
 
-def _check_topics(job: Job, values: Mapping[str, Any]) -> None:
+def _check_topics(job: Job, allowed: AllowedTopics | None) -> None:
     """Make sure that every topic may be read. Raises ConfigurationError."""
-    allowed: AllowedTopics | None = values["allowedTopics"]
     if allowed is not None:
-        inventories = values.get("expectInventoryTopic")
-        allowed.check((*job.topics, *([inventories] if inventories else [])), what=f"The {job.command}")
+        allowed.check((*job.topics, *job.other_topics), what=f"The {job.command}")
 
 
 def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says
-    job: Job, conclusion: Conclusion, cut: Cut, values: dict[str, Any], created: datetime, file: Path | None
+    job: Job, conclusion: Conclusion, cut: Cut, output: OutputSettings, created: datetime, file: Path | None
 ) -> BundleMetadata:
     source = {"command": f"gapless {job.command}", "topics": ",".join(job.topics), "cluster": cut.cluster_id}
     source |= conclusion.source
-    if values["sourceName"]:
-        source["name"] = values["sourceName"]
+    if output.source_name:
+        source["name"] = output.source_name
     return write_bundle(
         file,
-        BundleKind(values["limit"]),
+        BundleKind(output.limit),
         conclusion.results if conclusion.listed is None else conclusion.listed,
         created=created,
         source=source,
         inferred=conclusion.inferred,
-        signing_key=values["signingKey"],
+        signing_key=output.signing_key,
     )
 
 
-def _write_files(report: dict[str, Any], conclusion: Conclusion, values: dict[str, Any]) -> GaplessError | None:
+def _write_files(report: dict[str, Any], conclusion: Conclusion, settings: JobSettings) -> GaplessError | None:
     """Write the report, for which programs wait, and only then the page; return why that is not there.
 
     Raises:
         LocalStorageError: not even the report can be written.
     """
+    output = settings.output
     full = report
     try:
-        full = told_by_page(report, conclusion, values)
-        write_report(values["report"], full)
-        write_page(full, values)
+        full = told_by_page(report, conclusion, output.html)
+        write_report(output.report, full)
+        write_page(full, output.html, settings.kafka.bootstrap_servers)
     except GaplessError as error:
-        write_report(values["report"], {**full, **spoiled(report, error)})
+        write_report(output.report, {**full, **spoiled(report, error)})
         return error
     return None
 
 
-def _check_outputs(values: dict[str, Any], place: BundlePlace) -> None:
+def _check_outputs(output: OutputSettings, place: BundlePlace) -> None:
     """Find out before the work what would spoil its result."""
     place.check()
-    files = {"bundle": place.file, "report": values["report"], "page": values["html"]}
+    files = {"bundle": place.file, "report": output.report, "page": output.html}
     for what, path in files.items():
         check_output(what, path)
-    if values["signingKey"] is not None:
-        load_signer(values["signingKey"])
+    if output.signing_key is not None:
+        load_signer(output.signing_key)
 
 
 def write_report(path: Path | None, report: dict[str, Any]) -> None:

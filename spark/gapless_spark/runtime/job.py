@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.cli.reading_progress import ReadingProgress
-from gapless_kafka.connection import KafkaConnection, connection_from
-from gapless_kafka.topic_offsets import read_cut
-from gapless_spark.runtime.session import Engine, failure_of_machine, is_local, session
+from gapless_kafka.reading.topic_offsets import read_cut
+from gapless_spark.runtime.failures import explained
+from gapless_spark.runtime.session import Engine, is_local, session
 from gapless_spark.runtime.spark_progress import SparkReading, watched
-from gapless_spark.runtime.task_reading import TaskReading, failure_of_task
+from gapless_spark.runtime.task_reading import TaskReading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from gapless_api.cli.reading_progress import Progress
-    from gapless_kafka.cuts import Cut
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.outcome import Conclusion
+    from gapless_spark.settings.typed import EngineSettings, JobSettings
 
 MOST_LOCAL_BYTES = 256 * 1024 * 1024
 """About so much of what was read a command holds that reads without Spark."""
@@ -67,28 +69,31 @@ class Job:
     `MOST_LOCAL_BYTES`."""
     is_few: Callable[[Cut], bool]
     """Whether ``engine=auto`` reads so much in this process, as that is over before Spark would have started."""
+    other_topics: tuple[str, ...] = ()
+    """What is read beside `topics`, for their bounds."""
     earlier: Earlier = field(default_factory=_NothingEarlier)
     read_bounds: Callable[[], None] = lambda: None
     """Reads what says what should be there. It is called before Kafka is asked how far the topics reach: what only came
     afterwards would be expected and not read."""
 
 
-def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cut, Conclusion]:
+def conclude(job: Job, settings: JobSettings, head: dict[str, Any]) -> tuple[Cut, Conclusion]:
     """Look at Kafka and do the job; `head` of the report is told what was read as soon as that is known.
 
     Raises:
         GaplessError: the job did not finish.
     """
-    wanted = reader_of(values)
-    connection = connection_from(values, client_id=f"gapless-{job.command}")
+    engine = settings.engine
+    wanted = reader_of(engine)
+    connection = settings.kafka.of_client(f"gapless-{job.command}")
     with (
         job.earlier as earlier,
-        ReadingProgress(head["command"], interval_seconds=values["progressInterval"]) as progress,
+        ReadingProgress(head["command"], interval_seconds=engine.progress_interval) as progress,
     ):
         job.read_bounds()
 
         def unread() -> Cut:
-            there = read_cut(connection, job.topics, timeout_seconds=values["connectTimeout"])
+            there = read_cut(connection, job.topics, timeout_seconds=engine.connect_timeout_seconds)
             cut = earlier.unread(there)
             head["cluster_id"] = there.cluster_id
             head["read"] = [_read(topic) for topic in cut.topics]
@@ -110,19 +115,18 @@ def conclude(job: Job, values: dict[str, Any], head: dict[str, Any]) -> tuple[Cu
                     f"({MOST_LOCAL_BYTES >> 20} MiB); set engine=spark or auto (in a GapScan: engine.reader: Spark)."
                 )
         head["read_by"] = "spark"
-        return _find_with_spark(job, connection, cut, unread, values, progress)
+        return _find_with_spark(job, connection, cut, unread, engine, progress)
 
 
-def reader_of(values: Mapping[str, Any]) -> Literal["auto", "spark", "local"]:
+def reader_of(settings: EngineSettings) -> Literal["auto", "spark", "local"]:
     """What is to read Kafka; always Spark where somebody has started it, or named machines for it.
 
     Raises:
         ConfigurationError: ``engine=local`` contradicts that.
     """
-    wanted: Literal["auto", "spark", "local"] = values["engine"]
-    if is_local(values["master"]):
-        return wanted
-    if wanted == "local":
+    if is_local(settings.master):
+        return settings.engine
+    if settings.engine == "local":
         raise ConfigurationError(
             "engine=local reads without Spark, and Spark was asked for by spark-submit or by the setting master; leave "
             "engine=local out, or run gapless by itself with master=local[*]."
@@ -135,29 +139,19 @@ def _find_with_spark(  # noqa: PLR0913, PLR0917 -- what a job needs
     connection: KafkaConnection,
     cut: Cut,
     unread: Callable[[], Cut],
-    values: dict[str, Any],
+    settings: EngineSettings,
     progress: Progress,
 ) -> tuple[Cut, Conclusion]:
-    engine = Engine(f"gapless {job.command}", values["master"], values["driverMemory"])
+    engine = Engine(f"gapless {job.command}", settings.master, settings.driver_memory)
     _log().info("reading", topics=[topic.topic for topic in cut.topics], offsets=cut.offsets)
-    from py4j.protocol import Py4JError  # noqa: PLC0415 -- empty topics need no Spark
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-
     progress.begin(cut.offsets)
     reading = SparkReading(cut)
     with watched(progress, reading), session(engine) as spark:
         cut = unread()  # again, for records expire while Spark starts
         progress.begin(cut.offsets)
         reading.begin(spark)
-        try:
-            return cut, job.find(TaskReading(spark, connection, cut, values["parallelism"]), cut)
-        except (PySparkException, Py4JError) as error:
-            said = str(error)  # while Java still runs: the text is fetched from there
-            meant = failure_of_task(said) or failure_of_machine(said, engine)
-            if meant is None:
-                raise RuntimeError(f"Spark failed: {said}") from None
-            _log().debug("spark", error=said)
-            raise meant from None
+        with explained(engine):
+            return cut, job.find(TaskReading(spark, connection, cut, settings.parallelism), cut)
 
 
 def _read(topic: Any) -> dict[str, Any]:

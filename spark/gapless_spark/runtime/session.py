@@ -11,8 +11,9 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,8 @@ def _own_java(engine: Engine, folder: Path) -> Iterator[SparkSession]:
     with log.open("wb") as stream:
         try:
             with _environment(SPARK_LAUNCHER_OPTS=" ".join(_QUICK_START), PYSPARK_PYTHON=sys.executable):
+                # PySpark needs it later on, for half a second; meanwhile Java starts.
+                threading.Thread(target=import_module, args=("pandas",), daemon=True).start()
                 # Spark makes a folder of its own where Java runs, whatever its settings.
                 gateway = launch_gateway(conf, {"stdout": stream, "stderr": stream, "cwd": folder})
                 started = SparkSession(SparkContext(conf=conf, gateway=gateway))
@@ -126,8 +129,7 @@ def _own_java(engine: Engine, folder: Path) -> Iterator[SparkSession]:
         try:
             yield started
         finally:
-            started.stop()
-            _end(gateway)
+            _stop(started, gateway)
 
 
 def failure_of_machine(text: str, engine: Engine) -> GaplessError | None:
@@ -150,6 +152,7 @@ def _tuned(conf: Any) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": _SECRETS,
+        "spark.speculation": "false",  # no slice is read twice at once
         "spark.sql.session.timeZone": "UTC",
         "spark.executor.heartbeatInterval": "2s",  # which tells how far tasks are; its default is 10 s
         "spark.sql.shuffle.partitions": str(max(2, cores)),
@@ -157,6 +160,7 @@ def _tuned(conf: Any) -> Any:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1024",  # of bitmaps of up to 128 KiB
         "spark.sql.codegen.wholeStage": "false",  # few rows come to Java
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.python.daemon.module": "gapless_spark.runtime.worker_daemon",
     }
     for name, value in options.items():
         set_option(name, value)
@@ -172,6 +176,16 @@ def _java_options(engine: Engine, folder: Path) -> list[str]:
         # Java ignores it when it was made by another Java or for another Spark.
         options.append(f"-XX:SharedArchiveFile={startup_archive()}")
     return options
+
+
+def _stop(started: Any, gateway: Any) -> None:
+    """End the session and Java; the server for accumulators ends by itself, for which PySpark would wait a second."""
+    server = started.sparkContext._accumulatorServer  # noqa: SLF001
+    started.sparkContext._accumulatorServer = None  # noqa: SLF001
+    started.stop()
+    server.handle_error = lambda *_: None  # that Java's connection has ended
+    _end(gateway)
+    threading.Thread(target=server.shutdown, daemon=True).start()
 
 
 def _end(gateway: Any) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,9 +15,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from gapless_api.cli.reading_progress import Progress
-    from gapless_kafka.cuts import Cut
+    from gapless_kafka.reading.cuts import Cut
 
 _LOOK_EVERY_SECONDS = 0.25
+
+
+class Look(Protocol):
+    """Says how far a job is."""
+
+    def look(self) -> int:
+        """How many offsets are behind us."""
 
 
 class SparkReading:
@@ -55,7 +62,7 @@ class SparkReading:
 
 
 @contextmanager
-def watched(progress: Progress, reading: SparkReading) -> Iterator[None]:
+def watched(progress: Progress, reading: Look) -> Iterator[None]:
     """Show how far `reading` is while the block runs, in which the job's thread waits for Java."""
     ended = threading.Event()
 

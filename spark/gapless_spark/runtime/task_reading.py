@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import VERDICTS, GaplessError
-from gapless_kafka.cuts import divided
-from gapless_kafka.reader import read_slices
+from gapless_kafka.reading.cuts import divided, grouped
+from gapless_kafka.reading.reader import read_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
     from pyspark.sql import DataFrame, SparkSession
 
-    from gapless_kafka.connection import KafkaConnection
-    from gapless_kafka.cuts import Cut
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.reading.cuts import Cut, Slice
 
     Fold = Callable[[Iterable[list[Message]]], Iterator[pa.RecordBatch]]
+    SliceFold = Callable[[tuple[Slice, ...], Iterable[list[Message]]], Iterator[pa.RecordBatch]]
 
 _TASKS_FOR_EACH_CORE = 3
 """So that cores are busy to the end, although some tasks take longer."""
@@ -46,17 +47,24 @@ class TaskReading:
     cut: Cut
     least_tasks: int | None = None
     """How many tasks read at least; ``None`` for as many as suit the cores and the cut."""
+    undivided: bool = False
+    """Whether one task reads all of a partition."""
 
     def folded(self, fold: Fold, schema: str) -> DataFrame:
         """What `fold` makes of the records, in every task for itself, as rows of `schema`."""
-        connection, parts = self.connection, divided(self.cut, self.tasks)
+        return self.folded_slices(lambda _, batches: fold(batches), schema)
+
+    def folded_slices(self, fold: SliceFold, schema: str) -> DataFrame:
+        """Like `folded`, for a fold that is also told which slices it gets."""
+        connection = self.connection
+        parts = (grouped if self.undivided else divided)(self.cut, self.tasks)
         count = len(parts)
 
         def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             try:
                 for batch in batches:
                     for number in batch.column(0).to_pylist():
-                        yield from fold(read_slices(connection, parts[number]))
+                        yield from fold(parts[number], read_slices(connection, parts[number]))
             except GaplessError as error:
                 raise RuntimeError(text_of(error)) from None
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gapless_kafka.connection import connection_from
-from gapless_kafka.cuts import slices_of
-from gapless_kafka.reader import read_slices
-from gapless_kafka.topics import cleanup_policy
+from gapless_kafka.reading.cuts import slices_of
+from gapless_kafka.reading.reader import read_slices
+from gapless_kafka.topics.topics import cleanup_policy
 from gapless_spark.model.gap_windows import Choices, read_windows
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.jobs import run as run_job
 from gapless_spark.runtime.job import MOST_LOCAL_BYTES, Job
 from gapless_spark.scan.find_windows import find_in_process, find_with_spark
 from gapless_spark.settings.tables import SCAN
+from gapless_spark.settings.typed import JobSettings, ScanSettings
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
     from gapless_api.cli.reading_progress import Progress
-    from gapless_kafka.connection import KafkaConnection
-    from gapless_kafka.cuts import Cut
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.gap_windows import WindowFindings
     from gapless_spark.model.outcome import Conclusion
     from gapless_spark.runtime.task_reading import TaskReading
@@ -36,19 +36,19 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
     # `create` lacks our own settings; the job wants all of them.
     defaults = {setting.name: setting.default for setting in SCAN.settings}
     settings = replace(settings, values={**defaults, **settings.values})
-    values = settings.values
-    topic = values["topic"]
-    choices = Choices(values["infer"], values["inferTails"] == "all", values["skipStale"], values["detectorWindows"])
+    chosen, told = ScanSettings.of(settings.values), JobSettings.of(settings.values)
+    topic = chosen.topic
+    choices = Choices(chosen.infer, chosen.infer_tails == "all", chosen.skip_stale, chosen.detector_windows)
 
     def conclude(found: WindowFindings, cut: Cut, policy: str) -> Conclusion:
         has_lost_records = any(first for read in cut.topics for first in read.first_offsets)
         return conclude_scan(topic, found, policy, has_lost_records=has_lost_records)
 
     def policy_now(connection: KafkaConnection) -> str:
-        return cleanup_policy(connection, topic, timeout_seconds=values["connectTimeout"])
+        return cleanup_policy(connection, topic, timeout_seconds=told.engine.connect_timeout_seconds)
 
     def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
-        policy = policy_now(connection_from(values, client_id=f"gapless-{command}"))
+        policy = policy_now(told.kafka.of_client(f"gapless-{command}"))
         found = read_windows((), choices=choices) if reading is None else find_with_spark(reading, choices)
         return conclude(found, cut, policy)
 
@@ -59,7 +59,6 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
         return None if found is None else conclude(found, cut, policy)
 
     def is_few(cut: Cut) -> bool:
-        few: bool = cut.offsets <= values["sparkAbove"]
-        return few
+        return cut.offsets <= chosen.spark_above
 
     return Job(command, (topic,), find, find_locally, is_few), settings

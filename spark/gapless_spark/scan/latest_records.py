@@ -9,8 +9,9 @@ A task holds the latest record of each key among those that it reads, which leav
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from itertools import groupby
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.gaps.keys import identity_of
@@ -28,7 +29,6 @@ _BYTES_OF_A_RECORD = 600
 _MOST_BYTES_OF_A_TASK = 64 * 1024 * 1024
 """About so much a task holds before it hands on what it has; the same window may come again then."""
 _BYTES_AT_ONCE, _ROWS_AT_ONCE = 4 * 1024 * 1024, 4096
-_key, _partition = methodcaller("key"), methodcaller("partition")
 
 LATEST = "identity binary, timestamp long, partition int, offset long, key binary, value binary, records long"
 """What `latest_rows` yields."""
@@ -50,43 +50,44 @@ class LatestOfKeys:
     """Holds the latest record of each key in each partition."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, bytes | None], Message] = {}
-        self._without_key: dict[int, int] = {}
+        self._held: defaultdict[int, dict[bytes | None, Any]] = defaultdict(dict)
+        self._without_key: Counter[int] = Counter()
         self._bytes = 0
 
     def add(self, messages: Sequence[Any]) -> None:
         """Take further records, those of a partition in their order."""
-        keys = list(map(_key, messages))
-        partitions = list(map(_partition, messages))
-        self._held.update(zip(zip(partitions, keys, strict=True), messages, strict=True))
+        held = self._held
+        for message in messages:  # of millions; whatever else is done for each takes seconds
+            held[message.partition()][message.key()] = message
         self._bytes += _BYTES_OF_A_RECORD * len(messages) + sum(map(len, messages))
-        if keys.count(None):
-            for key, partition in zip(keys, partitions, strict=True):
-                if key is None:
-                    self._without_key[partition] = self._without_key.get(partition, 0) + 1
+        if any(None in of_partition for of_partition in held.values()):
+            self._without_key.update(message.partition() for message in messages if message.key() is None)
 
     def needs_more_than(self, most_bytes: int) -> bool:
         """Whether more is held than about `most_bytes`, or soon would be."""
         if self._bytes <= most_bytes:
             return False
         # Counted as if each was of another window, so it has to be counted again.
-        self._bytes = _BYTES_OF_A_RECORD * len(self._held) + sum(map(len, self._held.values()))
+        self._bytes = sum(
+            _BYTES_OF_A_RECORD * len(of_partition) + sum(map(len, of_partition.values()))
+            for of_partition in self._held.values()
+        )
         return self._bytes > most_bytes // 2
 
     def taken(self) -> Iterator[Latest]:
         """Yield what is held, and forget it."""
         held, without_key = self._held, self._without_key
-        self._held, self._without_key, self._bytes = {}, {}, 0
-        for (partition, key), message in held.items():
-            message_: Any = message
-            value = message_.value()
-            if key is None:
-                identity, records = None, without_key[partition]
-            else:
-                identity, records = identity_of(key), 1
-                if value is not None and b":" not in key:
-                    value = b""  # No window's: other values could be large, and nobody reads them.
-            yield Latest(identity, Age(message_.timestamp()[1], partition, message_.offset()), key, value, records)
+        self._held, self._without_key, self._bytes = defaultdict(dict), Counter(), 0
+        for partition, of_partition in held.items():
+            for key, message in of_partition.items():
+                value = message.value()
+                if key is None:
+                    identity, records = None, without_key[partition]
+                else:
+                    identity, records = identity_of(key), 1
+                    if value is not None and b":" not in key:
+                        value = b""  # No window's: other values could be large, and nobody reads them.
+                yield Latest(identity, Age(message.timestamp()[1], partition, message.offset()), key, value, records)
 
 
 def latest_of(records: Iterable[Latest]) -> Latest:

@@ -17,34 +17,32 @@ READER = Setting(
     own=True,
     group="Engine",
 )
-ENGINE = (
-    READER,
-    Setting(
-        "master",
-        "Where Spark shall run; spark-submit's own choice goes first.",
-        parse=master,
-        default="local[*]",
-        shown_default="local[*]",
-        own=True,
-        group="Engine",
-    ),
-    Setting(
-        "driverMemory",
-        "Memory of Spark's driver, which is all there is in local mode.",
-        parse=memory,
-        default="1g",
-        shown_default="1g",
-        metavar="SIZE",
-        own=True,
-        group="Engine",
-    ),
-    Setting(
-        "parallelism",
-        "How many tasks read at least; each reads offsets of one partition or of many.",
-        parse=integer(1, 10_000),
-        shown_default="three for each core, fewer for small topics",
-        metavar="NUMBER",
-        own=True,
-        group="Engine",
-    ),
+MASTER = Setting(
+    "master",
+    "Where Spark shall run; spark-submit's own choice goes first.",
+    parse=master,
+    default="local[*]",
+    shown_default="local[*]",
+    own=True,
+    group="Engine",
 )
+DRIVER_MEMORY = Setting(
+    "driverMemory",
+    "Memory of Spark's driver, which is all there is in local mode.",
+    parse=memory,
+    default="1g",
+    shown_default="1g",
+    metavar="SIZE",
+    own=True,
+    group="Engine",
+)
+PARALLELISM = Setting(
+    "parallelism",
+    "How many tasks read at least; each reads offsets of one partition or of many.",
+    parse=integer(1, 10_000),
+    shown_default="three for each core, fewer for small topics",
+    metavar="NUMBER",
+    own=True,
+    group="Engine",
+)
+ENGINE = (READER, MASTER, DRIVER_MEMORY, PARALLELISM)

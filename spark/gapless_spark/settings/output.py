@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gapless_api.base.settings import Setting, boolean, choice, integer
-from gapless_archive.store.object_store import S3_SETTINGS
+from gapless_archive.store.access import S3_SETTINGS
 from gapless_spark.settings.values import file_or_object
 
 LIMIT = Setting(

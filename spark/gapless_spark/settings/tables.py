@@ -12,7 +12,7 @@ from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.settings import SettingsTable
 from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
-from gapless_kafka.settings import CONNECT_TIMEOUT, KAFKA_SETTINGS
+from gapless_kafka.access.settings import CONNECT_TIMEOUT, KAFKA_SETTINGS
 from gapless_spark.settings.engine import ENGINE, READER
 from gapless_spark.settings.gap_topic import BEYOND_THE_RECORDS, SPARK_ABOVE, TOPIC
 from gapless_spark.settings.output import BUNDLE, LIMIT, OWN_OUTPUT

@@ -18,12 +18,14 @@ from gapless_api.bundle.reconciliation import COUNTS, NewerFinding, reconcile
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.resend_report_files import read_resend_reports
 from gapless_api.wire.scan_result import VERIFY_REPORT
+from gapless_archive.store.access import access_from
 from gapless_spark.model.outcome import exit_code_of, outcome_of
 from gapless_spark.output.comparison import finding_of, older_bundle
 from gapless_spark.output.report_page.output import write_page_of_verify
 from gapless_spark.output.tables import READERS
 from gapless_spark.settings.tables import AUDIT, SCAN
-from gapless_spark.verify.settings import NEEDED_TO_LOOK, VERIFY, WAYS
+from gapless_spark.settings.typed import JobSettings, VerifySettings
+from gapless_spark.verify.settings import NEEDED_TO_LOOK, VERIFY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,8 +46,9 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     """
     from gapless_spark.output.jobs import say_what_is_ignored, spoiled, write_report  # noqa: PLC0415 -- slow to import
 
-    values = settings.values
-    configure_logging(values["logLevel"], values["logFileName"])
+    told, chosen = JobSettings.of(settings.values), VerifySettings.of(settings.values)
+    output = told.output
+    configure_logging(output.log_level, output.log_file_name)
     say_what_is_ignored(settings)
     started = time.monotonic()
     report: dict[str, Any] = {
@@ -53,15 +56,15 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
         "command": "verify",
         "created": moment_text(datetime.now(UTC)),
         "older": str(old),
-        "against": str(values["against"]),
+        "against": str(chosen.against),
     }
     try:
-        check_output("report", values["report"])
-        check_output("page", values["html"])
+        check_output("report", output.report)
+        check_output("page", output.html)
         found = _reconciled(old, settings, report)
     except GaplessError as error:
         report |= {"outcome": outcome_of(error), "exit_code": exit_code_of(error), "message": str(error)}
-        write_report(values["report"], {**report, "seconds": round(time.monotonic() - started, 3)})
+        write_report(output.report, {**report, "seconds": round(time.monotonic() - started, 3)})
         raise
     left = None if found.settled else UndeliveredError(found.sentence())
     report |= {
@@ -71,12 +74,12 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
         "reconciliation": found.as_json(most_partitions=len(found.partitions)),
         "seconds": round(time.monotonic() - started, 3),
     }
-    write_report(values["report"], report)
+    write_report(output.report, report)
     _show(found, sys.stdout, read_by=report.get("read_by"))
     try:
-        write_page_of_verify(report, values)
+        write_page_of_verify(report, output.html, told.kafka.bootstrap_servers)
     except GaplessError as error:
-        write_report(values["report"], {**report, **spoiled(report, error)})
+        write_report(output.report, {**report, **spoiled(report, error)})
         raise
     if left is not None:
         raise left
@@ -84,11 +87,13 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
 
 
 def _reconciled(old: Path | ObjectAddress, settings: Resolved, report: dict[str, Any]) -> Reconciliation:
-    values = settings.values
-    older = older_bundle(old, values)  # first: a look at Kafka takes longer than to see that a file is not there
-    resends = read_resend_reports(values["resendReport"])
-    against = values["against"]
-    newer = _look(settings, report) if against in WAYS else NewerFinding.of_bundle(older_bundle(against, values))
+    chosen, store = VerifySettings.of(settings.values), access_from(settings.values)
+    older = older_bundle(old, store)  # first: a look at Kafka takes longer than to see that a file is not there
+    resends = read_resend_reports(chosen.resend_report)
+    if isinstance(chosen.against, str):
+        newer = _look(settings, report)
+    else:
+        newer = NewerFinding.of_bundle(older_bundle(chosen.against, store))
     return reconcile(older, newer, resends)
 
 
@@ -119,7 +124,7 @@ def _look(settings: Resolved, report: dict[str, Any]) -> NewerFinding:
         job = audit_job(replace(settings, values=values))
     report["topics"] = list(job.topics)
     with stopped_by_signals(lambda: job.earlier.written):
-        _, conclusion = conclude(job, values, report)
+        _, conclusion = conclude(job, JobSettings.of(values), report)
     report["found"] = {"outcome": conclusion.outcome, "message": conclusion.sentence, "missing": conclusion.missing}
     return finding_of(conclusion)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-PROGRAM = Path(sys.executable).parent / "gapless"
+from kit.story.commands import GAPLESS
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
 NOWHERE = "bootstrapServers=127.0.0.1:1\nconnectTimeout=0.1\nengine=local\n"
 """No Kafka: a topic must be refused before it is asked."""
 
@@ -17,12 +20,8 @@ NOWHERE = "bootstrapServers=127.0.0.1:1\nconnectTimeout=0.1\nengine=local\n"
 def run(folder: Path, command: str, lines: str, **environment: str) -> subprocess.CompletedProcess[str]:
     file = folder / "scan.properties"
     file.write_text(NOWHERE + lines)
-    return subprocess.run(
-        [PROGRAM, command, str(file), "--allowed-topics=gaps,received-*"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": os.environ["PATH"], **environment},
+    return GAPLESS.run(
+        command, str(file), "--allowed-topics=gaps,received-*", env={"PATH": os.environ["PATH"], **environment}
     )
 
 
@@ -39,7 +38,7 @@ def test_another_topic_is_refused_before_kafka_is_asked(tmp_path: Path, command:
     opened = {"AIRGAP_CREATE_ALLOWED_TOPICS": "*", "GAPLESS_AUDIT_ALLOWED_TOPICS": "*"}
     done = run(tmp_path, command, f"{lines}resultLines=true\n", **opened)
     assert done.returncode == 2
-    assert f"The {command} requests the topic secrets, and only gaps, received-* may be read" in done.stderr
+    assert f"The {command} requests the topic secrets, and only gaps, received-* may be used" in done.stderr
     assert '"outcome":"bad-configuration"' in done.stdout.replace(" ", ""), "the operator reads why"
 
 

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_archive.store.object_store import S3Access
-from gapless_kafka.cuts import Cut, TopicCut
+from gapless_archive.store.access import S3Access
+from gapless_archive.store.state_place import open_place
+from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.audit import first_records
 from gapless_spark.audit.memory import AuditMemory
-from gapless_spark.audit.state_place import open_place
 from gapless_spark.model import expired_records
 from gapless_spark.model.bitmaps import Received, collected, joined_bitmaps, partial_bitmaps, received_block
 from gapless_spark.model.event_keys import FOREIGN, Block

@@ -22,10 +22,10 @@ from gapless_api.wire.audit_state import (
     encode_head,
 )
 from gapless_archive.store.object_store import ObjectAddress
-from gapless_kafka.cuts import Cut, TopicCut
+from gapless_archive.store.state_place import HEAD, StateError, blocks_name, open_place
+from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.audit.memory import AuditMemory
-from gapless_spark.audit.state import BlocksWriter, StateError, merged, read_blocks, read_head, read_topics, unread_of
-from gapless_spark.audit.state_place import HEAD, blocks_name, open_place
+from gapless_spark.audit.state import BlocksWriter, merged, read_blocks, read_head, read_topics, unread_of
 from gapless_spark.model.bitmaps import Received
 from gapless_spark.model.event_keys import BLOCK_BITS, FOREIGN, Block
 from gapless_spark.settings.tables import AUDIT
@@ -34,7 +34,7 @@ from kit.machine.examples import examples
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gapless_spark.audit.state_place import StatePlace
+    from gapless_archive.store.state_place import StatePlace
 
 Known = dict[Block, Received]
 CUT = Cut("cluster", (TopicCut("raw", (0, 0), (5, 7), 0, id="first"),))
@@ -58,7 +58,7 @@ known = st.dictionaries(
 
 def a_place(folder: Path) -> StatePlace:
     value = next(setting for setting in AUDIT.settings if setting.name == "state")
-    from gapless_archive.store.object_store import S3Access  # noqa: PLC0415
+    from gapless_archive.store.access import S3Access  # noqa: PLC0415
 
     return open_place(value.parse(str(folder)), S3Access())
 

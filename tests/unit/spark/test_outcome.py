@@ -11,7 +11,7 @@ from gapless_api.bundle.reconciliation import NewerFinding, reconcile
 from gapless_api.gaps.cleanup_policy import KEEPS_ALL
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_kafka.errors import TopicMissingError
+from gapless_kafka.access.errors import TopicMissingError
 from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit
 from gapless_spark.model.expectations import Bounds, Expectation
 from gapless_spark.model.gap_detection import ReceivedBlock, compare

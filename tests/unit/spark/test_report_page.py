@@ -21,6 +21,8 @@ from gapless_spark.output.jobs import _write_files
 from gapless_spark.output.report_page.bins import counts, edge
 from gapless_spark.output.report_page.output import told_by_page, write_page
 from gapless_spark.output.report_page.shading import shade
+from gapless_spark.settings.tables import SCAN
+from gapless_spark.settings.typed import JobSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,9 +61,10 @@ def test_shades_end_where_the_legend_says(missing: int, size: int, expected: int
     assert shade(missing, size) == expected
 
 
-def values(tmp_path: Path, **more: Any) -> dict[str, Any]:
+def told(tmp_path: Path, **more: Any) -> JobSettings:
+    values = {setting.name: setting.default for setting in SCAN.settings}
     chosen = {"html": tmp_path / "page.html", "bootstrapServers": "kafka:9092"}
-    return {**chosen, **more}
+    return JobSettings.of({**values, **chosen, **more})
 
 
 def concluded(*results: PartitionGaps, inferred: tuple[PartitionGaps, ...] = ()) -> Conclusion:
@@ -99,9 +102,9 @@ def report_of(conclusion: Conclusion, **more: Any) -> dict[str, Any]:
     }
 
 
-def page_of(report: dict[str, Any], conclusion: Conclusion, chosen: dict[str, Any]) -> dict[str, Any]:
-    full = told_by_page(report, conclusion, chosen)
-    write_page(full, chosen)
+def page_of(report: dict[str, Any], conclusion: Conclusion, page: Path) -> dict[str, Any]:
+    full = told_by_page(report, conclusion, page)
+    write_page(full, page, "kafka:9092")
     return full
 
 
@@ -111,7 +114,7 @@ def test_a_thousand_partitions_and_a_million_ranges_are_a_small_page(tmp_path: P
     assert len(gappy) == 1000
     results = tuple(PartitionGaps("t" * 100, p, 0, MAX_OFFSET, gappy) for p in range(1000))
     conclusion = concluded(*results, inferred=results)
-    full = page_of(report_of(conclusion), conclusion, values(tmp_path))
+    full = page_of(report_of(conclusion), conclusion, tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size < 2_000_000
     assert len(full["gap_map"]) == 100
 
@@ -119,7 +122,7 @@ def test_a_thousand_partitions_and_a_million_ranges_are_a_small_page(tmp_path: P
 def test_what_a_report_holds_cannot_become_markup_or_a_script(tmp_path: Path) -> None:
     evil = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'
     conclusion = concluded(PartitionGaps(evil, 0, 0, 9, OffsetRanges([(3, 5)])))
-    page_of(report_of(conclusion, topics=[evil], cluster_id=evil), conclusion, values(tmp_path))
+    page_of(report_of(conclusion, topics=[evil], cluster_id=evil), conclusion, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count("<script") == 2
     assert "<img" not in page
@@ -129,7 +132,7 @@ def test_what_a_report_holds_cannot_become_markup_or_a_script(tmp_path: Path) ->
 
 def test_the_page_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
     conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
-    page_of(report_of(conclusion), conclusion, values(tmp_path))
+    page_of(report_of(conclusion), conclusion, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "default-src 'none'" in page
     assert (
@@ -144,7 +147,7 @@ def test_page_and_report_say_the_same(tmp_path: Path) -> None:
     gappy = PartitionGaps("transfer", 0, 0, 999, ranges)
     guessed = PartitionGaps("transfer", 0, 0, 999, OffsetRanges([(150, 199)]))
     conclusion = concluded(whole, gappy, inferred=(guessed,))
-    full = page_of(report_of(conclusion, read_by="local"), conclusion, values(tmp_path))
+    full = page_of(report_of(conclusion, read_by="local"), conclusion, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "read by local ·" in page
     assert [(g["first_offset"], g["last_offset"], g["missing"], g["inferred"]) for g in full["biggest_gaps"]] == [
@@ -165,7 +168,7 @@ def test_page_and_report_say_the_same(tmp_path: Path) -> None:
 
 def test_commands_are_quoted_for_the_shell(tmp_path: Path) -> None:
     conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
-    page_of(report_of(conclusion), conclusion, values(tmp_path))
+    page_of(report_of(conclusion), conclusion, tmp_path / "page.html")
     shown = unescape(re.sub("<[^>]*>", "", (tmp_path / "page.html").read_text()))
     assert "gapless bundle text 'out/it'\"'\"'s.json'" in shown
 
@@ -174,12 +177,12 @@ def test_a_page_that_cannot_be_written_costs_no_report(tmp_path: Path) -> None:
     conclusion = concluded(PartitionGaps("transfer", 0, 0, 9, OffsetRanges([(3, 5)])))
     report = tmp_path / "report.json"
     gone = tmp_path / "gone" / "page.html"
-    failed = _write_files(report_of(conclusion), conclusion, values(tmp_path, html=gone, report=report))
+    failed = _write_files(report_of(conclusion), conclusion, told(tmp_path, html=gone, report=report))
     assert isinstance(failed, LocalStorageError)
-    told = json.loads(report.read_text())
-    assert told["exit_code"] == ExitCode.BAD_CONFIGURATION
-    assert told["biggest_gaps"][0]["missing"] == 3
-    assert f"The page {gone} cannot be written" in told["message"]
+    found = json.loads(report.read_text())
+    assert found["exit_code"] == ExitCode.BAD_CONFIGURATION
+    assert found["biggest_gaps"][0]["missing"] == 3
+    assert f"The page {gone} cannot be written" in found["message"]
 
 
 def test_unknown_events_are_in_totals_and_table_and_their_partitions_are_not_complete(tmp_path: Path) -> None:
@@ -189,9 +192,9 @@ def test_unknown_events_are_in_totals_and_table_and_their_partitions_are_not_com
         for topic, missing, unknown in counted
     ]
     conclusion = Conclusion(Outcome.UNKNOWN_EVENTS, "5 events are missing.", (), tuple(rows))
-    chosen = values(tmp_path)
-    page_of(report_of(conclusion, command="audit", unknown=7_000, missing=5), conclusion, chosen)
-    text = chosen["html"].read_text("utf-8")
+    page = tmp_path / "page.html"
+    page_of(report_of(conclusion, command="audit", unknown=7_000, missing=5), conclusion, page)
+    text = page.read_text("utf-8")
     headings = re.findall(r"<th[^>]*>(?:<button[^>]*>)?([a-z ]+)", text.partition('id="partitions"')[2])
     assert headings[:4] == ["topic", "partition", "missing", "unknown"]
     shown = re.findall(

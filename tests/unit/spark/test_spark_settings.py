@@ -95,7 +95,9 @@ def test_audit_takes_a_list_of_topics_and_expectations() -> None:
     assert values["limit"] == "first"
 
 
-@pytest.mark.parametrize("command", ["scan", "create", "audit", "verify"])
+@pytest.mark.parametrize(
+    "command", ["archive", "compact", "restore", "scan", "create", "audit", "verify", "verify-copy"]
+)
 def test_help_loads_neither_spark_nor_kafka(command: str) -> None:
     program = (
         "import sys; sys.argv = ['gapless', sys.argv[1], '--help']\n"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark import cloudpickle
 
-from gapless_kafka.connection import KafkaConnection
-from gapless_kafka.cuts import Cut, TopicCut
+from gapless_kafka.access.connection import KafkaConnection
+from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.runtime.task_reading import TaskReading
 
 if TYPE_CHECKING:

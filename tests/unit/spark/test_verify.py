@@ -21,6 +21,7 @@ from gapless_api.cli import main
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.form import members_of
 from gapless_api.wire.totals import Totals
+from gapless_archive.store.access import S3Access
 from gapless_spark.model.outcome import Conclusion, Outcome
 from gapless_spark.output.comparison import compared, finding_of
 from gapless_spark.settings.tables import AUDIT, SCAN
@@ -75,7 +76,7 @@ def resend_report(folder: Path, **kinds: list[list[int]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_the_short_form_of_a_resend_report_is_refused(tmp_path: Path, verify: Verify, version: int) -> None:
     """It lists what could not be sent and not what was: taken for a whole one, nothing would be unavailable."""
     old, new = bundle(tmp_path, "old", gaps((5, 9))), bundle(tmp_path, "new", gaps((5, 9)))
@@ -84,7 +85,7 @@ def test_the_short_form_of_a_resend_report_is_refused(tmp_path: Path, verify: Ve
     path.write_text(json.dumps({name: value for name, value in short.items() if version != 1 or name != "form"}))
     ended = verify(old, f"--against={new}", f"--resend-report={path}")
     assert ended.code == 2
-    assert f"has version {version}, and this program reads version 2" in ended.err
+    assert f"has version {version}, and this program reads version 3" in ended.err
     assert "it is the short form" in ended.err
 
 
@@ -197,23 +198,23 @@ def conclusion(outcome: Outcome, *results: PartitionGaps) -> Conclusion:
 
 
 def test_records_that_cannot_be_read_let_no_gap_pass_for_closed(tmp_path: Path) -> None:
-    values = {"compareWith": bundle(tmp_path, "old", gaps((5, 9)))}
-    said = compared(conclusion(Outcome.UNREADABLE_RECORDS, gaps((5, 5))), values)["reconciliation"]
+    older = bundle(tmp_path, "old", gaps((5, 9)))
+    said = compared(conclusion(Outcome.UNREADABLE_RECORDS, gaps((5, 5))), older, S3Access())["reconciliation"]
     assert (said["open"], said["unknown"], said["closed"]) == (1, 4, 0)
-    assert compared(conclusion(Outcome.GAPS_FOUND, gaps((5, 5))), values)["reconciliation"]["closed"] == 4
+    assert compared(conclusion(Outcome.GAPS_FOUND, gaps((5, 5))), older, S3Access())["reconciliation"]["closed"] == 4
     assert finding_of(conclusion(Outcome.GAPS_FOUND)).kind is BundleKind.ALL
 
 
 def test_stale_records_that_a_scan_left_out_let_no_gap_pass_for_closed(tmp_path: Path) -> None:
-    values = {"compareWith": bundle(tmp_path, "old", gaps((5, 9)), gaps((1, 1), partition=1))}
+    older = bundle(tmp_path, "old", gaps((5, 9)), gaps((1, 1), partition=1))
     partitions = tuple({"topic": "transfer", "partition": number, "stale_events": 3 - 3 * number} for number in (0, 1))
     found = Conclusion(Outcome.GAPS_FOUND, "", (gaps(), gaps(partition=1)), partitions, {"skip_stale": True})
-    said = compared(found, values)["reconciliation"]
+    said = compared(found, older, S3Access())["reconciliation"]
     assert (said["unknown"], said["closed"]) == (5, 1)
 
 
 def test_an_older_bundle_that_is_gone_spoils_no_job(tmp_path: Path) -> None:
-    said = compared(conclusion(Outcome.NOTHING_MISSING), {"compareWith": tmp_path / "gone"})["reconciliation"]
+    said = compared(conclusion(Outcome.NOTHING_MISSING), tmp_path / "gone", S3Access())["reconciliation"]
     assert said["with"] is None
     assert "gone cannot be read" in said["problem"]
-    assert compared(conclusion(Outcome.NOTHING_MISSING), {"compareWith": None}) == {}
+    assert compared(conclusion(Outcome.NOTHING_MISSING), None, S3Access()) == {}

@@ -17,14 +17,14 @@ class Step(NamedTuple):
     command: str
 
 
-def after_findings(report: Mapping[str, Any], values: Mapping[str, Any]) -> list[Step]:
-    """What to do after `report` of a job with the settings `values`; capital words stand for what only people know."""
+def after_findings(report: Mapping[str, Any], servers: str | None) -> list[Step]:
+    """What to do after `report` of a job that read `servers`; capital words stand for what only people know."""
     steps = []
     file = report["bundle"]["file"]
     bundle = str(file) if file else "BUNDLE"
     carried = shlex.quote(Path(bundle).name)
     here = shlex.quote(bundle)
-    kafka = _kafka(values)
+    kafka = _kafka(servers)
     scan = report["command"] != "audit"
     if report["missing"]:
         steps += [
@@ -69,12 +69,12 @@ def after_findings(report: Mapping[str, Any], values: Mapping[str, Any]) -> list
     return steps
 
 
-def after_verify(report: Mapping[str, Any], values: Mapping[str, Any]) -> list[Step]:
-    """What to do after the `report` of a ``verify`` with the settings `values`."""
+def after_verify(report: Mapping[str, Any], servers: str | None) -> list[Step]:
+    """What to do after the `report` of a ``verify``, which read Kafka at `servers` if it looked."""
     became, older = report["reconciliation"], shlex.quote(report["older"])
-    kafka = _kafka(values)
+    kafka = _kafka(servers)
     audited = report["against"] == "audit"
-    topics = shlex.quote(",".join(values["topics"])) if audited else "RECEIVED"
+    topics = shlex.quote(",".join(report["topics"])) if audited else "RECEIVED"
     steps = []
     if became["open"]:
         steps += [
@@ -109,5 +109,5 @@ def _resend(carried: str) -> Step:
     )
 
 
-def _kafka(values: Mapping[str, Any]) -> str:
-    return f"--bootstrap-servers={shlex.quote(str(values['bootstrapServers'] or 'KAFKA'))}"
+def _kafka(servers: str | None) -> str:
+    return f"--bootstrap-servers={shlex.quote(servers or 'KAFKA')}"

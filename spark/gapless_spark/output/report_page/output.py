@@ -11,13 +11,14 @@ from gapless_spark.output.report_page.page import render_findings, render_verifi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from gapless_spark.model.outcome import Conclusion
 
 
-def told_by_page(report: dict[str, Any], conclusion: Conclusion, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The `report` of a job with what the page shows, if `values` name a page."""
-    if values["html"] is None:
+def told_by_page(report: dict[str, Any], conclusion: Conclusion, page: Path | None) -> dict[str, Any]:
+    """The `report` of a job with what the page shows, if there is to be one."""
+    if page is None:
         return report
     return {
         **report,
@@ -26,13 +27,13 @@ def told_by_page(report: dict[str, Any], conclusion: Conclusion, values: Mapping
     }
 
 
-def write_page(report: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Write the page, if `values` name one, from a `report` as `told_by_page` made it. Raises LocalStorageError."""
-    if values["html"] is not None:
-        write_whole(values["html"], render_findings(report, after_findings(report, values)).encode(), what="page")
+def write_page(report: Mapping[str, Any], page: Path | None, servers: str | None) -> None:
+    """Write `page`, if there is to be one, from a `report` as `told_by_page` made it. Raises LocalStorageError."""
+    if page is not None:
+        write_whole(page, render_findings(report, after_findings(report, servers)).encode(), what="page")
 
 
-def write_page_of_verify(report: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Write the page of the `report` of a ``verify``, if `values` ask for it. Raises LocalStorageError."""
-    if values["html"] is not None:
-        write_whole(values["html"], render_verified(report, after_verify(report, values)).encode(), what="page")
+def write_page_of_verify(report: Mapping[str, Any], page: Path | None, servers: str | None) -> None:
+    """Write `page`, if there is to be one, from the `report` of a ``verify``. Raises LocalStorageError."""
+    if page is not None:
+        write_whole(page, render_verified(report, after_verify(report, servers)).encode(), what="page")

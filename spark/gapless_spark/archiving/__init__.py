@@ -1,0 +1,1 @@
+"""What works on an archive: writing it, joining its segments, restoring from it, comparing it with a topic."""

@@ -1,0 +1,1 @@
+"""``gapless archive``: from Kafka's topics to segments of an archive."""

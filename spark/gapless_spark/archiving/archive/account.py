@@ -1,0 +1,145 @@
+"""Owns the account of a run: what was archived of each topic, what was lost, and how that is told. Pure.
+
+Must not know how anything is archived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from gapless_spark.model.outcome import amount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gapless_archive.catalog.entry import LostRange, Segment
+
+_LISTED = 3
+_LAST_MOMENT = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+
+@dataclass(slots=True)
+class TopicAccount:
+    """What a run has done for a topic."""
+
+    topic_id: str = ""
+    segments: int = 0
+    records: int = 0
+    bytes: int = 0
+    stored_bytes: int = 0
+    newest_timestamp: int | None = None
+    """Of all records that the run has archived."""
+    next_offsets: dict[int, int] = field(default_factory=dict)
+    """By partition: how far it is archived."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """By partition: where the log ended when it was looked at last."""
+    lost: list[LostRange] = field(default_factory=list)
+    recreated_from: str = ""
+    """The earlier topic ID, when the topic was recreated."""
+    truncated: set[int] = field(default_factory=set)
+
+    def add(self, added: Iterable[Segment], lost: Iterable[LostRange]) -> None:
+        """Count what a commit has added."""
+        for segment in added:
+            self.segments += 1
+            self.records += segment.records
+            self.bytes += segment.bytes
+            self.stored_bytes += segment.stored_bytes
+            times = [time for time in (self.newest_timestamp, segment.max_timestamp) if time is not None]
+            self.newest_timestamp = max(times, default=None)
+        self.lost += lost
+
+    @property
+    def lag(self) -> int:
+        """Offsets at the end of the log that are not archived."""
+        return sum(max(end - self.next_offsets.get(number, end), 0) for number, end in self.ends.items())
+
+    @property
+    def lost_offsets(self) -> int:
+        """How many offsets were deleted before they were archived."""
+        return sum(lost.end - lost.first for lost in self.lost)
+
+
+def as_json(accounts: Mapping[str, TopicAccount]) -> list[dict[str, Any]]:
+    """The topics of a report."""
+    return [
+        {
+            "topic": topic,
+            "topic_id": account.topic_id,
+            "segments": account.segments,
+            "records": account.records,
+            "bytes": account.bytes,
+            "stored_bytes": account.stored_bytes,
+            "newest_record": newest(account),
+            "lag": account.lag,
+            "lost": [{"partition": lost.partition, "first": lost.first, "last": lost.end - 1} for lost in account.lost],
+            "recreated_from": account.recreated_from or None,
+            "truncated_partitions": sorted(account.truncated),
+            "partitions": [
+                {"partition": number, "next_offset": account.next_offsets.get(number), "end_offset": end}
+                for number, end in sorted(account.ends.items())
+            ],
+        }
+        for topic, account in sorted(accounts.items())
+    ]
+
+
+def sentence(accounts: Mapping[str, TopicAccount], *, up_to_date: str) -> str:
+    """What a run has done, in one sentence.
+
+    Args:
+        accounts: by topic.
+        up_to_date: the sentence when there was nothing to archive.
+    """
+    records = sum(account.records for account in accounts.values())
+    segments = sum(account.segments for account in accounts.values())
+    if not segments:
+        return up_to_date
+    size = sum(account.bytes for account in accounts.values())
+    topics = sum(bool(account.segments) for account in accounts.values())
+    return (
+        f"Archived {records:,} {'record' if records == 1 else 'records'} ({readable_bytes(size)}) of "
+        f"{amount(topics, 'topic')} in {amount(segments, 'segment')}."
+    )
+
+
+def losses(accounts: Mapping[str, TopicAccount]) -> str:
+    """What can never be archived, in one sentence; empty for nothing."""
+    lost = [(topic, one) for topic, account in sorted(accounts.items()) for one in account.lost]
+    truncated = [(topic, number) for topic, account in sorted(accounts.items()) for number in sorted(account.truncated)]
+    parts = []
+    if lost:
+        offsets = sum(one.end - one.first for _, one in lost)
+        listed = ", ".join(f"{topic}/{one.partition} {one.first}-{one.end - 1}" for topic, one in lost[:_LISTED])
+        more = f" and {len(lost) - _LISTED} more" if len(lost) > _LISTED else ""
+        parts.append(
+            f"Kafka had deleted {amount(offsets, 'offset')} before they were archived ({listed}{more}); keep records "
+            f"longer, or archive more often."
+        )
+    if truncated:
+        listed = ", ".join(f"{topic}/{number}" for topic, number in truncated[:_LISTED])
+        parts.append(
+            f"{amount(len(truncated), 'partition')} ended before the offset up to which it was archived ({listed}), as "
+            f"after the loss of a leader; nothing more of it is archived until its end has passed that offset."
+        )
+    return " ".join(parts)
+
+
+def readable_bytes(count: float) -> str:
+    """A size as a person reads it."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def newest(account: TopicAccount) -> str | None:
+    """The time of the newest record that was archived."""
+    milliseconds = account.newest_timestamp
+    if milliseconds is None or milliseconds > _LAST_MOMENT:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,53 @@
+"""Owns when the status of a run is told: as a line for the operator, and as metrics. Must not know what it says."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+from gapless_api.wire.archive_progress import ARCHIVE_LINE
+from gapless_spark.archiving.archive.status import line_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gapless_spark.archiving.archive.metrics import ArchiveMetrics
+    from gapless_spark.archiving.archive.status import RunStatus
+
+
+class StatusReporter:
+    """Tells the status while its ``with`` block lasts."""
+
+    def __init__(self, interval_seconds: float, metrics_port: int | None) -> None:
+        """Open the port of the metrics, if there is one. Raises ConfigurationError.
+
+        Args:
+            interval_seconds: from one line to the next; 0 for no lines. A terminal gets none.
+            metrics_port: ``None`` for no metrics.
+        """
+        self._interval_seconds = 0.0 if sys.stderr.isatty() else interval_seconds
+        self._due = float("-inf")
+        self._metrics: ArchiveMetrics | None = None
+        if metrics_port is not None:
+            from gapless_spark.archiving.archive.metrics import ArchiveMetrics  # noqa: PLC0415 -- rarely needed
+
+            self._metrics = ArchiveMetrics(metrics_port)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._metrics is not None:
+            self._metrics.close()
+
+    def tell(self, status: Callable[[], RunStatus], *, is_last: bool = False) -> None:
+        """Tell the status after a look at Kafka; a line is written when it is due, or for the last time."""
+        found = status()
+        if self._metrics is not None:
+            self._metrics.show(found)
+        now = time.monotonic()
+        if self._interval_seconds and (is_last or now >= self._due):
+            self._due = now + self._interval_seconds
+            sys.stderr.write(ARCHIVE_LINE.to_line(line_of(found)) + "\n")
+            sys.stderr.flush()

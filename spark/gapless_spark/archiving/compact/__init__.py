@@ -1,0 +1,1 @@
+"""``gapless compact``: few large segments in the place of many small ones."""

@@ -1,0 +1,90 @@
+"""Owns how joins are carried out in Spark's tasks, one for each group of joins; must not know who commits them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import GaplessError
+from gapless_archive.catalog.entry import SEGMENT
+from gapless_archive.compaction.join import DamagedInput, write_joins
+from gapless_spark.runtime.failures import explained
+from gapless_spark.runtime.task_reading import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from gapless_archive.catalog.entry import Segment
+    from gapless_archive.compaction.plan import Join
+    from gapless_archive.selection import Selection
+    from gapless_spark.runtime.session import Engine
+
+_RESULT = "damaged boolean, text string, input int"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinTask:
+    """Joins of one level and where their archive is.
+
+    It travels to an executor, with paths of secrets and never the secrets.
+    """
+
+    selection: Selection
+    storage_class: str | None
+    """Of the new object; ``None`` for the one of the archive's settings."""
+    prefix: str
+    joins: tuple[Join, ...]
+    most_records: int | None
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Carry out the joins; a row for each is its manifest, or why there is none."""
+        import pyarrow as pa  # noqa: PLC0415 -- in the task
+
+        for _ in batches:
+            place = self.selection.open(storage_class=self.storage_class)
+            try:
+                found = write_joins(place, self.prefix, self.joins, most_records=self.most_records)
+            except GaplessError as error:
+                raise RuntimeError(text_of(error)) from None
+            damaged = [isinstance(each, DamagedInput) for each in found]
+            texts = [
+                each.sentence if isinstance(each, DamagedInput) else json.dumps(SEGMENT.to_json(each)) for each in found
+            ]
+            inputs = [each.index if isinstance(each, DamagedInput) else None for each in found]
+            columns = [pa.array(damaged, pa.bool_()), pa.array(texts, pa.string()), pa.array(inputs, pa.int32())]
+            yield pa.record_batch(columns, ["damaged", "text", "input"])
+
+
+class SparkRunner:
+    """Starts a task for each group of joins."""
+
+    def __init__(
+        self, spark: Any, engine: Engine, task_of: Callable[[str, Sequence[Join]], JoinTask], parallelism: int | None
+    ) -> None:
+        """Use a session that lasts longer than this.
+
+        Args:
+            spark: the session.
+            engine: as which it was started.
+            task_of: makes the task of joins, given the prefix of the topic's objects.
+            parallelism: how many tasks run at once; ``None`` for as many as there are cores.
+        """
+        self._spark, self._engine, self._task_of = spark, engine, task_of
+        self.parallelism = parallelism or int(spark.sparkContext.defaultParallelism)
+
+    def run(self, prefix: str, joins: Sequence[Join]) -> list[Segment | DamagedInput]:
+        """Write the new segments of joins of one level; see `write_joins`."""
+        task = self._task_of(prefix, joins)
+        with explained(self._engine):
+            rows = self._spark.range(0, 1, 1, 1).mapInArrow(task.rows, _RESULT).collect()
+        return [
+            DamagedInput(row.text, row.input) if row.damaged else SEGMENT.from_json(json.loads(row.text))
+            for row in rows
+        ]
+
+    def stop(self) -> None:
+        """End all tasks."""
+        self._spark.sparkContext.cancelAllJobs()

@@ -1,0 +1,168 @@
+"""Owns the copies of topics that are in an archive; must not know the other copy, nor Kafka.
+
+A damaged row group is named, and what is behind it in the same segment is read all the same. A segment that is
+compacted while it is read is looked up again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_api.wire.copy_report import CopyAddress
+from gapless_archive.catalog.catalog import find_chain
+from gapless_archive.catalog.entry import absent_ranges
+from gapless_archive.catalog.peer_segments import layout_note
+from gapless_archive.reading import Piece, TopicArchive, open_archive
+from gapless_archive.segments.reader import SegmentDamagedError
+from gapless_archive.store.places import open_place
+from gapless_spark.archiving.copy_check.findings import Unreadable
+from gapless_spark.archiving.copy_check.streams import offset_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gapless_archive.catalog.entry import Segment
+    from gapless_archive.store.access import S3Access
+    from gapless_spark.archiving.copy_check.addresses import ArchivedTopic
+    from gapless_spark.archiving.copy_check.copies import Items
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveCopy:
+    """A topic in an archive."""
+
+    about: CopyAddress
+    address: ArchivedTopic
+    """With region and topic ID."""
+    access: S3Access
+    covered: Mapping[int, OffsetRanges]
+    """By partition."""
+    note: str = ""
+    """What its layout does not store; empty for nothing."""
+
+    @property
+    def may_lag(self) -> bool:
+        """An archive follows Kafka."""
+        return True
+
+    def answerable(self, partition: int) -> OffsetRanges:
+        """What the segments cover."""
+        return self.covered.get(partition, OffsetRanges())
+
+    def absences(self, missing: OffsetRanges, partition: int) -> Iterator[Unreadable]:  # noqa: ARG002 -- alike for all
+        """No segment covers them."""
+        for first, last in missing:
+            yield Unreadable(first, last, "NotArchived")
+
+    def read(self, partition: int, ranges: OffsetRanges) -> Items:
+        """Yield the records of the segments."""
+        return _Reading(self, partition).read(ranges)
+
+    def check_unchanged(self) -> None:
+        """Make sure that the archive still has the topic."""
+        self.open()
+
+    def open(self) -> TopicArchive:
+        """Read what the archive has of the topic now."""
+        address = self.address
+        place = open_place(address.place, self.access)
+        return open_archive(place, address.topic, region=address.region, topic_id=address.topic_id)
+
+
+class _Reading:
+    """Reads one partition of an archive."""
+
+    def __init__(self, copy: ArchiveCopy, partition: int) -> None:
+        self._copy = copy
+        self._partition = partition
+        self._archive = copy.open()
+        self._damaged: set[str] = set()
+        """Objects."""
+
+    def read(self, ranges: OffsetRanges) -> Items:
+        pieces = self._archive.pieces(self._partition, ranges)
+        missing = ranges
+        for piece in pieces:
+            missing -= piece.wanted
+        parts: list[tuple[int, Piece | Unreadable]] = [(piece.wanted.first_offset, piece) for piece in pieces]
+        parts += [(first, Unreadable(first, last, "NotArchived")) for first, last in missing]
+        for _, part in sorted(parts, key=lambda each: each[0]):
+            if isinstance(part, Piece):
+                yield from self._read(part)
+            else:
+                yield part
+
+    def _read(self, piece: Piece) -> Items:
+        left = piece.wanted
+        while len(left):
+            done = left.first_offset - 1
+            try:
+                for rows in self._archive.read(Piece(piece.segment, left)):
+                    yield rows
+                    done = offset_at(rows, -1)
+            except SegmentDamagedError as error:
+                bad = left.clip(done + 1, _end_of_group(piece.segment, done + 1))
+                yield from self._read_elsewhere(piece.segment, bad, str(error))
+                left = left.clip(bad.last_offset + 1, left.last_offset)
+            else:
+                return
+
+    def _read_elsewhere(self, segment: Segment, bad: OffsetRanges, problem: str) -> Items:
+        """Read offsets of a damaged segment from another one, if there is one."""
+        if segment.object not in self._damaged:
+            self._damaged.add(segment.object)
+            self._archive = self._copy.open()
+        for piece in self._archive.pieces(self._partition, bad, without=self._damaged):
+            for first, last in bad.clip(bad.first_offset, piece.wanted.first_offset - 1):
+                yield _damaged(segment, first, last, problem)
+            yield from self._read(piece)
+            bad = bad.clip(piece.wanted.last_offset + 1, bad.last_offset)
+            if not len(bad):
+                return
+        for first, last in bad:
+            yield _damaged(segment, first, last, problem)
+
+
+def _end_of_group(segment: Segment, offset: int) -> int:
+    """The last offset of the row group in which the first record from `offset` on is; that of the segment if none."""
+    return next((group.last for group in segment.row_groups if group.last >= offset), segment.last)
+
+
+def _damaged(segment: Segment, first: int, last: int, problem: str) -> Unreadable:
+    absent = absent_ranges(segment.absent).clip(first, last).count
+    return Unreadable(first, last, "Damaged", last - first + 1 - absent, problem)
+
+
+def look_at_archive(address: ArchivedTopic, access: S3Access, *, region: str | None) -> ArchiveCopy:
+    """Find out what an archive has of a topic.
+
+    Args:
+        address: of the topic.
+        access: to the store.
+        region: for an address without one.
+
+    Raises:
+        ConfigurationError: the archive does not have the topic, or its commits are damaged.
+        StoreUnreachableError: the store does not answer.
+    """
+    place = open_place(address.place, access)
+    chain = find_chain(place, address.topic, region=address.region or region, topic_id=address.topic_id)
+    archive = TopicArchive(place, chain, chain.load())
+    state = archive.state
+    about = CopyAddress(
+        address=str(address),
+        kind="archive",
+        cluster_id=state.last.cluster_id if state.last is not None else "",
+        region=chain.region,
+        topic=chain.topic,
+        topic_id=chain.topic_id,
+        partitions=max([state.partition_count, *(partition + 1 for partition in state.partitions)]),
+    )
+    covered = {partition: archive.covered(partition) for partition in state.partitions}
+    found = replace(address, region=chain.region, topic_id=chain.topic_id)
+    folder = address.place.folder
+    if folder is not None:
+        found = replace(found, place=replace(address.place, folder=folder.absolute()))  # tasks run in another folder
+    return ArchiveCopy(about, found, access, covered, layout_note(chain))

@@ -1,0 +1,233 @@
+"""Owns the comparison of two copies with other offsets: records are compared in their order within the partition.
+
+Records are compared a batch at a time while they are alike. From the first that is not, fingerprints of what follows
+are laid side by side, of more and more records until the copies agree again. Must not know where records come from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from gapless_archive.segments.rows import records_of
+from gapless_spark.archiving.copy_check.matching import Fingerprint, lay_out
+from gapless_spark.archiving.copy_check.parts import alike, first_unlike
+from gapless_spark.archiving.copy_check.streams import offset_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gapless_api.wire.copy_report import Part, Side
+    from gapless_archive.segments.rows import Record
+    from gapless_spark.archiving.copy_check.findings import Findings
+    from gapless_spark.archiving.copy_check.matching import Pairing
+    from gapless_spark.archiving.copy_check.streams import Stream
+
+_FIRST_WINDOW = 64
+MOST_WINDOW = 65_536
+"""Records of each copy that are laid side by side at most; a longer loss in the middle of a partition is found, but
+what follows it is not recognised."""
+_GROWTH = 4
+_FINGERPRINT_BYTES = 16
+_NAMES: tuple[Part, ...] = ("key", "value", "headers", "timestamp", "timestampType")
+
+
+def compare_by_order(a: Stream, b: Stream, parts: Sequence[Part], findings: Findings) -> None:
+    """Compare all records of two streams."""
+    _Comparison(a, b, parts, findings).run()
+
+
+class _Window:
+    """Fingerprints of records that were read from one copy and not compared yet."""
+
+    def __init__(self, stream: Stream, parts: Sequence[Part]) -> None:
+        self.stream = stream
+        self.offsets: list[int] = []
+        self.prints: list[Fingerprint] = []
+        self._parts = frozenset(parts)
+
+    def fill(self, count: int) -> None:
+        """Read until there are `count` records, or a gap, or the end."""
+        while len(self.offsets) < count:
+            self.stream.load()
+            if not self.stream.rows.num_rows:
+                return
+            rows = self.stream.take(min(count - len(self.offsets), self.stream.rows.num_rows))
+            for record in records_of(rows):
+                self.offsets.append(record.offset)
+                self.prints.append(_fingerprint(record, self._parts))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing comes behind these records before a gap or the end."""
+        self.stream.load()
+        return not self.stream.rows.num_rows
+
+    def drop(self, count: int) -> None:
+        del self.offsets[:count], self.prints[:count]
+
+
+class _Comparison:
+    def __init__(self, a: Stream, b: Stream, parts: Sequence[Part], findings: Findings) -> None:
+        self._a, self._b, self._parts, self._findings = a, b, parts, findings
+        self._window_a, self._window_b = _Window(a, parts), _Window(b, parts)
+
+    def run(self) -> None:
+        a, b = self._a, self._b
+        while True:
+            a.load()
+            b.load()
+            if a.gap is not None or b.gap is not None:
+                self._pass_gap()
+            elif a.is_ended or b.is_ended:
+                break
+            else:
+                self._compare_batches()
+        self._take_rest("a", a)
+        self._take_rest("b", b)
+
+    def _compare_batches(self) -> None:
+        count = min(self._a.rows.num_rows, self._b.rows.num_rows)
+        some, others = self._a.rows.slice(0, count), self._b.rows.slice(0, count)
+        same = count if alike(some, others, self._parts) else first_unlike(some, others, self._parts)
+        self._a.take(same)
+        self._b.take(same)
+        self._findings.found_equal(same)
+        if same < count:
+            self._find_each_other()
+
+    def _take_rest(self, side: Side, stream: Stream) -> None:
+        """Take what only one copy has at its end."""
+        while True:
+            stream.load()
+            count = stream.rows.num_rows
+            if not count:
+                break
+            rows = stream.take(count)
+            self._findings.found_only(side, offset_at(rows, 0), offset_at(rows, -1), count)
+        if stream.gap is not None:
+            self._findings.could_not_compare(side, stream.gap)
+            stream.pass_gap()
+            self._take_rest(side, stream)
+
+    def _pass_gap(self) -> None:
+        """Go on behind a gap: the other copy's records in its place are as many, and are not compared."""
+        sides: tuple[tuple[Side, Stream, Stream], ...] = (("a", self._a, self._b), ("b", self._b, self._a))
+        for side, stream, other in sides:
+            gap = stream.gap
+            if gap is not None:
+                self._findings.could_not_compare(side, gap)
+                stream.pass_gap()
+                other.skip(gap.records or 0)
+
+    def _find_each_other(self) -> None:
+        """Compare one record after the other, until both copies have been read equally far and agree."""
+        a, b = self._window_a, self._window_b
+        size = _FIRST_WINDOW
+        while True:
+            a.fill(size)
+            b.fill(size)
+            same = _common_beginning(a.prints, b.prints)
+            self._findings.found_equal(same)
+            a.drop(same)
+            b.drop(same)
+            if self._pass_gap_inside():
+                continue
+            if not a.offsets or not b.offsets:
+                if a.offsets and b.is_complete:
+                    self._only("a", a)
+                elif b.offsets and a.is_complete:
+                    self._only("b", b)
+                if not a.offsets and not b.offsets:
+                    return
+                size = max(len(a.offsets), len(b.offsets))
+            elif same:
+                size = max(_FIRST_WINDOW, len(a.offsets), len(b.offsets))
+            elif self._lay_out(is_last_try=size >= MOST_WINDOW):
+                size = max(len(a.offsets), len(b.offsets), 1)
+            else:
+                size *= _GROWTH
+
+    def _pass_gap_inside(self) -> bool:
+        """Go on behind a gap when all before it has been compared."""
+        a, b = self._window_a, self._window_b
+        sides: tuple[tuple[Side, _Window, _Window], ...] = (("a", a, b), ("b", b, a))
+        for side, window, other in sides:
+            gap = window.stream.gap
+            if gap is not None and not window.offsets:
+                self._findings.could_not_compare(side, gap)
+                window.stream.pass_gap()
+                known = min(gap.records or 0, len(other.offsets))
+                other.drop(known)
+                other.stream.skip((gap.records or 0) - known)
+                return True
+        return False
+
+    def _lay_out(self, *, is_last_try: bool) -> bool:
+        """Compare the beginnings of both windows, unless more records are needed for that."""
+        a, b = self._window_a, self._window_b
+        is_complete = a.is_complete and b.is_complete
+        is_all = is_complete and a.stream.is_ended and b.stream.is_ended
+        found = lay_out(a.prints, b.prints, is_all=is_all, is_last_try=is_last_try or is_complete)
+        if found is None:
+            return False
+        for pairing in found.pairings:
+            self._take_pairing(pairing)
+        a.drop(found.used_a)
+        b.drop(found.used_b)
+        return True
+
+    def _take_pairing(self, pairing: Pairing) -> None:
+        a, b = self._window_a, self._window_b
+        if pairing.a is None or pairing.b is None:
+            side: Side = "a" if pairing.a is not None else "b"
+            offset = a.offsets[pairing.a] if pairing.a is not None else b.offsets[pairing.b or 0]
+            self._findings.found_only(side, offset, offset, 1)
+            return
+        offsets = a.offsets[pairing.a], b.offsets[pairing.b]
+        if pairing.is_moved:
+            self._findings.found_moved(*offsets)
+            return
+        both = zip(_NAMES, a.prints[pairing.a], b.prints[pairing.b], strict=True)
+        different = tuple(name for name, one, other in both if one != other)
+        if different:
+            self._findings.found_different(different, *offsets)
+        else:
+            self._findings.found_equal(1)
+
+    def _only(self, side: Side, window: _Window) -> None:
+        for offset in window.offsets:
+            self._findings.found_only(side, offset, offset, 1)
+        window.drop(len(window.offsets))
+
+
+def _common_beginning(a: Sequence[Fingerprint], b: Sequence[Fingerprint]) -> int:
+    count = min(len(a), len(b))
+    return next((at for at in range(count) if a[at] != b[at]), count)
+
+
+def _fingerprint(record: Record, parts: frozenset[Part]) -> Fingerprint:
+    headers = b"" if not record.headers else _of_headers(record.headers)
+    return Fingerprint(
+        _digest(record.key),
+        _digest(record.value),
+        headers,
+        record.timestamp,
+        record.timestamp_type if "timestampType" in parts else None,
+    )
+
+
+def _of_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    total = hashlib.blake2b(digest_size=_FINGERPRINT_BYTES)
+    for name, value in headers:
+        text = name.encode()
+        total.update(b"%d:%d:" % (len(text), -1 if value is None else len(value)))
+        total.update(text)
+        total.update(value or b"")
+    return total.digest()
+
+
+def _digest(content: bytes | None) -> bytes | None:
+    if content is None or len(content) <= _FINGERPRINT_BYTES:
+        return content
+    return b"of " + hashlib.blake2b(content, digest_size=_FINGERPRINT_BYTES).digest()

@@ -1,0 +1,121 @@
+"""Owns the comparison of one unit of work; must not know where it runs."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import SourceUnreachableError
+from gapless_spark.archiving.copy_check.by_offset import compare_by_offset
+from gapless_spark.archiving.copy_check.by_order import compare_by_order
+from gapless_spark.archiving.copy_check.findings import Findings, Unreadable
+from gapless_spark.archiving.copy_check.streams import Meter, Stream, offset_at
+from gapless_spark.archiving.copy_check.unit_result import CopyResult, UnitResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gapless_api.offsets.ranges import OffsetRanges
+    from gapless_api.wire.copy_report import Alignment, Part
+    from gapless_spark.archiving.copy_check.copies import Copy, Items
+    from gapless_spark.archiving.copy_check.plan import Unit
+
+_AT_ONCE = 4
+_SMALL_OFFSETS = 50_000
+"""Of both copies together."""
+
+
+class _StoppedError(Exception):
+    """The comparison was stopped while this unit was compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two copies are compared. It travels to the executors."""
+
+    a: Copy
+    b: Copy
+    alignment: Alignment
+    parts: tuple[Part, ...]
+    """What of the records is compared."""
+    ignored: tuple[Part, ...]
+    """What is taken for absent, also in digests."""
+
+    def of(self, units: Sequence[Unit], passed: Callable[[int], None] = lambda _: None) -> list[UnitResult]:
+        """Compare units: large ones one by one, small ones, whose time goes into connecting, several at once.
+
+        Args:
+            units: what to compare.
+            passed: is called with how many offsets are behind us since it was called last, also from other threads.
+
+        Raises:
+            GaplessError: a copy cannot be read.
+        """
+        large = [unit for unit in units if unit.offsets > _SMALL_OFFSETS]
+        small = [unit for unit in units if unit.offsets <= _SMALL_OFFSETS]
+        found = [self._of(unit, passed) for unit in large]
+        if len(small) < _AT_ONCE:
+            return found + [self._of(unit, passed) for unit in small]
+        is_stopped = threading.Event()
+
+        def passed_unless_stopped(offsets: int) -> None:
+            if is_stopped.is_set():
+                raise _StoppedError
+            passed(offsets)
+
+        pool = ThreadPoolExecutor(_AT_ONCE, "unit")
+        try:
+            return found + list(pool.map(lambda unit: self._of(unit, passed_unless_stopped), small))
+        finally:
+            is_stopped.set()
+            pool.shutdown(cancel_futures=True)
+
+    def _of(self, unit: Unit, passed: Callable[[int], None]) -> UnitResult:
+        meters = Meter(self.alignment), Meter(self.alignment)
+        a, b = (
+            Stream(_counted(self._read(copy, unit.partition, ranges), passed), meter, self.ignored)
+            for copy, ranges, meter in ((self.a, unit.a, meters[0]), (self.b, unit.b, meters[1]))
+        )
+        findings = Findings(unit.partition)
+        compare = compare_by_offset if self.alignment == "offsets" else compare_by_order
+        compare(a, b, self.parts, findings)
+        results = [
+            CopyResult(records=meter.records, timestamp_types=meter.timestamp_types(), ranges=meter.ranges())
+            for meter in meters
+        ]
+        return UnitResult(
+            partition=unit.partition,
+            first=min(ranges.first_offset for ranges in (unit.a, unit.b) if len(ranges)),
+            a=results[0],
+            b=results[1],
+            equal=findings.equal,
+            different=findings.different,
+            only_in_a=findings.only_in_a,
+            only_in_b=findings.only_in_b,
+            moved=findings.moved,
+            differences=tuple(findings.differences),
+            difference_count=findings.difference_count,
+            not_compared=tuple(findings.not_compared),
+        )
+
+    def _read(self, copy: Copy, partition: int, ranges: OffsetRanges) -> Items:
+        if not len(ranges):
+            return
+        for item in copy.read(partition, ranges):
+            if isinstance(item, Unreadable) and item.records is None and self.alignment == "order":
+                raise SourceUnreachableError(
+                    f"Offsets {item.first} to {item.last} of partition {partition} were deleted from "
+                    f"{copy.about.address} while they were compared; compare again."
+                )
+            yield item
+
+
+def _counted(items: Items, passed: Callable[[int], None]) -> Items:
+    before: int | None = None
+    for item in items:
+        last = item.last if isinstance(item, Unreadable) else offset_at(item, -1)
+        passed(last - before if before is not None else 1)
+        before = last
+        yield item

@@ -1,0 +1,208 @@
+"""Owns what the results of all units say together: the report, its sentence, and how the command ends.
+
+Must not know how anything was read or compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import metadata
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.codec.canonical import moment_text
+from gapless_api.wire.copy_report import (
+    MOST_DIFFERENCES,
+    CopyReport,
+    CopyTotals,
+    NotCompared,
+    PartitionComparison,
+    PartitionCopy,
+    Span,
+    TimestampTypes,
+)
+from gapless_spark.archiving.copy_check.streams import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gapless_api.wire.copy_report import Outcome, Reason, Side
+    from gapless_spark.archiving.copy_check.comparing import Comparison
+    from gapless_spark.archiving.copy_check.copies import Copy
+    from gapless_spark.archiving.copy_check.engines import ReadBy
+    from gapless_spark.archiving.copy_check.plan import Plan
+    from gapless_spark.archiving.copy_check.unit_result import CopyResult, UnitResult
+
+_WHY: dict[Reason, str] = {
+    "Expired": "Kafka has deleted",
+    "NotWritten": "Kafka does not have yet",
+    "NotArchived": "the archive does not cover",
+    "Damaged": "are in damaged segments",
+}
+
+
+def conclude(  # noqa: PLR0913 -- what a report says
+    comparison: Comparison,
+    plan: Plan,
+    results: Sequence[UnitResult],
+    *,
+    read_by: ReadBy,
+    seconds: float,
+    common_only: bool,
+) -> CopyReport:
+    """Put the results together.
+
+    Args:
+        comparison: what was compared, and how.
+        plan: which offsets were to be compared.
+        results: by partition and offset.
+        read_by: what read.
+        seconds: how long it took.
+        common_only: whether the exit code depends only on what both copies hold.
+    """
+    a, b = comparison.a, comparison.b
+    partitions = tuple(
+        _partition(number, a, b, tuple(some)) for number, some in groupby(results, key=attrgetter("partition"))
+    )
+    differences = [one for result in results for one in result.differences]
+    count = sum(result.difference_count for result in results)
+    not_compared = (*_planned_gaps(plan), *(one for result in results for one in result.not_compared))
+    not_compared = tuple(sorted(not_compared, key=lambda one: (one.partition, one.span.first)))
+    totals = CopyTotals(
+        records_in_a=sum(result.a.records for result in results),
+        records_in_b=sum(result.b.records for result in results),
+        equal=sum(one.equal for one in partitions),
+        different=sum(one.different for one in partitions),
+        only_in_a=sum(one.only_in_a for one in partitions),
+        only_in_b=sum(one.only_in_b for one in partitions),
+        moved=sum(one.moved for one in partitions),
+        offsets_not_compared=sum(one.span.last - one.span.first + 1 for one in not_compared),
+    )
+    report = CopyReport(
+        created=moment_text(datetime.now(UTC)),
+        product=metadata.version("gapless-api"),
+        alignment=plan.alignment,
+        compared=comparison.parts,
+        a=a.about,
+        b=b.about,
+        outcome="identical",
+        exit_code=ExitCode.DONE,
+        message="",
+        read_by=read_by,
+        seconds=round(seconds, 3),
+        totals=totals,
+        partitions=partitions,
+        differences=tuple(differences[:MOST_DIFFERENCES]),
+        differences_omitted=count - min(len(differences), MOST_DIFFERENCES),
+        not_compared=not_compared,
+        signature=None,
+    )
+    outcome = _outcome(report, common_only=common_only)
+    incomplete = outcome in {"different", "incomplete"}
+    code = ExitCode.INCOMPLETE if incomplete else ExitCode.DONE
+    return replace(report, outcome=outcome, exit_code=code, message=_sentence(report, outcome))
+
+
+def _planned_gaps(plan: Plan) -> Iterable[NotCompared]:
+    for partition, side, gap in plan.not_compared:
+        span = Span(first=gap.first, last=gap.last)
+        yield NotCompared(
+            partition=partition, side=side, reason=gap.reason, span=span, records=gap.records, detail=gap.detail
+        )
+
+
+def _partition(number: int, a: Copy, b: Copy, results: Sequence[UnitResult]) -> PartitionComparison:
+    return PartitionComparison(
+        partition=number,
+        a=_copy(a, number, [result.a for result in results]),
+        b=_copy(b, number, [result.b for result in results]),
+        equal=sum(result.equal for result in results),
+        different=sum(result.different for result in results),
+        only_in_a=sum(result.only_in_a for result in results),
+        only_in_b=sum(result.only_in_b for result in results),
+        moved=sum(result.moved for result in results),
+    )
+
+
+def _copy(copy: Copy, partition: int, results: Sequence[CopyResult]) -> PartitionCopy | None:
+    if partition >= copy.about.partitions:
+        return None
+    answerable = copy.answerable(partition)
+    ranges = tuple(one for result in results for one in result.ranges)
+    types = [result.timestamp_types for result in results]
+    return PartitionCopy(
+        first=answerable.first_offset if len(answerable) else 0,
+        end=answerable.last_offset + 1 if len(answerable) else 0,
+        records=sum(result.records for result in results),
+        digest=digest_of(ranges),
+        timestamp_types=TimestampTypes(
+            create_time=sum(one.create_time for one in types),
+            log_append_time=sum(one.log_append_time for one in types),
+            none=sum(one.none for one in types),
+        ),
+        ranges=ranges,
+    )
+
+
+def _outcome(report: CopyReport, *, common_only: bool) -> Outcome:
+    totals = report.totals
+    if totals.different or totals.only_in_a or totals.only_in_b or totals.moved or _counts_differ(report):
+        return "different"
+    if any(not common_only or one.reason == "Damaged" for one in report.not_compared):
+        return "incomplete"
+    return "identical" if totals.records_in_a else "nothing-to-compare"
+
+
+def _counts_differ(report: CopyReport) -> bool:
+    """Whether the copies must have as many partitions, and do not; an archive may not know of a new one yet."""
+    a, b = report.a, report.b
+    if report.alignment == "order" or a.kind == b.kind:
+        return a.partitions != b.partitions
+    kafka, archive = (a, b) if a.kind == "kafka" else (b, a)
+    return kafka.partitions < archive.partitions
+
+
+def _sentence(report: CopyReport, outcome: Outcome) -> str:
+    totals = report.totals
+    parts = f"{', '.join(report.compared[:-1])} and {report.compared[-1]}"
+    if outcome == "nothing-to-compare":
+        return f"Nothing to compare: the copies have no records in common.{_rest(report)}"
+    if outcome == "different":
+        found = [
+            f"{count:,} {_noun(count)} {what}"
+            for count, what in (
+                (totals.only_in_a, "only in A"),
+                (totals.only_in_b, "only in B"),
+                (totals.different, "different"),
+                (totals.moved, "at another place"),
+            )
+            if count
+        ]
+        if _counts_differ(report):
+            found.append(f"{report.a.partitions:,} partitions in A and {report.b.partitions:,} in B")
+        return f"The copies differ: {', '.join(found)}; {totals.equal:,} {_noun(totals.equal)} alike.{_rest(report)}"
+    count = sum(1 for each in report.partitions if each.equal)
+    partitions = f"{count:,} partition" + ("" if count == 1 else "s")
+    alike = f"{totals.equal:,} {_noun(totals.equal)} in {partitions} compared by {parts}"
+    if outcome == "incomplete":
+        return f"No difference was found, but not everything could be compared: {alike}.{_rest(report)}"
+    return f"The copies are identical: {alike}.{_rest(report)}"
+
+
+def _rest(report: CopyReport) -> str:
+    """What was not compared, as further sentences."""
+    counts: Counter[tuple[Side, Reason]] = Counter()
+    for one in report.not_compared:
+        counts[one.side, one.reason] += one.span.last - one.span.first + 1
+    if not counts:
+        return ""
+    texts = [f"{count:,} that {_WHY[reason]} ({side.upper()})" for (side, reason), count in sorted(counts.items())]
+    return f" Offsets that were not compared: {', '.join(texts)}."
+
+
+def _noun(count: int) -> str:
+    return "record" if count == 1 else "records"

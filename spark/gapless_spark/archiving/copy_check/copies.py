@@ -1,0 +1,157 @@
+"""Owns what one copy of a topic can do for a comparison, and the copies in Kafka; must not know the other copy.
+
+What is read travels to Spark's executors, with the paths of secrets and never their contents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_api.wire.copy_report import CopyAddress
+from gapless_archive.segments.rows import rows_of
+from gapless_kafka.reading.cuts import Slice
+from gapless_kafka.reading.reader import read_slices
+from gapless_kafka.reading.topic_offsets import read_cut, read_settled_cut
+from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_spark.archiving.copy_check.findings import Unreadable
+from gapless_spark.archiving.copy_check.streams import offset_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_spark.archiving.copy_check.addresses import KafkaTopic
+
+    Items = Iterator[pa.RecordBatch | Unreadable]
+
+
+class Copy(Protocol):
+    """One copy of a topic, as it was when it was looked at."""
+
+    @property
+    def about(self) -> CopyAddress:
+        """What it is."""
+
+    @property
+    def may_lag(self) -> bool:
+        """Whether it follows another copy, so that a partition may not have come there yet."""
+
+    def answerable(self, partition: int) -> OffsetRanges:
+        """The offsets of a partition of which it knows what they hold."""
+
+    def absences(self, missing: OffsetRanges, partition: int) -> Iterator[Unreadable]:
+        """Why it cannot answer for offsets that the other copy has."""
+
+    def read(self, partition: int, ranges: OffsetRanges) -> Items:
+        """Yield the records at these offsets, ascending, and what cannot be read in its place. Raises GaplessError."""
+
+    def check_unchanged(self) -> None:
+        """Make sure that the copy is still the one that was looked at. Raises GaplessError."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaCopy:
+    """A topic in Kafka."""
+
+    about: CopyAddress
+    connection: KafkaConnection
+    log_starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    """By partition: the last stable offset."""
+    timeout_seconds: float
+
+    @property
+    def may_lag(self) -> bool:
+        """Kafka follows nobody."""
+        return False
+
+    def answerable(self, partition: int) -> OffsetRanges:
+        """From the log start to the last stable offset."""
+        if partition >= len(self.ends) or self.log_starts[partition] >= self.ends[partition]:
+            return OffsetRanges()
+        return OffsetRanges([(self.log_starts[partition], self.ends[partition] - 1)])
+
+    def absences(self, missing: OffsetRanges, partition: int) -> Iterator[Unreadable]:
+        """Deleted, or not written."""
+        start = self.log_starts[partition]
+        for first, last in missing:
+            if first < start:
+                yield Unreadable(first, min(last, start - 1), "Expired")
+            if last >= start:
+                yield Unreadable(max(first, start), last, "NotWritten")
+
+    def read(self, partition: int, ranges: OffsetRanges) -> Items:
+        """Yield the committed records."""
+        for first, last in ranges:
+            yield from self._read(partition, first, last + 1)
+
+    def _read(self, partition: int, first: int, end: int) -> Items:
+        one = Slice(self.about.topic, partition, first, end, may_begin_later=True)
+        is_first = True
+        for messages in read_slices(self.connection, [one]):
+            if not messages:
+                continue
+            rows = rows_of(messages)
+            if is_first:
+                yield from self._expired(partition, first, offset_at(rows, 0))
+                is_first = False
+            yield rows
+        if is_first:
+            yield from self._expired(partition, first, end)
+
+    def _expired(self, partition: int, first: int, found: int) -> Iterator[Unreadable]:
+        """What Kafka has deleted since it was looked at: before the first record that came."""
+        if found == first:
+            return
+        cut = read_cut(self.connection, [self.about.topic], timeout_seconds=self.timeout_seconds)
+        start = min(cut.topics[0].first_offsets[partition], found)
+        if start > first:
+            yield Unreadable(first, start - 1, "Expired")
+
+    def check_unchanged(self) -> None:
+        """Make sure that the topic was neither recreated nor cut."""
+        topic, servers = self.about.topic, self.connection.bootstrap_servers
+        cut = read_cut(self.connection, [topic], timeout_seconds=self.timeout_seconds)
+        now = cut.topics[0]
+        if as_tools_write(now.id) != self.about.topic_id:
+            raise ConfigurationError(
+                f"The topic {topic} at {servers} was deleted and recreated while it was compared (topic ID "
+                f"{self.about.topic_id} -> {as_tools_write(now.id)}); compare again."
+            )
+        if any(end < before for end, before in zip(now.end_offsets, self.ends, strict=False)):
+            raise SourceUnreachableError(
+                f"The topic {topic} at {servers} lost records while it was compared; check its brokers, and compare "
+                f"again."
+            )
+
+
+def look_at_kafka(address: KafkaTopic, connection: KafkaConnection, *, timeout_seconds: float) -> KafkaCopy:
+    """Find out how far a topic reaches, transactions that end soon included.
+
+    Raises:
+        SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+        TopicMissingError: there is no such topic.
+    """
+    cut = read_settled_cut(connection, [address.topic], timeout_seconds=timeout_seconds)
+    (topic,) = cut.topics
+    if topic.uncommitted:
+        structlog.get_logger().warning(
+            "open transactions are not compared", copy=str(address), offsets=topic.uncommitted
+        )
+    about = CopyAddress(
+        address=str(address),
+        kind="kafka",
+        cluster_id=cut.cluster_id,
+        region="",
+        topic=address.topic,
+        topic_id=as_tools_write(topic.id),
+        partitions=len(topic.end_offsets),
+    )
+    return KafkaCopy(about, connection, topic.first_offsets, topic.end_offsets, timeout_seconds)

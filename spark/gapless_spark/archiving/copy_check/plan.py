@@ -1,0 +1,104 @@
+"""Owns what is compared: which offsets of which partitions, in which units of work, and what cannot be compared.
+
+Must not read any record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gapless_spark.archiving.copy_check.streams import RANGE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gapless_api.offsets.ranges import OffsetRanges
+    from gapless_api.wire.copy_report import Alignment, Side
+    from gapless_spark.archiving.copy_check.copies import Copy
+    from gapless_spark.archiving.copy_check.findings import Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Offsets of a partition that are compared together."""
+
+    partition: int
+    a: OffsetRanges
+    b: OffsetRanges
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets are read of both copies."""
+        return self.a.count + self.b.count
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is compared."""
+
+    alignment: Alignment
+    units: tuple[Unit, ...]
+    """Those of a partition by their offsets."""
+    not_compared: tuple[tuple[int, Side, Unreadable], ...]
+    """By partition and the copy that cannot answer."""
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets are read of both copies."""
+        return sum(unit.offsets for unit in self.units)
+
+
+def alignment_of(a: Copy, b: Copy, setting: str) -> Alignment:
+    """How records are aligned: by offsets where both copies are of one topic, as its ID says, else by order."""
+    if setting in {"offsets", "order"}:
+        return "offsets" if setting == "offsets" else "order"
+    same = a.about.topic_id and a.about.topic_id == b.about.topic_id
+    return "offsets" if same else "order"
+
+
+def plan_of(a: Copy, b: Copy, alignment: Alignment) -> Plan:
+    """Decide what is compared."""
+    units: list[Unit] = []
+    not_compared: list[tuple[int, Side, Unreadable]] = []
+    for partition in range(max(a.about.partitions, b.about.partitions)):
+        in_a, in_b = a.answerable(partition), b.answerable(partition)
+        if alignment == "offsets":
+            has_a, has_b = (copy.about.partitions > partition or copy.may_lag for copy in (a, b))
+            if has_a and has_b:
+                not_compared += [(partition, "a", gap) for gap in a.absences(in_b - in_a, partition)]
+                not_compared += [(partition, "b", gap) for gap in b.absences(in_a - in_b, partition)]
+                in_a = in_b = in_a & in_b
+        if len(in_a) or len(in_b):
+            units.append(Unit(partition, in_a, in_b))
+    return Plan(alignment, tuple(units), tuple(not_compared))
+
+
+def divided(plan: Plan, tasks: int) -> list[tuple[Unit, ...]]:
+    """Divide the units among at most `tasks`, about as many offsets each; no task is without a unit.
+
+    A partition is divided only where records are aligned by offsets, and only where a digested range ends.
+    """
+    most = max(RANGE, -(-plan.offsets // (2 * max(tasks, 1)) // RANGE) * RANGE)
+    units = [part for unit in plan.units for part in (_parts(unit, most) if plan.alignment == "offsets" else [unit])]
+    groups: list[list[Unit]] = [[] for _ in range(min(tasks, len(units)))]
+    sizes = [0] * len(groups)
+    for unit in sorted(units, key=lambda each: -each.offsets):
+        smallest = sizes.index(min(sizes))
+        groups[smallest].append(unit)
+        sizes[smallest] += unit.offsets
+    return [tuple(group) for group in groups]
+
+
+def _parts(unit: Unit, most: int) -> Sequence[Unit]:
+    """Divide a unit at multiples of `most`."""
+    both = unit.a | unit.b
+    if not len(both):
+        return [unit]
+    first, last = both.first_offset, both.last_offset
+    borders = range(first // most * most, last + 1, most)
+    parts = [
+        Unit(unit.partition, unit.a.clip(border, border + most - 1), unit.b.clip(border, border + most - 1))
+        for border in borders
+    ]
+    return [part for part in parts if part.offsets]

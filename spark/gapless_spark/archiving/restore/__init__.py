@@ -1,0 +1,1 @@
+"""``gapless restore``: segments of an archive back into Kafka."""

@@ -1,0 +1,64 @@
+"""Owns ``gapless restore``: settings in, a run, then report, table and exit code; must not know how a run works."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from gapless_api.base.errors import GaplessError, StoppedError
+from gapless_api.base.exit_codes import ExitCode
+from gapless_api.base.files import check_output
+from gapless_api.base.log import configure_logging
+from gapless_api.codec.canonical import moment_text
+from gapless_spark.archiving.restore.engine import collect_rarely
+from gapless_spark.archiving.restore.following import Follower
+from gapless_spark.archiving.restore.output import Account, report_of, show
+from gapless_spark.archiving.restore.restorer import Restorer
+from gapless_spark.archiving.restore.typed import RestoreSettings
+from gapless_spark.model.outcome import exit_code_of, outcome_of
+from gapless_spark.output.jobs import say_what_is_ignored, stopped_by_signals, write_report
+
+if TYPE_CHECKING:
+    from gapless_api.base.settings import Resolved
+
+
+def run(settings: Resolved) -> int:
+    """Restore as `settings` say and return the exit code.
+
+    Raises:
+        GaplessError: nothing or not everything was restored; the report, if requested, says so too.
+    """
+    told = RestoreSettings.of(settings.values)
+    configure_logging(told.log_level, told.log_file_name)
+    say_what_is_ignored(settings)
+    collect_rarely()
+    account = Account(created=moment_text(datetime.now(UTC)), is_plan=told.plan, started=time.monotonic())
+    try:
+        check_output("report", told.report)
+        with stopped_by_signals(lambda: ""):
+            restorer = Restorer(told, settings.values, account)
+            if told.follow and not told.plan:
+                Follower(restorer).run()
+            restorer.run()
+    except GaplessError as error:
+        failure = _with_progress(error, account)
+        outcome, code = outcome_of(failure), exit_code_of(failure)
+        write_report(told.report, report_of(account, outcome=outcome, exit_code=code, message=str(failure)))
+        show(account)
+        raise failure from None
+    message = account.sentence()
+    write_report(told.report, report_of(account, outcome=account.outcome, exit_code=0, message=message))
+    show(account)
+    print(message)  # noqa: T201 -- the command's output
+    return exit_code_of(None)
+
+
+def _with_progress(error: GaplessError, account: Account) -> GaplessError:
+    if not isinstance(error, StoppedError):
+        return error
+    by_terminal = error.exit_code is ExitCode.INTERRUPTED
+    name = "SIGINT" if by_terminal else "SIGTERM"
+    return StoppedError(
+        f"Stopped by {name}; {account.progress()} Run the same command again to continue.", by_terminal=by_terminal
+    )

@@ -1,0 +1,136 @@
+"""Owns ``gapless restore --follow``: look again and again, write what is new, wait for what is late.
+
+Must not know how long something is waited for: see `follow`. A store or Kafka that does not answer is asked again.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from gapless_api.base.backoff import backoff
+from gapless_api.base.errors import SourceUnreachableError, UndeliveredError
+from gapless_archive.catalog.state import ArchiveDamagedError
+from gapless_spark.archiving.restore.follow import LateSegments, is_too_young, readable
+from gapless_spark.archiving.restore.orders import Chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gapless_api.cli.reading_progress import Progress
+    from gapless_spark.archiving.restore.engine import RestoreEngine
+    from gapless_spark.archiving.restore.plan import PartitionPlan
+    from gapless_spark.archiving.restore.restorer import Restorer
+    from gapless_spark.archiving.restore.task import PartitionResult
+    from gapless_spark.archiving.restore.works import TopicRestore
+
+_LONGEST_PAUSE_SECONDS = 60.0
+
+
+class Follower:
+    """Continues a restore with new segments until it is stopped."""
+
+    def __init__(self, restorer: Restorer) -> None:
+        settings = restorer.settings
+        self._restorer = restorer
+        self._settings = settings
+        self._skips = settings.on_lost == "skip"
+        self._late = LateSegments(settings.lost_segment_timeout_seconds, settings.late_segment_retries, random.random)
+        self._unreadable: dict[tuple[str, int], tuple[int, str]] = {}
+        """By work and partition: the first offset that could not be read, and why."""
+        self._damaged_since: float | None = None
+        self._failures = 0
+
+    def run(self) -> NoReturn:
+        """Follow.
+
+        Raises:
+            StoppedError: a signal came.
+            UndeliveredError: something is lost, and the setting is to fail then.
+            GaplessError: something that waiting does not cure.
+        """
+        with self._restorer.engine() as engine, self._restorer.progress() as progress:
+            while True:
+                try:
+                    self._cycle(engine, progress)
+                    self._failures, self._damaged_since = 0, None
+                except SourceUnreachableError as error:
+                    self._failures += 1
+                    _log().warning("the restore waits", reason=str(error))
+                except ArchiveDamagedError as error:  # commits may arrive in another order than they were made
+                    self._wait_for_commits(error)
+                interval = self._settings.follow_interval_seconds
+                time.sleep(backoff(self._failures, first=interval, longest=max(interval, _LONGEST_PAUSE_SECONDS)))
+
+    def _cycle(self, engine: RestoreEngine, progress: Progress) -> None:
+        targets = self._restorer.checked_plan()
+        chosen = [
+            one
+            for restore in self._restorer.restores
+            for plan in restore.plans
+            if (one := self._chosen(restore, plan)) is not None and one.ranges
+        ]
+        if not chosen:
+            self._restorer.lines.progress("restoring" if self._unreadable else "following", at_once=False)
+            return
+        self._restorer.prepare(targets)
+        results = self._restorer.write(engine, targets, progress, chosen)
+        self._note(chosen, results)
+        account = self._restorer.account
+        account.take(results)
+        self._restorer.lines.progress("restoring" if self._unreadable else "following")
+        _log().info(
+            "restored", records=sum(one.records for some in results.values() for one in some), all=account.records
+        )
+
+    def _chosen(self, restore: TopicRestore, plan: PartitionPlan) -> Chosen | None:
+        """What to write of a partition now. Raises UndeliveredError when something is lost and may not be skipped."""
+        settings, place = self._settings, (restore.work, plan.partition)
+        delay, now = settings.first_segment_delay_seconds, datetime.now(UTC)
+        if is_too_young(plan, delay, has_begun=restore.has_begun(plan.partition), now=now):
+            return None
+        unreadable = self._unreadable.get(place)
+        missing = [plan.unexplained.first_offset] if plan.unexplained else []
+        if unreadable is not None and unreadable[0] in plan.ranges:
+            missing.append(unreadable[0])
+        first = min(missing, default=None)
+        given_up = self._late.is_given_up(f"{restore.source} {restore.target}", plan.partition, first, time.monotonic())
+        if given_up and not self._skips:
+            reason = unreadable[1] if unreadable is not None and unreadable[0] == first else "no segment has it"
+            raise UndeliveredError(
+                f"Offset {first} of partition {plan.partition} of {restore.source} did not arrive within "
+                f"{settings.lost_segment_timeout_seconds:,.0f} s ({reason}); bring the segment back and run again, or "
+                f"give --on-lost=skip."
+            )
+        return Chosen(restore, plan, readable(plan, given_up=given_up, skips=self._skips), given_up)
+
+    def _note(self, chosen: Sequence[Chosen], results: Mapping[str, Sequence[PartitionResult]]) -> None:
+        """Remember what could not be read; it may be late, and counts as lost only when it is given up."""
+        skipped = {(one.restore.work, one.plan.partition) for one in chosen if one.skips_lost}
+        for work, some in results.items():
+            for result in some:
+                place = (work, result.partition)
+                self._unreadable.pop(place, None)
+                if result.unreadable and place not in skipped:
+                    self._unreadable[place] = (result.unreadable[0][0], result.failure)
+                    _log().warning(
+                        "a segment is late or damaged", work=work, partition=result.partition, reason=result.failure
+                    )
+                    result.unreadable, result.failure = [], ""
+
+    def _wait_for_commits(self, error: ArchiveDamagedError) -> None:
+        now = time.monotonic()
+        if self._damaged_since is None:
+            self._damaged_since = now
+        if now - self._damaged_since > self._settings.lost_segment_timeout_seconds:
+            raise error
+        self._failures += 1
+        _log().warning("the restore waits", reason=str(error))
+
+
+def _log() -> Any:
+    import structlog  # noqa: PLC0415 -- slow to import
+
+    return structlog.get_logger()

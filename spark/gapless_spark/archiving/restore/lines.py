@@ -1,0 +1,103 @@
+"""Owns the lines that tell another program what a restore would write and how far it is; none go to a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from gapless_api.wire.restore_progress import (
+    RESTORE_LINE,
+    RESTORE_PLAN_LINE,
+    LostRangeLine,
+    PlannedTopicLine,
+    RestoreLine,
+    RestorePlanLine,
+)
+
+if TYPE_CHECKING:
+    from gapless_spark.archiving.restore.output import Account
+
+_MOST_TOPICS, _MOST_FINDINGS, _MOST_RANGES = 100, 50, 100
+
+
+class RestoreLines:
+    """Writes lines to standard error unless that is a terminal."""
+
+    def __init__(self, account: Account, *, interval_seconds: float) -> None:
+        """`interval_seconds` from one line about the progress to the next at least; 0 for no lines."""
+        self._account = account
+        self._interval_seconds = interval_seconds
+        self._is_silent = not interval_seconds or sys.stderr.isatty()
+        self._due = 0.0
+
+    def plan(self) -> None:
+        """Tell what would be written."""
+        self._write(RESTORE_PLAN_LINE.to_line(plan_line(self._account, now=_now())))
+
+    def progress(self, state: Literal["restoring", "following", "done"], *, at_once: bool = True) -> None:
+        """Tell how far the restore is; without `at_once` only if the last line is old enough."""
+        if at_once or time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._interval_seconds
+            self._write(RESTORE_LINE.to_line(progress_line(self._account, state, now=_now())))
+
+    def _write(self, line: str) -> None:
+        if not self._is_silent:
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+
+def plan_line(account: Account, *, now: str) -> RestorePlanLine:
+    """What would be written."""
+    new = {topic.topic for topic in account.new_topics}
+    largest = sorted(account.restores, key=lambda restore: (-restore.records, str(restore.source)))
+    return RestorePlanLine(
+        time=now,
+        records=sum(restore.records for restore in account.restores),
+        bytes=sum(plan.bytes for restore in account.restores for plan in restore.plans),
+        segments=sum(plan.segments for restore in account.restores for plan in restore.plans),
+        restored_before=account.restored_before,
+        topics=tuple(
+            PlannedTopicLine(
+                topic=restore.source.topic,
+                to_topic=restore.target,
+                topic_id=restore.source.topic_id,
+                partitions=restore.partition_count,
+                records=restore.records,
+                create=restore.target in new,
+            )
+            for restore in largest[:_MOST_TOPICS]
+        ),
+        topics_omitted=max(len(largest) - _MOST_TOPICS, 0),
+        findings=tuple(finding.sentence for finding in account.findings[:_MOST_FINDINGS]),
+    )
+
+
+def progress_line(account: Account, state: Literal["restoring", "following", "done"], *, now: str) -> RestoreLine:
+    """How far the restore is, earlier runs included."""
+    restored = account.restored_before + account.records
+    left = 0 if state == "done" else account.left
+    seconds = max(time.monotonic() - account.started, 1e-6)
+    speed = account.records / seconds
+    lost = [
+        LostRangeLine(topic=topic, partition=result.partition, first=first, last=last, reason=result.failure)
+        for topic, result in account.failed()
+        for first, last in result.unreadable
+    ]
+    return RestoreLine(
+        time=now,
+        state=state,
+        planned=restored + left,
+        restored=restored,
+        remaining=left,
+        lost=sum(one.last - one.first + 1 for one in lost),
+        lost_ranges=tuple(lost[:_MOST_RANGES]),
+        records_per_second=round(speed, 1),
+        eta_seconds=round(left / speed, 1) if left and speed else None,
+        last_write=account.last_write,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,290 @@
+"""Owns one run of ``gapless restore``: look at archive and target, plan, take over from earlier runs, write, conclude.
+
+Must not know how records are read or written. Nothing is changed before the preflight has found no reason to refuse.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.errors import ConfigurationError, GaplessError, UndeliveredError
+from gapless_api.cli.reading_progress import ReadingProgress
+from gapless_archive.store.access import access_from
+from gapless_archive.store.places import open_place
+from gapless_kafka.access.connection import connection_from
+from gapless_kafka.topics.target_topics import TargetTopics
+from gapless_kafka.writing.control_topic import ControlTopic
+from gapless_kafka.writing.positions import RunOfWork
+from gapless_kafka.writing.takeover import Takeover
+from gapless_kafka.writing.writer import WriterOptions
+from gapless_spark.archiving.restore.engine import RestoreEngine
+from gapless_spark.archiving.restore.groups import commit_group_offsets, read_group_offsets
+from gapless_spark.archiving.restore.lines import RestoreLines
+from gapless_spark.archiving.restore.orders import Chosen, Common, orders_of
+from gapless_spark.archiving.restore.target import (
+    change_settings,
+    create_missing,
+    findings_of,
+    look_at_targets,
+    put_back,
+)
+from gapless_spark.archiving.restore.task import PROGRAM
+from gapless_spark.archiving.restore.works import (
+    chosen_topics,
+    foreign_findings,
+    hole_findings,
+    needs_of,
+    plan_restores,
+)
+from gapless_spark.settings.typed import EngineSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gapless_api.cli.reading_progress import Progress
+    from gapless_kafka.topics.target_topics import TopicDescription
+    from gapless_kafka.writing.control_topic import ControlState
+    from gapless_spark.archiving.restore.groups import GroupOffset
+    from gapless_spark.archiving.restore.output import Account
+    from gapless_spark.archiving.restore.preflight import Finding
+    from gapless_spark.archiving.restore.target import Target
+    from gapless_spark.archiving.restore.task import PartitionResult
+    from gapless_spark.archiving.restore.typed import RestoreSettings
+    from gapless_spark.archiving.restore.works import TopicRestore
+
+_LOOK_SECONDS = 5.0
+_BATCH_OVERHEAD = 1024
+
+
+@dataclass(slots=True)
+class _Looking:
+    """How far the tasks of Spark are, as their positions show."""
+
+    restorer: Restorer
+    before: int
+    looked_at: float = 0.0
+    seen: int = 0
+
+    def look(self) -> int:
+        if time.monotonic() - self.looked_at > _LOOK_SECONDS:
+            self.looked_at = time.monotonic()
+            self.seen = self.restorer.offsets_done() - self.before
+        return self.seen
+
+
+class Restorer:
+    """One run of the command."""
+
+    def __init__(self, settings: RestoreSettings, values: Mapping[str, Any], account: Account) -> None:
+        """Take the settings. Raises ConfigurationError."""
+        self.settings = settings
+        self.engine_settings = EngineSettings.of(values)
+        self.account = account
+        self.access = access_from(values)
+        self.address = settings.archive
+        if self.address.folder is not None:  # Spark's tasks run in another folder
+            self.address = replace(self.address, folder=self.address.folder.absolute())
+        self.place = open_place(self.address, self.access)
+        self.connection = connection_from(values, client_id="gapless-restore")
+        self.topics = TargetTopics(self.connection, timeout_seconds=self.engine_settings.connect_timeout_seconds)
+        self.control = ControlTopic(self.connection, self.topics, settings.control_topic, waiting=_say_waiting)
+        self.options = WriterOptions(
+            control_topic=settings.control_topic,
+            compression=settings.compression,
+            transactional=settings.delivery == "exactly-once",
+        )
+        self.restores: list[TopicRestore] = []
+        self._epochs: dict[str, int] = {}
+        self._logged: list[Finding] = []
+        self.lines = RestoreLines(account, interval_seconds=self.engine_settings.progress_interval)
+
+    def run(self) -> None:
+        """Look, plan, and write unless only the plan is requested. Raises GaplessError."""
+        targets = self.checked_plan()
+        if self.settings.plan:
+            self.lines.plan()
+            return
+        file, offsets = self.settings.group_offsets, []
+        if file is not None:
+            offsets = read_group_offsets(file, self.settings.group_name)
+        with self.engine() as engine, self.progress() as progress:
+            if any(restore.left for restore in self.restores):
+                self.prepare(targets)
+                skips = self.settings.on_lost == "skip"
+                chosen = [
+                    Chosen(restore, plan, plan.ranges | plan.unexplained if skips else plan.ranges, skips)
+                    for restore in self.restores
+                    for plan in restore.left
+                ]
+                self.account.take(self.write(engine, targets, progress, chosen))
+            self.lines.progress("done")
+            self.finish(offsets)
+
+    def checked_plan(self) -> list[Target]:
+        """Plan, and refuse what the preflight has found. Raises GaplessError."""
+        targets = self.plan()
+        holes = [] if self.settings.follow else hole_findings(self.restores, skips=self.settings.on_lost == "skip")
+        self.account.findings = (*findings_of(targets), *foreign_findings(self.restores), *holes)
+        self.account.new_topics = tuple(target.created for target in targets if target.created is not None)
+        for finding in self.account.findings:
+            if finding.refuses:
+                raise ConfigurationError(finding.sentence)
+            if not self.settings.plan and finding not in self._logged:
+                self._logged.append(finding)
+                _log().warning("preflight", finding=finding.sentence)
+        return targets
+
+    def engine(self) -> RestoreEngine:
+        """What writes."""
+        return RestoreEngine(self.engine_settings, self.settings.spark_above)
+
+    def progress(self) -> ReadingProgress:
+        """What shows how far the restore is."""
+        return ReadingProgress(PROGRAM, interval_seconds=self.engine_settings.progress_interval)
+
+    def plan(self) -> list[Target]:
+        """Look at the archive and the target, and plan what is left to do. Raises GaplessError."""
+        self.restores = chosen_topics(self.place, self.settings)
+        names = [restore.target for restore in self.restores]
+        allowed = self.settings.allowed_topics
+        if allowed is not None:
+            allowed.check(names, what="The restore")
+        self.topics.cluster()
+        described = self._described()
+        state = self._state()
+        plan_restores(self.restores, described, state, self.settings)
+        self.account.restores = self.restores
+        if not self._epochs and state is not None:
+            self.account.restored_before = self._records_done(state)
+        return look_at_targets(needs_of(self.restores, self.settings), self.topics, described)
+
+    def prepare(self, targets: Sequence[Target]) -> None:
+        """Create what is missing. Raises GaplessError."""
+        self.control.ensure()
+        create_missing(targets, self.topics, self.settings)
+        described = self._described()
+        smallest = min(int(each.configuration.get("max.message.bytes", "1000000")) for each in described.values())
+        batch_bytes = max(min(1_000_000, smallest - _BATCH_OVERHEAD), _BATCH_OVERHEAD)
+        self.options = replace(self.options, batch_bytes=batch_bytes)
+        plan_restores(self.restores, described, None, self.settings)  # which tells the works of new topics
+
+    def take_over(self, slots: int) -> ControlState:
+        """Make sure that no earlier run writes any more, and plan again from the positions that they left."""
+        takeover = self._takeover()
+        for restore in self.restores:
+            if restore.work not in self._epochs:
+                run = RunOfWork(
+                    epoch=0,
+                    slots=slots,
+                    source=str(restore.source),
+                    source_id=restore.source.topic_id,
+                    topic=restore.target,
+                    topic_id=restore.target_id,
+                    since=restore.limits.since,
+                    until=restore.limits.until,
+                )
+                self._epochs[restore.work] = takeover.begin(restore.work, run).epoch
+        state = self.control.state()
+        plan_restores(self.restores, self._described(), state, self.settings)
+        return state
+
+    def write(
+        self, engine: RestoreEngine, targets: Sequence[Target], progress: Progress, chosen: Sequence[Chosen]
+    ) -> dict[str, list[PartitionResult]]:
+        """Write chosen offsets; those that an earlier run has written meanwhile are left out. Raises GaplessError."""
+        slots = engine.slots(sum(one.plan.records for one in chosen))
+        is_first = not self._epochs
+        state = self.take_over(slots)
+        if is_first:
+            self.account.restored_before = self._records_done(state)
+        self.account.left = sum(restore.records for restore in self.restores)
+        change_settings(targets, self.restores, state, self.topics, self._takeover(), self.settings)
+        progress.begin(sum(one.ranges.count for one in chosen))
+        looking = _Looking(self, self._offsets_done(state))
+        common = Common(
+            epochs=self._epochs,
+            place=self.address,
+            access=self.access,
+            connection=self.connection,
+            options=self.options,
+            batch_size=self.settings.batch_size,
+        )
+        orders = [order for restore in self.restores for order in orders_of(restore, chosen, slots, common)]
+        try:
+            results = engine.write(orders, progress, looking, _no_pulse)
+        except BaseException:
+            self._abandon(slots, by_spark=engine.written_by == "spark")
+            raise
+        self.account.written_by = engine.written_by
+        return results
+
+    def finish(self, offsets: Sequence[GroupOffset] = ()) -> None:
+        """Put settings back, commit positions of consumer groups, and say what could not be read.
+
+        Raises:
+            UndeliveredError: some offsets could not be read.
+            GaplessError: Kafka does not answer, or a position cannot be translated.
+        """
+        failed = self.account.failures()
+        if self.control.exists() and self.account.is_finished:
+            self.account.notes += put_back(self.restores, self.control.state(), self.topics, self._takeover())
+        if failed:
+            raise UndeliveredError(failed)
+        if offsets:
+            self.account.group_offsets = commit_group_offsets(
+                offsets,
+                self.restores,
+                self.control,
+                self.topics,
+                self.connection,
+                self.engine_settings.connect_timeout_seconds,
+            )
+
+    def offsets_done(self) -> int:
+        """About how many source offsets are behind us, in all runs."""
+        return self._offsets_done(self.control.state(settled=False))
+
+    def _offsets_done(self, state: ControlState) -> int:
+        return sum(
+            position.ranges.count for restore in self.restores for position in state.positions(restore.work).values()
+        )
+
+    def _records_done(self, state: ControlState) -> int:
+        return sum(position.records for restore in self.restores for position in state.positions(restore.work).values())
+
+    def _described(self) -> dict[str, TopicDescription]:
+        return self.topics.described([restore.target for restore in self.restores])
+
+    def _state(self) -> ControlState | None:
+        return self.control.state(settled=False) if self.control.exists() else None
+
+    def _takeover(self) -> Takeover:
+        return Takeover(self.connection, self.control, self.options, PROGRAM)
+
+    def _abandon(self, slots: int, *, by_spark: bool) -> None:
+        """End the transactions that tasks of Spark have left open, and find out how far this run came."""
+        try:
+            takeover = self._takeover()
+            for work, epoch in self._epochs.items() if by_spark else ():
+                run = self.control.run(work)
+                if run is not None and run.epoch == epoch:  # else they belong to a later run
+                    takeover.fence(work, slots)
+            self.account.reached = self.control.state(settled=False)
+        except GaplessError as error:  # what ended the run matters more
+            _log().debug("the transactions that are left end by themselves", reason=str(error))
+
+
+def _no_pulse() -> None:
+    """Signals are exceptions here."""
+
+
+def _say_waiting() -> None:
+    _log().info("waiting for a transaction that a dead program has left open; this takes two minutes at most")
+
+
+def _log() -> Any:
+    import structlog  # noqa: PLC0415 -- slow to import
+
+    return structlog.get_logger()

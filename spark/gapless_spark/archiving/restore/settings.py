@@ -1,0 +1,321 @@
+"""Owns the settings of ``gapless restore``; must not know what they mean.
+
+The names of kafka-replicator are accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from gapless_api.base.allowed_topics import ALLOWED_TOPICS
+from gapless_api.base.log_settings import LOG_SETTINGS
+from gapless_api.base.moments import moment
+from gapless_api.base.peer_settings import foreign_settings
+from gapless_api.base.quantities import duration, partition_numbers
+from gapless_api.base.settings import Setting, SettingsTable, boolean, choice, integer, seconds
+from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
+from gapless_archive.selection import ARCHIVE, REGION
+from gapless_archive.store.access import S3_SETTINGS
+from gapless_kafka.access.settings import CONNECT_TIMEOUT, KAFKA_SETTINGS
+from gapless_kafka.writing.positions import CONTROL_TOPIC
+from gapless_spark.archiving.restore.values import (
+    NO,
+    adjustment,
+    offset_range,
+    remapping,
+    sources,
+)
+from gapless_spark.settings.engine import ENGINE
+from gapless_spark.settings.values import words
+
+_WHAT, _WHERE, _HOW, _FOLLOW = "What to restore", "Where to", "How to write", "New segments"
+_own = (
+    replace(ARCHIVE, group=_WHAT),
+    Setting(
+        "topics",
+        "Archived topics, separated by commas; NAME* stands for all that begin so.",
+        parse=words,
+        default=(),
+        aliases=("topic",),
+        metavar="TOPIC,…",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "source",
+        "Archived topics with their regions, and where they go; repeat it, or separate several by commas. Several "
+        "sources may go to one target: each keeps its partitions and its order there.",
+        parse=sources,
+        default=(),
+        aliases=("sources",),
+        repeatable=True,
+        metavar="REGION/TOPIC[=TARGET]",
+        own=True,
+        group=_WHAT,
+    ),
+    replace(REGION, aliases=(), group=_WHAT),
+    Setting(
+        "generation",
+        "Topic ID, where the archive has a topic that was deleted and recreated.",
+        shown_default="the one that was archived last",
+        metavar="ID",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "partitions",
+        "Partitions to restore, such as 0,4-7.",
+        parse=partition_numbers,
+        shown_default="all",
+        metavar="NUMBERS",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "offsets",
+        "Offsets to restore of each partition, both inclusive.",
+        parse=offset_range,
+        shown_default="all",
+        metavar="FIRST-LAST",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "since",
+        "Restore records with this timestamp or a later one, such as 2026-11-20T10:00:00Z. Records without timestamp "
+        "are left out.",
+        parse=moment,
+        metavar="TIME",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "until",
+        "Restore records with earlier timestamps only.",
+        parse=moment,
+        metavar="TIME",
+        own=True,
+        group=_WHAT,
+    ),
+    Setting(
+        "toTopic",
+        "Topic to write to. If it does not exist, it is created with the archived configuration and partition count.",
+        aliases=("destinationTopic", "DestinationTopic"),
+        shown_default="the name of the archived topic",
+        metavar="TOPIC",
+        own=True,
+        group=_WHERE,
+    ),
+    Setting(
+        "remapPartitions",
+        "Rule for a target with fewer partitions, which is refused without it: modulo, or pairs SOURCE:TARGET. Order "
+        "is kept for each source partition.",
+        parse=remapping,
+        metavar="modulo|PAIRS",
+        own=True,
+        group=_WHERE,
+    ),
+    Setting(
+        "createTopics",
+        "Whether missing topics are created, with the archived configuration and partition count; false refuses them.",
+        parse=boolean,
+        default=True,
+        shown_default="true",
+        switch=True,
+        metavar="true|false",
+        own=True,
+        group=_WHERE,
+    ),
+    Setting(
+        "replicationFactor",
+        "Replicas of topics that are created.",
+        parse=integer(1, 1000),
+        default=-1,
+        shown_default="that of the brokers",
+        metavar="NUMBER",
+        own=True,
+        group=_WHERE,
+    ),
+    Setting(
+        "adjustRetention",
+        "Whether to change settings of the target that delete or refuse old records: retention and the limits of "
+        "timestamps. true changes them while the restore runs and puts them back when it is done, after which Kafka "
+        "deletes what is too old; keep leaves them changed. Without it such a target is refused.",
+        parse=adjustment,
+        default=NO,
+        shown_default="false",
+        switch=True,
+        metavar="true|false|keep",
+        own=True,
+        group=_WHERE,
+    ),
+    Setting(
+        "timestamps",
+        "keep: a target that replaces timestamps by its own time (LogAppendTime) is refused; replace: it is accepted.",
+        parse=choice("keep", "replace"),
+        default="keep",
+        shown_default="keep",
+        metavar="keep|replace",
+        own=True,
+        group=_WHERE,
+    ),
+    Setting(
+        "groupOffsets",
+        "File with positions of consumer groups, as kafka-consumer-groups.sh --export writes it. They are translated "
+        "to the offsets of the target and committed there when everything is restored.",
+        parse=Path,
+        metavar="FILE",
+        own=True,
+        group=_WHERE,
+    ),
+    Setting(
+        "groupName",
+        "Consumer group of that file, if the file does not name one.",
+        metavar="NAME",
+        own=True,
+        group=_WHERE,
+    ),
+    Setting(
+        "plan",
+        "Whether to show only what would be written, and which topics would be created; nothing is changed.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        switch=True,
+        metavar="true|false",
+        own=True,
+        group=_HOW,
+    ),
+    Setting(
+        "delivery",
+        "exactly-once: in transactions that hold the position; at-least-once: without transactions, and a kill repeats "
+        "up to batchSize records.",
+        parse=choice("exactly-once", "at-least-once"),
+        default="exactly-once",
+        shown_default="exactly-once",
+        metavar="exactly-once|at-least-once",
+        own=True,
+        group=_HOW,
+    ),
+    Setting(
+        "batchSize",
+        "Most records of a transaction.",
+        parse=integer(1, 100_000),
+        default=10_000,
+        shown_default="10000",
+        aliases=("BatchSize",),
+        metavar="NUMBER",
+        own=True,
+        group=_HOW,
+    ),
+    Setting(
+        "compression",
+        "Compression of the records on their way, and in the target unless its compression.type says otherwise.",
+        parse=choice("lz4", "zstd", "snappy", "gzip", "none"),
+        default="lz4",
+        shown_default="lz4",
+        metavar="lz4|zstd|snappy|gzip|none",
+        own=True,
+        group=_HOW,
+    ),
+    Setting(
+        "controlTopic",
+        "Compacted topic for positions and offset maps, which is created if it does not exist.",
+        default=CONTROL_TOPIC,
+        shown_default=CONTROL_TOPIC,
+        metavar="TOPIC",
+        own=True,
+        group=_HOW,
+    ),
+    Setting("report", "File for a report in JSON.", parse=Path, metavar="FILE", own=True, group=_HOW),
+    Setting(
+        "follow",
+        "Whether to continue with new segments until the program is stopped.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        switch=True,
+        metavar="true|false",
+        own=True,
+        group=_FOLLOW,
+    ),
+    Setting(
+        "followInterval",
+        "Seconds from one look at the archive to the next.",
+        parse=seconds(0.1, 86_400),
+        default=10.0,
+        shown_default="10",
+        metavar="SECONDS",
+        own=True,
+        group=_FOLLOW,
+    ),
+    Setting(
+        "onLost",
+        "What to do when offsets are not in the archive although they should be, or a segment is damaged: fail, or "
+        "skip them and report them. Offsets of which the archive knows why it does not have them are only reported.",
+        parse=choice("fail", "skip"),
+        default="fail",
+        shown_default="fail",
+        metavar="fail|skip",
+        own=True,
+        group=_FOLLOW,
+    ),
+    Setting(
+        "lostSegmentTimeout",
+        "With --follow: how long to wait in all for segments that are late.",
+        parse=duration(0),
+        default=86_400.0,
+        shown_default="24h",
+        aliases=("LostSegmentTimeout",),
+        metavar="DURATION",
+        own=True,
+        group=_FOLLOW,
+    ),
+    Setting(
+        "lateSegmentRetries",
+        "How many times to look for them in this time; the pauses double.",
+        parse=integer(1, 50),
+        default=16,
+        shown_default="16",
+        aliases=("LateSegmentRetries",),
+        metavar="NUMBER",
+        own=True,
+        group=_FOLLOW,
+    ),
+    Setting(
+        "firstSegmentDelay",
+        "With --follow: how old the first segment of a partition must be before the restore begins with it.",
+        parse=duration(0),
+        default=None,
+        shown_default="30m for segments of kafka-replicator, which may arrive in any order; else 0",
+        aliases=("FirstSegmentDelay",),
+        metavar="DURATION",
+        own=True,
+        group=_FOLLOW,
+    ),
+)
+SPARK_ABOVE = Setting(
+    "sparkAbove",
+    "With engine=auto, more records than this are written by Spark's tasks, others by this process.",
+    parse=integer(0),
+    default=3_000_000,
+    shown_default="3000000",
+    metavar="RECORDS",
+    own=True,
+    group="Engine",
+)
+_settings = (
+    *_own,
+    *S3_SETTINGS,
+    PROGRESS_INTERVAL,
+    *(setting for setting in KAFKA_SETTINGS if setting.name != "groupID"),
+    CONNECT_TIMEOUT,
+    ALLOWED_TOPICS,
+    *LOG_SETTINGS,
+    *ENGINE,
+    SPARK_ABOVE,
+)
+
+RESTORE = SettingsTable("GAPLESS_RESTORE_", _settings, foreign_settings(_settings))
+"""``gapless restore``."""

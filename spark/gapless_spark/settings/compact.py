@@ -1,0 +1,201 @@
+"""Owns the settings of ``gapless compact``: those of kafka-replicator, under its names too, and our own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gapless_api.base.log_settings import LOG_SETTINGS
+from gapless_api.base.peer_settings import foreign_settings
+from gapless_api.base.quantities import byte_count, duration
+from gapless_api.base.settings import Setting, SettingsTable, boolean, integer
+from gapless_api.base.typed_settings import TypedSettings
+from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
+from gapless_archive.cli.segments_settings import GRACE_PERIOD, RETENTION_SETTINGS
+from gapless_archive.selection import SELECTION_SETTINGS
+from gapless_archive.store.access import S3_SETTINGS, S3_WRITING_SETTINGS
+from gapless_spark.settings.engine import ENGINE
+
+_WHAT, _WHEN, _DELETE = "What to join", "When to run", "What to delete"
+_MOST_LEVEL = 99
+
+
+def _storage_classes(text: str) -> tuple[tuple[int, str], ...]:
+    found = []
+    for word in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,2})=([A-Z][A-Z0-9_]{1,63})\s*", word)
+        if match is None:
+            raise ValueError("levels with storage classes, such as 1=STANDARD_IA,2=GLACIER_IR")
+        found.append((int(match[1]), match[2]))
+    return tuple(found)
+
+
+def _of_peer(name: str, text: str, **more: Any) -> Setting:
+    """A setting of kafka-replicator, whose own spelling begins with a capital letter."""
+    return Setting(name, text, aliases=(name[0].upper() + name[1:],), own=True, **{"group": _WHAT, **more})
+
+
+_level = integer(0, _MOST_LEVEL)
+_rules = (
+    _of_peer(
+        "minLevel",
+        "Lowest level of segments that are joined.",
+        parse=_level,
+        default=0,
+        shown_default="0",
+        metavar="LEVEL",
+    ),
+    _of_peer(
+        "maxLevel",
+        "Highest level of segments that are joined. gapless archive writes level 0; a new segment has one level more "
+        "than the highest of its inputs.",
+        parse=_level,
+        default=0,
+        shown_default="0",
+        metavar="LEVEL",
+    ),
+    _of_peer(
+        "minSegmentAge",
+        "Younger segments are left alone.",
+        parse=duration(0),
+        default=3600.0,
+        shown_default="1h",
+        metavar="DURATION",
+    ),
+    _of_peer(
+        "minSegmentCount",
+        "Fewer segments in a row are left alone.",
+        parse=integer(1),
+        default=10,
+        shown_default="10",
+        metavar="NUMBER",
+    ),
+    _of_peer(
+        "minSegmentSize",
+        "Segments in a row with fewer stored bytes together are left alone.",
+        parse=byte_count(0),
+        default=1 << 30,
+        shown_default="1GiB",
+        metavar="SIZE",
+    ),
+    _of_peer(
+        "maxSegmentCount",
+        "Most inputs of a new segment.",
+        parse=integer(1),
+        default=1000,
+        shown_default="1000",
+        metavar="NUMBER",
+    ),
+    _of_peer(
+        "maxSegmentSize",
+        "A new segment takes no more inputs when they have so many stored bytes.",
+        parse=byte_count(1),
+        default=4 << 30,
+        shown_default="4GiB",
+        metavar="SIZE",
+    ),
+    _of_peer(
+        "batchSize",
+        "Most records of a row group, which is read and written at once.",
+        parse=integer(1),
+        shown_default="as many as 6 MiB hold",
+        metavar="NUMBER",
+    ),
+    Setting(
+        "levelStorageClass",
+        "Storage class of new objects by level, such as 1=STANDARD_IA,2=GLACIER_IR.",
+        parse=_storage_classes,
+        default=(),
+        shown_default="s3StorageClass",
+        metavar="LEVEL=CLASS,…",
+        own=True,
+        group=_WHAT,
+    ),
+)
+_schedule = (
+    Setting(
+        "schedule",
+        "Cron line of five fields, or of six with seconds first. Without it the program runs once and ends.",
+        aliases=("cronSchedule", "CronSchedule"),
+        metavar="CRON",
+        own=True,
+        group=_WHEN,
+    ),
+    Setting(
+        "timeZone",
+        "Time zone of the schedule, such as Europe/Stockholm.",
+        default="Etc/UTC",
+        shown_default="Etc/UTC",
+        aliases=("cronLocation", "CronLocation"),
+        metavar="NAME",
+        own=True,
+        group=_WHEN,
+    ),
+)
+_delete = (
+    _of_peer(
+        "delete",
+        "Whether to delete objects that are no longer needed.",
+        parse=boolean,
+        default=True,
+        shown_default="true",
+        metavar="true|false",
+        group=_DELETE,
+    ),
+    replace(GRACE_PERIOD, group=_DELETE),
+    *RETENTION_SETTINGS,
+)
+_engine_texts = {
+    "engine": "What joins segments: spark; local: this process, without Spark; auto: local for up to 1 GiB, otherwise "
+    "Spark. Under spark-submit, and with a master on other machines, Spark always does.",
+    "parallelism": "How many new segments are written at once.",
+}
+_engine = tuple(
+    replace(
+        setting,
+        help=_engine_texts.get(setting.name, setting.help),
+        shown_default="as many as there are cores" if setting.name == "parallelism" else setting.shown_default,
+        aliases=("Parallelism",) if setting.name == "parallelism" else setting.aliases,
+    )
+    for setting in ENGINE
+)
+_settings = (
+    *SELECTION_SETTINGS,
+    *_rules,
+    *_schedule,
+    *_delete,
+    Setting("report", "File for a report in JSON.", parse=Path, metavar="FILE", own=True, group="Output"),
+    PROGRESS_INTERVAL,
+    *S3_SETTINGS,
+    *S3_WRITING_SETTINGS,
+    *LOG_SETTINGS,
+    *_engine,
+)
+COMPACT = SettingsTable("GAPLESS_COMPACT_", _settings, foreign_settings(_settings))
+"""``gapless compact``, which the peer does not have as a program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactSettings(TypedSettings):
+    """What a compaction is told, beside what it works on."""
+
+    min_level: int
+    max_level: int
+    min_segment_age: float
+    min_segment_count: int
+    min_segment_size: int
+    max_segment_count: int
+    max_segment_size: int
+    batch_size: int | None
+    level_storage_class: tuple[tuple[int, str], ...]
+    schedule: str | None
+    time_zone: str
+    delete: bool
+    grace_period: float
+    older_than: float | None
+    keep_bytes: int | None
+    report: Path | None
+    log_level: str
+    log_file_name: Path | None

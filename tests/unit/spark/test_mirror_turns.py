@@ -1,0 +1,123 @@
+"""Owns the checks of when lanes are held by Spark's tasks, and of what is told of them."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from gapless_kafka.mirror.lanes.limits import Limits, Rates
+from gapless_kafka.mirror.lanes.observations import (
+    LaneObservation,
+    LanePhase,
+    PartitionObservation,
+    SeenError,
+    Stop,
+)
+from gapless_spark.mirror.due import Due
+from gapless_spark.mirror.turns import SlotResult, divided_lanes, on_this_clock
+
+PLACE = ("orders", 3)
+
+
+def partition(
+    position: int, end_seen: int | None = None, *, error: SeenError | None = None, stop: Stop | None = None
+) -> PartitionObservation:
+    return PartitionObservation(
+        topic=PLACE[0],
+        partition=PLACE[1],
+        target="orders",
+        source_id="id",
+        position=position,
+        end_seen=end_seen,
+        progressed_at=100.0,
+        records=1,
+        bytes=1,
+        lost=0,
+        error=error,
+        stop=stop,
+    )
+
+
+def lane(*partitions: PartitionObservation, error: SeenError | None = None) -> LaneObservation:
+    return LaneObservation(
+        lane=2,
+        phase=LanePhase.CLOSED,
+        tick_at=101.0,
+        transaction_since=None,
+        committed_at=99.0,
+        records=1,
+        bytes=1,
+        error=error,
+        partitions=partitions,
+    )
+
+
+def test_lanes_are_held_once_at_the_beginning_and_then_when_a_partition_has_grown() -> None:
+    due = Due()
+    assert due.is_behind({PLACE: 0})
+    due.held([lane(partition(7))], 0.0)
+    assert not due.is_behind({PLACE: 7})
+    assert due.is_behind({PLACE: 8})
+    assert due.is_behind({("new", 0): 0})
+
+
+def test_the_marker_of_a_transaction_at_the_end_is_nothing_to_copy() -> None:
+    due = Due()
+    due.held([lane(partition(7, end_seen=8))], 0.0)
+    assert not due.is_behind({PLACE: 8})
+
+
+@pytest.mark.parametrize("where", ["lane", "partition"])
+def test_lanes_are_held_again_some_seconds_after_an_error(where: str) -> None:
+    seen = SeenError(message="no leader", name="LEADER_NOT_AVAILABLE", seen_at=0.0)
+    due = Due()
+    due.held([lane(partition(7), error=seen) if where == "lane" else lane(partition(7, error=seen))], 100.0)
+    assert not due.is_behind({PLACE: 7})
+    assert not due.is_time(104.0)
+    assert due.is_time(105.0)
+
+
+def test_a_partition_that_has_stopped_is_tried_again_after_half_a_minute_however_much_it_grows() -> None:
+    due = Due()
+    due.held([lane(partition(7, stop=Stop(reason="TargetRefuses", message="too large")))], 100.0)
+    assert not due.is_behind({PLACE: 500})
+    assert not due.is_time(129.0)
+    assert due.is_time(130.0)
+
+
+def test_a_turn_that_failed_is_followed_by_another_one() -> None:
+    due = Due()
+    due.held([lane(partition(7))], 0.0)
+    due.failed(100.0)
+    assert not due.is_behind({PLACE: 7})
+    assert not due.is_time(104.0)
+    assert due.is_time(105.0)
+
+
+@pytest.mark.parametrize(("slots", "expected"), [(1, ((0, 1, 2, 3, 4),)), (2, ((0, 2, 4), (1, 3))), (9, 5)])
+def test_lanes_are_divided_evenly(slots: int, expected: object) -> None:
+    found = divided_lanes(range(5), slots)
+    assert sorted(number for some in found for number in some) == [0, 1, 2, 3, 4]
+    assert found == expected or len(found) == expected
+
+
+def test_times_of_another_machine_become_those_of_this_one() -> None:
+    seen = SeenError(message="x", name="", seen_at=98.0)
+    (moved,) = on_this_clock(SlotResult((lane(partition(1, error=seen), error=seen),), taken_at=102.0), 5002.0)
+    assert (moved.tick_at, moved.committed_at, moved.transaction_since) == (5001.0, 4999.0, None)
+    assert moved.error is not None
+    assert moved.error.seen_at == 4998.0
+    (one,) = moved.partitions
+    assert one.progressed_at == 5000.0
+    assert one.error is not None
+    assert one.error.seen_at == 4998.0
+
+
+def test_limits_travel_without_their_account_and_can_be_divided() -> None:
+    limits = Limits(Rates(bytes_per_second=1000.0), now=lambda: 0.0)
+    limits.spend(1, 5000)
+    assert limits.delay_seconds() == 5.0
+    travelled = pickle.loads(pickle.dumps(limits))  # noqa: S301 -- our own
+    assert (travelled.rates, travelled.delay_seconds()) == (Rates(1000.0), 0.0)
+    assert travelled.divided(4).rates == Rates(250.0, None)

@@ -1,0 +1,157 @@
+"""Owns the proof that what is read of an archive is complete and in order, and that damage is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_archive.catalog.entry import Entry
+from gapless_archive.catalog.state import TopicState
+from gapless_archive.reading import TopicArchive
+from gapless_archive.segments.builder import Origin
+from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter
+from gapless_archive.segments.level_zero import Limits as SegmentLimits
+from gapless_archive.segments.rows import HEADERS, SCHEMA, Run
+from gapless_archive.store.access import S3Access
+from gapless_archive.store.places import open_place, parse_place
+from gapless_spark.archiving.restore.plan import Limits
+from gapless_spark.archiving.restore.segments import Unreadable, prepared, read_ranges
+
+import pyarrow as pa  # isort: skip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from gapless_archive.catalog.entry import Segment
+    from gapless_archive.store.places import Place
+
+
+LIMITS = (Limits(), Limits(since=10, until=50))
+
+
+def write(place: Place, offsets: Sequence[int], first: int, end: int) -> list[Segment]:
+    """One object with the records of partition 0."""
+    coverage = Coverage(
+        topic="t",
+        partition=0,
+        first=first,
+        end=end,
+        prefix="r/t/i",
+        limits=SegmentLimits(1000, 1 << 30),
+        origin=Origin(log_start=0, high_watermark=end, epoch=1),
+    )
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.array([0] * len(offsets), pa.int32()),
+            pa.array(offsets, pa.int64()),
+            pa.array([None if offset % 4 == 0 else offset for offset in offsets], pa.int64()),
+            pa.array([0] * len(offsets), pa.int8()),
+            pa.array([b"%d" % offset for offset in offsets], pa.binary()),
+            pa.array([None if offset % 3 else b"" for offset in offsets], pa.binary()),
+            pa.array([[("h", None), ("h", b"%d" % offset)] * (offset % 3) for offset in offsets], HEADERS),
+        ],
+        schema=SCHEMA,
+    )
+    with place.scratch() as scratch, LevelZeroWriter(place, scratch, [coverage]) as writer:
+        if offsets:
+            writer.add(Run("t", 0, rows))
+        return [one.segment for one in writer.close()]
+
+
+def archive(place: Place, segments: Iterable[Segment]) -> TopicArchive:
+    state = TopicState()
+    state.apply(
+        Entry(
+            sequence=1,
+            epoch=1,
+            writer="w",
+            at="2026-11-22T10:00:00Z",
+            action="archive",
+            region="r",
+            topic="t",
+            topic_id="i",
+            cluster_id="c",
+            added=tuple(segments),
+        )
+    )
+    chain: Any = None
+    return TopicArchive(place, chain, state)
+
+
+def place_in(folder: Path) -> Place:
+    return open_place(parse_place(str(folder)), S3Access())
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sets(st.integers(0, 59)), st.sets(st.integers(0, 59)), st.integers(1, 7), st.sampled_from(LIMITS))
+def test_each_record_comes_once_in_order_with_all_offsets_behind_it(
+    tmp_path_factory: Any, held: set[int], done: set[int], most: int, limits: Limits
+) -> None:
+    place = place_in(tmp_path_factory.mktemp("archive"))
+    parts = [
+        write(place, sorted(o for o in held if first <= o < first + 20), first, first + 20) for first in (0, 20, 40)
+    ]
+    found = archive(place, [segment for part in parts for segment in part])
+    wanted = OffsetRanges([(0, 59)]) - OffsetRanges.of_offsets(sorted(done))
+    behind, offsets = OffsetRanges(), []
+    for part in prepared(read_ranges(found, 0, wanted, limits), most):
+        assert not isinstance(part, Unreadable)
+        assert not (behind and part.ranges.first_offset <= behind.last_offset)
+        behind |= part.ranges
+        if part.columns is None:
+            continue
+        assert len(part.columns.offsets) <= most
+        for number, offset in enumerate(part.columns.offsets):
+            assert offset in part.ranges
+            assert part.columns.keys[number] == b"%d" % offset
+            assert part.columns.values[number] == (None if offset % 3 else b"")
+            assert part.columns.timestamps[number] == (None if offset % 4 == 0 else offset)
+            headers = list((part.columns.headers or [()] * (number + 1))[number])
+            assert headers == [("h", None), ("h", b"%d" % offset)] * (offset % 3)
+        offsets += part.columns.offsets
+    assert behind == wanted
+    expected = sorted(held & {offset for first, last in wanted for offset in range(first, last + 1)})
+    assert offsets == [offset for offset in expected if not limits.by_time or (offset % 4 and 10 <= offset < 50)]
+
+
+def test_a_damaged_segment_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    segments = [
+        segment for first in (0, 10, 20) for segment in write(place, range(first, first + 10), first, first + 10)
+    ]
+    (tmp_path / segments[1].object).write_bytes(b"no Parquet")
+    found = list(read_ranges(archive(place, segments), 0, OffsetRanges([(5, 27)]), Limits()))
+    unreadable = [each for each in found if isinstance(each, Unreadable)]
+    assert [each.ranges for each in unreadable] == [OffsetRanges([(10, 19)])]
+    assert segments[1].object in unreadable[0].reason
+    assert [each.ranges for each in found] == [
+        OffsetRanges([(5, 9)]),
+        OffsetRanges([(10, 19)]),
+        OffsetRanges([(20, 27)]),
+    ]
+
+
+def test_another_segment_takes_the_place_of_a_damaged_one(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    long, short = write(place, range(30), 0, 30)[0], write(place, range(10, 20), 10, 20)[0]
+    (tmp_path / long.object).unlink()
+    found = list(read_ranges(archive(place, [long, short]), 0, OffsetRanges([(0, 29)]), Limits()))
+    assert [(type(each).__name__, list(each.ranges)) for each in found] == [
+        ("Unreadable", [(0, 9)]),
+        ("Readable", [(10, 19)]),
+        ("Unreadable", [(20, 29)]),
+    ]
+
+
+def test_offsets_that_no_segment_has_are_unreadable(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    found = list(read_ranges(archive(place, write(place, [3], 0, 5)), 0, OffsetRanges([(0, 9)]), Limits()))
+    assert [(type(each).__name__, list(each.ranges)) for each in found] == [
+        ("Readable", [(0, 3)]),
+        ("Readable", [(4, 4)]),
+        ("Unreadable", [(5, 9)]),
+    ]
