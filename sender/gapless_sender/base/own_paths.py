@@ -29,6 +29,10 @@ _READ = (
     "keyFile",
     "keyPasswordFile",
     "saslPasswordFile",
+    "s3AccessKeyIdFile",
+    "s3SecretAccessKeyFile",
+    "s3SessionTokenFile",
+    "s3CaFile",
 )
 _THE_SETTINGS = "the settings file itself"
 

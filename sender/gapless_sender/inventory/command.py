@@ -19,7 +19,7 @@ from gapless_api.inventory.form import Isolation, new_inventory
 from gapless_api.inventory.reader import read_inventory
 from gapless_api.inventory.writer import signed, write_inventory
 from gapless_api.offsets.windows import PartitionWindow
-from gapless_kafka.connection import connection_from
+from gapless_kafka.access.connection import connection_from
 from gapless_sender.base.lazy_log import begin_log
 from gapless_sender.base.shutdown import Shutdown
 from gapless_sender.inventory.link_output import InventoryLink

@@ -14,6 +14,7 @@ from gapless_api.inventory.form import PartitionOffsets
 from gapless_api.offsets.ids import MAX_PARTITION, TopicPartition
 from gapless_api.offsets.ranges import OffsetRanges, RangesBuilder
 from gapless_sender.source.plan import PartitionPlan, Place, Reason
+from gapless_sender.source.range_cursor import RangeCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -102,7 +103,7 @@ class Absences:
             return self._kept(replace(entry, absent=before), place)
         builder, first, cursor = RangesBuilder(), entry.first, start
         plan = PartitionPlan(place, OffsetRanges([(start, entry.last)]))
-        for chunk in self._source.read(plan, start):
+        for chunk in self._source.read(place, RangeCursor(plan, start)):
             for low, high, reason in chunk.holes:
                 if reason is Reason.NOT_YET_WRITTEN:
                     raise SourceStalledError(

@@ -137,10 +137,15 @@ class Checkpoint:
             ) from error
 
 
-def load(path: Path, identity: Mapping[str, Any]) -> Progress:
+def load(path: Path, identity: Mapping[str, Any], *, look_again: bool = False) -> Progress:
     """Read a checkpoint and those of the processes that shared the work; nothing there means the beginning.
 
     What was not yet written is wanted again: it may have come meanwhile.
+
+    Args:
+        path: of the checkpoint.
+        identity: what makes the resend this one.
+        look_again: whether an archive may have what Kafka did not have in an earlier run.
 
     Raises:
         ConfigurationError: the file is no checkpoint, or belongs to another resend.
@@ -153,6 +158,8 @@ def load(path: Path, identity: Mapping[str, Any]) -> Progress:
             progress.merge(found)
             progress.complete = progress.complete or found.complete
     progress.reopen()
+    if look_again:
+        progress.look_again()
     return progress
 
 

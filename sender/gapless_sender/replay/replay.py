@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gapless_sender.link.transmitter import BatchSize, Transmitter
-    from gapless_sender.replay.account import PartitionAccount
+    from gapless_sender.replay.account import PartitionAccount, SecondLook
     from gapless_sender.replay.input_filter import InputFilter
     from gapless_sender.source.plan import Place
     from gapless_sender.source.range_cursor import Chunk
@@ -92,7 +92,7 @@ class PartitionReplay:
     def __init__(  # noqa: PLR0913 -- the parts of the pipeline
         self,
         place: Place,
-        account: PartitionAccount,
+        account: PartitionAccount | SecondLook,
         treatment: Treatment,
         transmitter: Transmitter,
         *,
@@ -147,6 +147,8 @@ class PartitionReplay:
         self._offsets += chunk.offsets
         result.cursor = chunk.upto
         result.sent += len(chunk.offsets)
+        if chunk.from_archive:
+            result.from_archive += len(chunk.offsets)
         if filled:
             self._fill(filled)
 

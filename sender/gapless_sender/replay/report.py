@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.offsets.ranges import left_of
 from gapless_api.wire.resend_report import (
+    MOST_DAMAGED,
     LinkTraffic,
     Outcome,
     PartitionFigures,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_api.wire.resend_report import Ranges, ReadBundle
+    from gapless_api.wire.resend_report import DamagedObject, Ranges, ReadBundle
     from gapless_sender.source.plan import PartitionPlan, Selection
 
 _NAMED_RANGES = 3
@@ -60,6 +61,8 @@ class PartitionResult:
     totals: Totals
     ranges: dict[str, Ranges]
     """Ranges (inclusive) by what became of them. There may be ten million, so they become text one by one."""
+    from_archive: int = 0
+    """Planned events that were read from the archive."""
 
     @property
     def figures(self) -> PartitionFigures:
@@ -107,6 +110,8 @@ class Account:
     partitions: list[PartitionResult] = field(default_factory=list)
     traffic: Traffic = field(default_factory=Traffic)
     keys_announced: int = 0
+    damaged: list[DamagedObject] = field(default_factory=list)
+    """Objects of the archive that this run could not read."""
     handled_before: int = 0
     """Events that earlier runs had sent, filtered or filled."""
 
@@ -148,6 +153,7 @@ def partition_result(plan: PartitionPlan, wanted_count: int, account: PartitionA
         place.upstream_partition,
         totals(plan.wanted, wanted_count, account),
         shown | kinds,
+        account.from_archive,
     )
 
 
@@ -180,6 +186,8 @@ def report(  # noqa: PLR0913 -- the parts of a report
         events_per_second=round((sums.handled - account.handled_before) / seconds, 1) if seconds > 0 else 0.0,
         ledger=sums,
         unavailable=account.unavailable(),
+        from_archive=sum(partition.from_archive for partition in account.partitions),
+        damaged=tuple(dict.fromkeys(account.damaged))[:MOST_DAMAGED],
         link=account.traffic.figures,
         keys_announced=account.keys_announced,
         skipped=skipped_entries(selection),

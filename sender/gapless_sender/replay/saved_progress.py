@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-VERSION = 2
-READABLE_VERSIONS = frozenset({1, VERSION})
-"""Version 1 had no topic ids; the first start that goes on from such a file adds them."""
+VERSION = 3
+READABLE_VERSIONS = frozenset({1, 2, VERSION})
+"""Version 1 had no topic ids, and version 2 nothing from archives; the first start that goes on from such a file adds
+them."""
 _MOST_RANGES = 50_000
 """Of a line that begins a file anew."""
 
@@ -70,7 +71,7 @@ class Progress:
         """Take over every partition in which `other` has come further."""
         for key, account in other.accounts.items():
             mine = self.accounts.get(key)
-            if mine is None or account.accounted > mine.accounted:
+            if mine is None or account.reached > mine.reached:
                 self.accounts[key] = account
         for key, bounds in other.bounds.items():
             self.bounds.setdefault(key, bounds)
@@ -81,6 +82,12 @@ class Progress:
         """Want again, in a new run, what was not yet written at the end of the last one."""
         for account in self.accounts.values():
             if account.reopen():
+                self.complete = False
+
+    def look_again(self) -> None:
+        """Want again, in a new run, what an archive may have now."""
+        for account in self.accounts.values():
+            if account.look_again():
                 self.complete = False
 
     def as_entries(self, identity: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

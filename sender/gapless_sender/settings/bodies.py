@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gapless_api.base.settings import Setting, boolean, choice, integer
-from gapless_sender.settings.typed import TypedSettings, setting
+from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_sender.settings.values import seconds
 
 _GROUP = "Bodies: filter, compression, encryption"

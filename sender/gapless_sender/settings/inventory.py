@@ -11,12 +11,12 @@ from pathlib import Path
 from gapless_api.base.log_settings import LOG_SETTINGS
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.settings import Setting, SettingsTable, boolean, integer
-from gapless_kafka.settings import KAFKA_SETTINGS
+from gapless_api.base.typed_settings import TypedSettings, setting
+from gapless_kafka.access.settings import KAFKA_SETTINGS
 from gapless_sender.settings.kafka import KAFKA
 from gapless_sender.settings.link import LINK
 from gapless_sender.settings.output import OUTPUT
 from gapless_sender.settings.selection import SELECTION
-from gapless_sender.settings.typed import TypedSettings, setting
 from gapless_sender.settings.values import rate, topics
 
 _WHAT = "What to look at"

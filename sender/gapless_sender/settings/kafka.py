@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.allowed_topics import ALLOWED_TOPICS
 from gapless_api.base.settings import Setting, boolean, choice
-from gapless_kafka.settings import CONNECT_TIMEOUT, KAFKA_GROUP
-from gapless_kafka.stall_clock import STALLED_AFTER_SECONDS
-from gapless_sender.settings.typed import TypedSettings, setting
+from gapless_api.base.typed_settings import TypedSettings, setting
+from gapless_kafka.access.settings import CONNECT_TIMEOUT, KAFKA_GROUP
+from gapless_kafka.access.stall_clock import STALLED_AFTER_SECONDS
 from gapless_sender.settings.values import positive_seconds
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ KAFKA: tuple[Setting, ...] = (
     ALLOWED_TOPICS,
     Setting(
         "refuseLocalBrokers",
-        "Whether to refuse brokers, also those that Kafka names, whose addresses are loopback, link-local or metadata "
-        "services. Senders on the network of a Kubernetes node do.",
+        "Whether to refuse brokers, also those that Kafka names, and stores, whose addresses are loopback, link-local "
+        "or metadata services. Senders on the network of a Kubernetes node do.",
         parse=boolean,
         default=False,
         shown_default="false",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.log_settings import LOG_GROUP, LOG_SETTINGS
 from gapless_api.base.settings import Setting, boolean, integer
-from gapless_sender.settings.typed import TypedSettings, setting
+from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_sender.settings.values import file_or_folder, seconds
 
 if TYPE_CHECKING:

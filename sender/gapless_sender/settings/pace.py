@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.settings import Setting
-from gapless_sender.settings.typed import TypedSettings, setting, setting_of
+from gapless_api.base.typed_settings import TypedSettings, setting, setting_of
 from gapless_sender.settings.values import bit_rate, rate
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.peer_settings import foreign_settings
 from gapless_api.base.settings import SettingsTable
-from gapless_kafka.settings import KAFKA_SETTINGS
+from gapless_kafka.access.settings import KAFKA_SETTINGS
+from gapless_sender.settings.archive import ARCHIVE, ArchiveSettings
 from gapless_sender.settings.bodies import BODIES, BodySettings
 from gapless_sender.settings.kafka import KAFKA, KafkaSettings
 from gapless_sender.settings.link import LINK, LinkSettings
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from gapless_sender.base.sharding import Shard
 
-_SETTINGS = (*SELECTION, *KAFKA_SETTINGS, *KAFKA, *LINK, *PACE, *BODIES, *SAFETY, *OUTPUT)
+_SETTINGS = (*SELECTION, *KAFKA_SETTINGS, *KAFKA, *ARCHIVE, *LINK, *PACE, *BODIES, *SAFETY, *OUTPUT)
 
 RESEND = SettingsTable(
     prefix="AIRGAP_RESEND_",
@@ -41,6 +42,7 @@ class ResendSettings:
 
     selection: SelectionSettings
     kafka: KafkaSettings
+    archive: ArchiveSettings | None
     link: LinkSettings
     pace: PaceSettings
     bodies: BodySettings
@@ -49,10 +51,11 @@ class ResendSettings:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ResendSettings:
-        """Take resolved settings. Nothing is checked; see `check_sharing`."""
+        """Take resolved settings. Little is checked; see `check_sharing`. Raises ConfigurationError."""
         return cls(
             selection=SelectionSettings.of(values),
             kafka=KafkaSettings.of(values),
+            archive=ArchiveSettings.of(values),
             link=LinkSettings.of(values),
             pace=PaceSettings.of(values),
             bodies=BodySettings.of(values),

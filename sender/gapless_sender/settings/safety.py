@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.base.settings import Setting, choice, integer
+from gapless_api.base.typed_settings import TypedSettings
 from gapless_sender.base.sharding import INDEX_VARIABLE
-from gapless_sender.settings.typed import TypedSettings
 from gapless_sender.settings.values import file_or_folder
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gapless_api.base.moments import moment
 from gapless_api.base.settings import Setting, boolean, choice, integer
+from gapless_api.base.typed_settings import TypedSettings, setting
 from gapless_api.keys.trusted_keys import parse_keys
 from gapless_api.offsets.ids import MAX_PARTITION
-from gapless_sender.settings.typed import TypedSettings, setting
-from gapless_sender.settings.values import manual_offset, moment, partition, reasons, sha256, translations
+from gapless_sender.settings.values import manual_offset, partition, reasons, sha256, translations
 
 _GROUP = "What to resend"
 

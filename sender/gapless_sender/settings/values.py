@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,8 @@ from gapless_sender.base.sharding import FileOrFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from gapless_archive.store.places import PlaceAddress
 
 FILLABLE = ("NonExistent", "Expired", "TooLarge")
 """Reasons that ``fill`` may name; what is not written yet is never filled, because it will come."""
@@ -61,21 +62,6 @@ def bit_rate(text: str) -> float:
     return bits
 
 
-def moment(text: str) -> int:
-    """Read an RFC 3339 time as milliseconds since 1970, the unit of Kafka's timestamps.
-
-    Finer fractions are cut off, because Kafka has no finer timestamps.
-    """
-    wanted = "a time as RFC 3339 writes it, such as 2026-11-20T10:00:00Z or 2026-11-20T11:00:00+01:00"
-    if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", text) is None:
-        raise ValueError(wanted)
-    try:
-        found = datetime.fromisoformat(text.upper())
-        return (found - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        raise ValueError(wanted) from None
-
-
 def translations(text: str) -> dict[str, str]:
     """Read the live sender's JSON object of upstream topic -> topic on the wire, and make sure it can be reversed."""
     wanted = 'a JSON object of upstream topic to topic on the wire, such as {"events":"transfer"}'
@@ -111,6 +97,22 @@ def positive_seconds(text: str) -> float:
     if not 0 < found < 1e9:
         raise ValueError("a number of seconds above 0")
     return found
+
+
+def archive_place(text: str) -> PlaceAddress:
+    """Read where an archive is."""
+    from gapless_archive.store.places import parse_place  # noqa: PLC0415 -- not needed without an archive
+
+    return parse_place(text)
+
+
+def archive_region(text: str) -> str:
+    """Read the region of an archive."""
+    from gapless_archive.catalog.catalog import is_region  # noqa: PLC0415 -- not needed without an archive
+
+    if not is_region(text):
+        raise ValueError("a name of letters, digits, dashes, dots and underscores")
+    return text
 
 
 def seconds(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Owns the reading of wanted offsets from Kafka; must not know what is done with them.
+"""Owns the reading of wanted offsets from Kafka; must not know what is done with them, nor archives.
 
 A partition is read with a cursor over the wanted ranges: small holes between them are read through, large ones are
 jumped over, and nothing is read behind the last wanted offset. What Kafka steps over is told apart from what retention
@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from gapless_api.base.errors import ConfigurationError, SourceStalledError
-from gapless_kafka.client import KafkaClient
-from gapless_kafka.errors import fault_of
-from gapless_kafka.stall_clock import StallClock
-from gapless_kafka.topic_ids import TopicWatch, topic_id_query
-from gapless_kafka.topics import Topics
+from gapless_api.base.errors import SourceStalledError
+from gapless_kafka.access.client import KafkaClient
+from gapless_kafka.access.errors import fault_of
+from gapless_kafka.access.stall_clock import StallClock
+from gapless_kafka.topics.topic_ids import TopicWatch, topic_id_query
+from gapless_kafka.topics.topics import Topics
 from gapless_sender.link.transmitter import BatchSize
 from gapless_sender.source.plan import Reason
-from gapless_sender.source.range_cursor import Chunk, RangeCursor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Self
 
-    from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.settings.kafka import KafkaSettings
-    from gapless_sender.source.plan import PartitionPlan, Place
+    from gapless_sender.source.plan import Place
+    from gapless_sender.source.range_cursor import Chunk, RangeCursor
 
 LARGEST_READ = BatchSize(events=1000, bytes=4 * 1024 * 1024)
 """Of one call to librdkafka; more records are slower to hand over."""
@@ -59,6 +59,11 @@ _READING = {
     "socket.keepalive.enable": True,
     "reconnect.backoff.max.ms": 2000,
 }
+
+
+def pass_over_expired(_place: Place, ranges: RangeCursor, low: int) -> Iterator[Chunk]:
+    """All that is wanted below `low` is unavailable."""
+    return ranges.pass_over(low - 1, Reason.EXPIRED)
 
 
 class _Found(NamedTuple):
@@ -120,17 +125,6 @@ class KafkaSource:
         self._watch = None
         self._client.close()
 
-    def check(self, place: Place) -> int:
-        """Make sure that the partition exists, and return how many its topic has. Raises like `Topics`."""
-        count = self.topics.partition_count(place.upstream_topic)
-        if place.upstream_partition >= count:
-            raise ConfigurationError(
-                f"Partition {place.upstream_partition} of the topic {place.upstream_topic} does not exist, which has "
-                f"{count} (0 to {count - 1}); correct the partition, or partitionStartValue if events carry shifted "
-                f"numbers (this one is {place.partition} there)."
-            )
-        return count
-
     # -------------------------------------------------------------------------------------------- topic IDs
 
     def watch(self, topics: Iterable[str], known: Mapping[str, str], learned: Callable[[str, str], None]) -> None:
@@ -165,41 +159,40 @@ class KafkaSource:
         if self._watch is not None:
             self._watch.poll(topic)
 
+    def _watching(self, topic: str, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """Hand on `chunks` of another source, and see to it meanwhile that `topic` is not recreated."""
+        for chunk in chunks:
+            self._poll_watch(topic)
+            yield chunk
+
     def _verify_topic(self, topic: str) -> None:
         if self._watch is not None:
             self._watch.verify(topic)
 
     # -------------------------------------------------------------------------------------------- reading
 
-    def read(  # noqa: PLR0913 -- what of a partition is read, and how much at once
+    def read(
         self,
-        plan: PartitionPlan,
-        cursor: int,
+        place: Place,
+        ranges: RangeCursor,
         *,
-        first_ms: int | None = None,
-        last_ms: int | None = None,
-        fill: Collection[Reason] = (),
         size: Callable[[], BatchSize] = lambda: LARGEST_READ,
+        expired: Callable[[Place, RangeCursor, int], Iterator[Chunk]] = pass_over_expired,
     ) -> Iterator[Chunk]:
-        """Read the wanted offsets from `cursor` on; each chunk goes on where the one before ended.
+        """Read the wanted offsets; each chunk goes on where the one before ended.
 
         Args:
-            plan: the partition and its wanted offsets.
-            cursor: the first offset to look at.
-            first_ms: the oldest wanted timestamp, inclusive.
-            last_ms: the newest wanted timestamp, inclusive.
-            fill: reasons for which an absent offset becomes an empty event.
+            place: the partition.
+            ranges: what is wanted of it; the chunks come from it.
             size: of the batch that is gathered at the moment; a chunk is not much larger.
+            expired: deals with all that is wanted below an offset, the first one that Kafka has.
 
         Raises:
             SourceStalledError: no record came within the deadline.
             SourceUnreachableError: Kafka refuses the topic.
             ConfigurationError: the topic was deleted, or recreated.
         """
-        place, topic = plan.place, plan.place.upstream_topic
-        ranges = RangeCursor(
-            plan, cursor, first_ms=first_ms, last_ms=last_ms, fill=fill, most_filled=lambda: size().events
-        )
+        topic = place.upstream_topic
         # Where the partition begins and ends is asked only when we meet it: for most partitions nobody needs to know.
         high: int | None = None
         position: int | None = None
@@ -218,7 +211,7 @@ class KafkaSource:
             if found.out_of_range:
                 self._verify_topic(topic)
                 low, high = self.topics.watermarks(place.upstream)
-                yield from ranges.pass_over(low - 1, Reason.EXPIRED)
+                yield from self._watching(topic, expired(place, ranges, low))
                 position = None
             if found.records:
                 position = found.records[-1].offset() + 1

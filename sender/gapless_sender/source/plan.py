@@ -19,9 +19,10 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.offsets.windows import PartitionWindow
 from gapless_sender.base.sharding import UNSHARDED, Shard
+from gapless_sender.source.shares import wishes_of_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from gapless_api.bundle.form import Bundle
     from gapless_api.offsets.ids import TopicPartition
@@ -47,6 +48,12 @@ class Reason(StrEnum):
     """At or beyond the partition's end; it may still come."""
     TOO_LARGE = "TooLarge"
     """It needs more datagrams than the receiver joins."""
+    ARCHIVE_DAMAGED = "ArchiveDamaged"
+    """Below the partition's first offset, and the segment of the archive that had it is missing or damaged."""
+
+
+RETRIABLE = (Reason.EXPIRED, Reason.ARCHIVE_DAMAGED)
+"""Reasons that an archive may remove later."""
 
 
 FILTERED, FILLED, OUTSIDE, NOT_ASKED_FOR = "filtered", "filled", "outsideTimeRange", "notAskedFor"
@@ -324,27 +331,3 @@ def plan_partition(wish: Wish, *, end: int, first_in_time: int | None = None) ->
     if not len(wish.ranges):
         return PartitionPlan(wish.place, rest, open_from)
     return PartitionPlan(wish.place, wish.ranges | rest, open_from, wish.ranges)
-
-
-def wishes_of_shard(wishes: Sequence[Wish], shard: Shard) -> tuple[Wish, ...]:
-    """The part of `wishes` that is `shard`'s; nothing when there are more shards than partitions."""
-    if shard.count == 1:
-        return tuple(wishes)
-    shares = distribute(wishes, shard.count)
-    return tuple(shares[shard.index]) if shard.index < len(shares) else ()
-
-
-def distribute(wishes: Sequence[Wish], shards: int) -> list[list[Wish]]:
-    """Spread partitions over `shards` so that each has about the same number of events; the same for the same input."""
-    loads = [0] * shards
-    shares: list[list[Wish]] = [[] for _ in range(shards)]
-    # An open end may be anything; it counts as much as the largest that is known.
-    known = max((wish.ranges.count for wish in wishes), default=0) or 1
-    weighed = [(known if wish.open_from is not None or wish.by_time else wish.ranges.count, wish) for wish in wishes]
-    for weight, wish in sorted(weighed, key=lambda pair: (-pair[0], pair[1].place.topic, pair[1].place.partition)):
-        lightest = loads.index(min(loads))
-        loads[lightest] += weight
-        shares[lightest].append(wish)
-    for share in shares:
-        share.sort(key=lambda wish: (wish.place.topic, wish.place.partition))
-    return [share for share in shares if share]

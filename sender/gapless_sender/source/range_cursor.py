@@ -8,15 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from heapq import merge
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gapless_sender.source.plan import FILLED, NOT_ASKED_FOR, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from confluent_kafka import Message
-
+    from gapless_api.offsets.ranges import OffsetRanges
     from gapless_sender.link.transmitter import BatchSize
     from gapless_sender.source.plan import PartitionPlan
 
@@ -37,6 +36,21 @@ class Chunk(NamedTuple):
     outside: list[tuple[int, int]]
     """Wanted offsets whose record is outside the time range."""
     upto: int
+    from_archive: bool = False
+    """Whether the values come from the archive."""
+
+
+class Message(Protocol):
+    """A record, as Kafka's client hands it over."""
+
+    def offset(self) -> int:
+        """Its offset."""
+
+    def value(self) -> bytes | None:
+        """Its value."""
+
+    def timestamp(self) -> tuple[int, int]:
+        """The kind of its timestamp, and milliseconds since 1970 or -1."""
 
 
 def parts(chunk: Chunk, size: Callable[[], BatchSize]) -> Iterator[Chunk]:
@@ -77,6 +91,7 @@ def _cut_at(chunk: Chunk, offset: int) -> tuple[Chunk, Chunk]:
         [(first, min(last, offset - 1), outcome) for first, last, outcome in holes if first < offset],
         [(first, min(last, offset - 1)) for first, last in outside if first < offset],
         offset,
+        chunk.from_archive,
     )
     after = Chunk(
         chunk.offsets[index:],
@@ -84,6 +99,7 @@ def _cut_at(chunk: Chunk, offset: int) -> tuple[Chunk, Chunk]:
         [(max(first, offset), last, outcome) for first, last, outcome in holes if last >= offset],
         [(max(first, offset), last) for first, last in outside if last >= offset],
         chunk.upto,
+        chunk.from_archive,
     )
     return before, after
 
@@ -111,7 +127,8 @@ class RangeCursor:
         wanted = self._wanted = plan.wanted
         self._index = wanted.index_reaching(cursor)
         self._cursor = cursor
-        self._limits_time = first_ms is not None or last_ms is not None
+        self.limits_time = first_ms is not None or last_ms is not None
+        """Whether timestamps decide what is wanted."""
         self._first_ms = first_ms if first_ms is not None else -(2**63)
         self._last_ms = last_ms if last_ms is not None else 2**63
 
@@ -124,6 +141,16 @@ class RangeCursor:
     def target(self) -> int:
         """The next wanted offset. Raises IndexError when there is none."""
         return max(self._wanted[self._index].first, self._cursor) if not self.done else 2**63
+
+    def rest(self, last: int) -> OffsetRanges:
+        """What is still wanted up to `last`, inclusive."""
+        return self._wanted.clip(self._cursor, last)
+
+    def excludes(self, oldest_ms: int | None, newest_ms: int | None) -> bool:
+        """Whether the time range has no record whose timestamp, if it has one, is from `oldest_ms` to `newest_ms`."""
+        if self._first_ms < 0:  # Records without a timestamp are in a range without a start.
+            return False
+        return oldest_ms is None or newest_ms is None or newest_ms < self._first_ms or oldest_ms > self._last_ms
 
     def reach(self, position: int, most_between: int, enough: int) -> int:
         """The last wanted offset that can be read from `position` on without a hole of more than `most_between`.
@@ -158,10 +185,18 @@ class RangeCursor:
 
     def pass_over(self, last: int | None, reason: Reason) -> Iterator[Chunk]:
         """Everything still wanted up to `last` (inclusive; ``None`` for all) is not there."""
-        limit = _NO_LIMIT if last is None else last
-        most = self._most_at_once(reason)
+        for absent in self._passed(_NO_LIMIT if last is None else last, self._most_at_once(reason)):
+            yield Chunk([], [], self._holes(reason, absent), [], self._cursor)
+
+    def pass_outside(self, last: int) -> Iterator[Chunk]:
+        """Everything still wanted up to `last`, inclusive, has a record outside the time range."""
+        for outside in self._passed(last, _NO_LIMIT):
+            yield Chunk([], [], [], outside, self._cursor)
+
+    def _passed(self, limit: int, most: int) -> Iterator[list[tuple[int, int]]]:
+        """Pass over everything still wanted up to `limit`, some at a time: up to `most` offsets."""
         while not self.done and self.target <= limit:
-            absent: list[tuple[int, int]] = []
+            passed: list[tuple[int, int]] = []
             room = most
             # There may be ten million ranges, so they are not looked up one by one.
             for begin, whole in self._wanted.pairs(self._index, self._index + _HOLES_AT_ONCE):
@@ -169,10 +204,10 @@ class RangeCursor:
                 upto = min(whole, limit, first + room - 1)
                 if upto < first:
                     break
-                absent.append((first, upto))
+                passed.append((first, upto))
                 room -= upto - first + 1
                 self._advance(upto, whole)
-            yield Chunk([], [], self._holes(reason, absent), [], self._cursor)
+            yield passed
 
     def take(self, records: list[Message]) -> Iterator[Chunk]:
         """Pick what is wanted out of `records`, which follow each other in the partition."""
@@ -221,12 +256,12 @@ class RangeCursor:
                 _add_gaps(first, last, found, absent)
             self._advance(last, whole)
         outside: list[tuple[int, int]] = []
-        if self._limits_time and picked:
+        if self.limits_time and picked:
             kept = [self._first_ms <= record.timestamp()[1] <= self._last_ms for record in picked]
             outside = [(offset, offset) for offset, keep in zip(offsets, kept, strict=True) if not keep]
             offsets = [offset for offset, keep in zip(offsets, kept, strict=True) if keep]
             picked = [record for record, keep in zip(picked, kept, strict=True) if keep]
-        values = [record.value() for record in picked]
+        values: list[Any] = [record.value() for record in picked]
         if None in values:
             values = [value or b"" for value in values]
         return Chunk(offsets, values, self._holes(Reason.NON_EXISTENT, absent), outside, self._cursor)

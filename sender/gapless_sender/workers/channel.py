@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_api.wire.resend_report import DamagedObject
     from gapless_sender.replay.account import BatchResult
 
 
@@ -88,6 +89,8 @@ class Finished:
 
     problem: WorkerError | None = None
     traffic: Traffic = field(default_factory=Traffic)
+    damaged: tuple[DamagedObject, ...] = ()
+    """Objects of the archive that it could not read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.base.files import write_whole
+from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.wire.resend_plan import RESEND_PLAN, Estimate, PlannedPartition, ResendPlan
 from gapless_sender.link.udp_link import open_link
 from gapless_sender.replay.checkpoint import load
 from gapless_sender.replay.report import skipped_entries
 from gapless_sender.replay.report_output import write_plan_line
 from gapless_sender.replay.saved_progress import Progress
+from gapless_sender.source.event_source import EventSource
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import Reason
 from gapless_sender.wire.packets import HEADER_BYTES
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_api.wire.resend_report import ReadBundle
-    from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.settings.resend import ResendSettings
     from gapless_sender.source.plan import Selection
@@ -42,8 +44,12 @@ class Outlook:
     """What would be sent of one partition."""
 
     partition: PartitionWork
+    from_archive: int
     expired: int
+    """Neither in Kafka nor in the archive."""
     not_yet_written: int
+    non_existent: int
+    """Known from the archive."""
     earlier: int
     """Events before the first one that is in the time range."""
     later: int
@@ -55,7 +61,8 @@ class Outlook:
     @property
     def events(self) -> int:
         """Events that are still to be sent, if Kafka has them all."""
-        return self.partition.totals.remaining - self.expired - self.not_yet_written - self.earlier - self.later
+        left = self.partition.totals.remaining + self.partition.account.again.count
+        return left - self.expired - self.not_yet_written - self.non_existent - self.earlier - self.later
 
 
 def show_plan(
@@ -96,10 +103,12 @@ def _look(
     settings: ResendSettings, connection: KafkaConnection, selection: Selection, shutdown: Shutdown
 ) -> list[Outlook]:
     path = settings.safety.checkpoint
-    progress = load(path, selection.identity) if path is not None else Progress()
-    source = KafkaSource.of(settings.kafka, connection, shutdown.check)
+    look_again = settings.archive is not None
+    progress = load(path, selection.identity, look_again=look_again) if path is not None else Progress()
+    kafka = KafkaSource.of(settings.kafka, connection, shutdown.check)
+    source = EventSource(kafka, settings.archive, progress.topic_ids)
     try:
-        source.connect()
+        kafka.connect()
         wishes = all_wishes(selection, source)
         partitions = plan_partitions(selection, wishes, source, progress, progress.bounds.__setitem__)
         every = max(len(partitions) // _SAMPLED_PARTITIONS, 1)
@@ -108,29 +117,46 @@ def _look(
             for index, partition in enumerate(partitions)
         ]
     finally:
-        source.close()
+        kafka.close()
 
 
-def _outlook(partition: PartitionWork, source: KafkaSource, selection: Selection, *, sampled: bool) -> Outlook:
-    wanted, cursor = partition.plan.wanted, partition.account.cursor
-    low, high = source.topics.watermarks(partition.plan.place.upstream)
-    rest = wanted if not cursor else wanted.clip(cursor, 2**63 - 1)
-    expired = rest.clip(0, low - 1).count if low else 0
-    not_yet_written = rest.clip(high, 2**63 - 1).count
+def _outlook(partition: PartitionWork, source: EventSource, selection: Selection, *, sampled: bool) -> Outlook:
+    plan, cursor, again = partition.plan, partition.account.cursor, partition.account.again
+    place, topics = plan.place, source.kafka.topics
+    low, high = source.bounds(place)
+    rest = plan.wanted.clip(cursor, MAX_OFFSET) if cursor else plan.wanted
+    rest = rest | again if again else rest
     first_ms, last_ms = selection.first_timestamp_ms, selection.last_timestamp_ms
-    earlier = later = 0
-    if first_ms is not None:
-        begin = source.topics.first_offset_since(partition.plan.place.upstream, first_ms, high)
-        earlier = rest.clip(low, begin - 1).count
-    if last_ms is not None:
-        end = source.topics.first_offset_since(partition.plan.place.upstream, last_ms + 1, high)
+    gone = rest.clip(0, low - 1)
+    held = source.held(plan, gone, first_ms=first_ms, last_ms=last_ms)
+    expired = gone.count - held.events - held.absent - held.outside
+    beyond = rest.clip(high, MAX_OFFSET).count
+    earlier, later = held.outside, 0
+    if first_ms is not None and low < high:
+        begin = topics.first_offset_since(place.upstream, first_ms, high)
+        earlier += rest.clip(low, begin - 1).count
+    if last_ms is not None and low < high:
+        end = topics.first_offset_since(place.upstream, last_ms + 1, high)
         later = rest.clip(max(end, low), high - 1).count
     there = rest.index_reaching(low)
     mean = None
     if sampled and there < len(rest) and max(rest[there].first, low) < high:
-        lengths = source.sample(partition.plan.place, max(rest[there].first, low), _SAMPLED_RECORDS)
+        lengths = source.kafka.sample(place, max(rest[there].first, low), _SAMPLED_RECORDS)
         mean = sum(lengths) / len(lengths) if lengths else None
-    return Outlook(partition, expired, not_yet_written, earlier, later, len(rest), mean)
+    if mean is None and held.events:
+        mean = held.value_bytes / held.events
+    is_there = source.exists(place.upstream_topic)
+    return Outlook(
+        partition,
+        from_archive=held.events,
+        expired=expired if is_there else expired + beyond,
+        not_yet_written=beyond if is_there else 0,
+        non_existent=held.absent,
+        earlier=earlier,
+        later=later,
+        ranges=len(rest),
+        mean_bytes=mean,
+    )
 
 
 def _plan(
@@ -141,11 +167,15 @@ def _plan(
     payload_size: int,
 ) -> ResendPlan:
     events = sum(outlook.events for outlook in outlooks)
+    from_archive = sum(outlook.from_archive for outlook in outlooks)
     means = [outlook.mean_bytes for outlook in outlooks if outlook.mean_bytes is not None]
     mean = sum(means) / len(means) if means else 0.0
     estimate = _estimate(settings, outlooks, mean, payload_size)
     unavailable = {
         str(Reason.EXPIRED): sum(outlook.expired for outlook in outlooks),
+        str(Reason.NON_EXISTENT): sum(
+            outlook.non_existent for outlook in outlooks if outlook.partition.plan.open_from is None
+        ),
         str(Reason.NOT_YET_WRITTEN): sum(outlook.not_yet_written for outlook in outlooks),
     }
     return ResendPlan(
@@ -154,6 +184,8 @@ def _plan(
         mode=str(selection.mode),
         bundle=bundle,
         events=events,
+        from_kafka=events - from_archive,
+        from_archive=from_archive,
         ranges=sum(outlook.ranges for outlook in outlooks),
         sent_before=sum(outlook.partition.totals.sent for outlook in outlooks),
         unavailable={reason: count for reason, count in unavailable.items() if count},
@@ -196,6 +228,7 @@ def _partition(outlook: Outlook) -> PlannedPartition:
         upstream_topic=place.upstream_topic,
         upstream_partition=place.upstream_partition,
         events=outlook.events,
+        from_archive=outlook.from_archive,
         ranges=outlook.ranges,
         first_offset=wanted.first_offset if len(wanted) else None,
         last_offset=wanted.last_offset if len(wanted) else None,
@@ -210,11 +243,12 @@ def _print_table(made: ResendPlan) -> None:
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(title="What would be sent (nothing has been)")
-    for heading in ("topic", "partition", "events", "ranges", "offsets", "expired", "not yet written"):
+    headings = ("topic", "partition", "events", "of archive", "ranges", "offsets", "expired", "not yet written")
+    for heading in headings:
         table.add_column(heading, justify="left" if heading in {"topic", "offsets"} else "right")
     for row in made.partitions[:50]:
         offsets = "" if row.first_offset is None else f"{row.first_offset} … {row.last_offset}"
-        shown = [f"{row.events:,}", f"{row.ranges:,}"]
+        shown = [f"{row.events:,}", f"{row.from_archive:,}", f"{row.ranges:,}"]
         lost = [f"{row.expired:,}", f"{row.not_yet_written:,}"]
         table.add_row(row.topic, str(row.partition), *shown, offsets, *lost)
     console = Console()
@@ -227,6 +261,10 @@ def _print_table(made: ResendPlan) -> None:
     console.print(
         f"{made.events:,} events in {made.ranges:,} ranges, about {estimate.datagrams:,} datagrams and "
         f"{estimate.payload_bytes / 1e6:,.1f} MB, {duration}"
+    )
+    console.print(
+        f"{made.from_kafka:,} from Kafka, {made.from_archive:,} from the archive; "
+        f"{made.unavailable.get(Reason.EXPIRED, 0):,} are in neither"
     )
     if made.skipped:
         console.print(f"{len(made.skipped)} entries of the bundle are outside the partition window and skipped")

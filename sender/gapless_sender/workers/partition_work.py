@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_sender.replay.saved_progress import Progress
-    from gapless_sender.source.kafka_source import KafkaSource
+    from gapless_sender.source.event_source import EventSource
     from gapless_sender.source.plan import PartitionPlan, Selection, Wish
 
 
@@ -36,6 +36,11 @@ class PartitionWork:
     @property
     def done(self) -> bool:
         """Whether nothing is left of it."""
+        return self.account.has_looked_again and self.is_through
+
+    @property
+    def is_through(self) -> bool:
+        """Whether every offset was dealt with, in this run or before."""
         return self.plan.wanted.index_reaching(self.account.cursor) == len(self.plan.wanted)
 
     @property
@@ -52,7 +57,7 @@ def total_of(partitions: Iterable[PartitionWork]) -> Totals:
 def plan_partitions(
     selection: Selection,
     wishes: Sequence[Wish],
-    source: KafkaSource,
+    source: EventSource,
     progress: Progress,
     fix_bounds: Callable[[TopicPartition, tuple[int, int]], None],
 ) -> list[PartitionWork]:
@@ -78,8 +83,10 @@ def plan_partitions(
             counts[place.upstream_topic] = source.check(place)
         if not _is_known(wish, progress):
             fix_bounds((place.topic, place.partition), _bounds(selection, wish, source))
-        partitions.append(partition_work(wish, progress))
-    source.settle_watch()
+        work = partition_work(wish, progress)
+        source.prepare(work.plan, work.account.again.first_offset if work.account.again else work.account.cursor)
+        partitions.append(work)
+    source.kafka.settle_watch()
     return partitions
 
 
@@ -115,17 +122,14 @@ def partition_work(wish: Wish, progress: Progress) -> PartitionWork:
     return PartitionWork(plan, plan.wanted.count, account)
 
 
-def _bounds(selection: Selection, wish: Wish, source: KafkaSource) -> tuple[int, int]:
-    low, high = source.topics.watermarks(wish.place.upstream)
+def _bounds(selection: Selection, wish: Wish, source: EventSource) -> tuple[int, int]:
     if wish.open_from is not None:
-        return wish.open_from, high
-    if selection.first_timestamp_ms is None:
-        return low, high
-    return source.topics.first_offset_since(wish.place.upstream, selection.first_timestamp_ms, high), high
+        return wish.open_from, source.bounds(wish.place).high
+    return source.first_since(wish.place, selection.first_timestamp_ms)
 
 
-def all_wishes(selection: Selection, source: KafkaSource) -> tuple[Wish, ...]:
-    """The selection's wishes; for a time range over a whole topic, one for each partition that Kafka has."""
+def all_wishes(selection: Selection, source: EventSource) -> tuple[Wish, ...]:
+    """The selection's wishes; for a time range over a whole topic, one for each partition of the topic."""
     if selection.all_partitions_of is None:
         return selection.wishes
-    return wishes_of_all(selection, source.topics.partition_count(selection.all_partitions_of.upstream_topic))
+    return wishes_of_all(selection, source.partition_count(selection.all_partitions_of.upstream_topic))

@@ -6,30 +6,33 @@ Must not know what other processes do, nor how the whole is reported.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gapless_sender.base.lazy_log import log
 from gapless_sender.base.process_memory import MallocTrim
 from gapless_sender.base.sharding import Shard
+from gapless_sender.replay.account import SecondLook
 from gapless_sender.replay.checkpoint import Checkpoint, shard_path
 from gapless_sender.replay.replay import PartitionReplay
-from gapless_sender.source.plan import wishes_of_shard
+from gapless_sender.source.shares import wishes_of_shard
 from gapless_sender.workers.partition_work import all_wishes, plan_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_kafka.connection import KafkaConnection
+    from gapless_api.wire.resend_report import DamagedObject
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_sender.link.transmitter import Transmitter
     from gapless_sender.link.udp_link import UdpLink
-    from gapless_sender.replay.account import BatchResult
+    from gapless_sender.replay.account import BatchResult, PartitionAccount
     from gapless_sender.replay.progress import ProgressView
     from gapless_sender.replay.replay import Keys
     from gapless_sender.replay.report import Account
     from gapless_sender.replay.saved_progress import Progress
-    from gapless_sender.source.kafka_source import KafkaSource
-    from gapless_sender.source.plan import Selection, Wish
+    from gapless_sender.source.event_source import EventSource
+    from gapless_sender.source.plan import PartitionPlan, Selection, Wish
     from gapless_sender.workers.partition_work import PartitionWork
     from gapless_sender.workers.runtime import SenderRuntime
 
@@ -54,7 +57,7 @@ class PartitionWorker:
         self,
         runtime: SenderRuntime,
         selection: Selection,
-        source: KafkaSource,
+        source: EventSource,
         wishes: Sequence[Wish],
         progress: Progress,
         checkpoint: Checkpoint | None,
@@ -70,7 +73,7 @@ class PartitionWorker:
         self.checkpoint = checkpoint
         fix_bounds = checkpoint.append_bounds if checkpoint is not None else progress.bounds.__setitem__
         learned = checkpoint.append_topic_id if checkpoint is not None else progress.topic_ids.__setitem__
-        source.watch(sorted({wish.place.upstream_topic for wish in wishes}), progress.topic_ids, learned)
+        source.kafka.watch(sorted({wish.place.upstream_topic for wish in wishes}), progress.topic_ids, learned)
         self.partitions: list[PartitionWork] = plan_partitions(selection, wishes, source, progress, fix_bounds)
 
     @classmethod
@@ -95,9 +98,9 @@ class PartitionWorker:
             SourceUnreachableError: Kafka does not answer or denies access.
         """
         with ExitStack() as stack:
-            source = runtime.source(resend.connection, pulse)
-            stack.callback(source.close)
-            source.connect()
+            source = runtime.source(resend.connection, resend.progress.topic_ids, pulse)
+            stack.callback(source.kafka.close)
+            source.kafka.connect()
             wishes = wishes_of_shard(all_wishes(resend.selection, source), Shard(number, processes))
             progress, checkpoint = resend.progress, resend.checkpoint
             if processes > 1:
@@ -134,20 +137,39 @@ class PartitionWorker:
                     malloc_trim.trim_if_due()
                     runtime.shutdown.check()
 
-                replay = PartitionReplay(
-                    place, partition.account, runtime.treatment, transmitter, keys=keys, on_batch=after_batch
-                )
-                replay.run(
-                    self._source.read(
-                        partition.plan,
-                        partition.account.cursor,
-                        first_ms=self._selection.first_timestamp_ms,
-                        last_ms=self._selection.last_timestamp_ms,
-                        fill=runtime.treatment.fill,
-                        size=replay.batch_size,
-                    )
-                )
+                if not partition.account.has_looked_again:
+                    second_look = SecondLook(partition.account)
+                    again = replace(partition.plan, wanted=partition.account.again)
+                    self._replay(again, second_look, transmitter, keys, after_batch)
+                if not partition.is_through:
+                    self._replay(partition.plan, partition.account, transmitter, keys, after_batch)
                 if following is None or following.plan.place.upstream_topic != place.upstream_topic:
-                    self._source.leave(place.upstream_topic)
-        if not self._source.settle_watch():
+                    self._source.kafka.leave(place.upstream_topic)
+        if not self._source.kafka.settle_watch():
             log("warning", "Could not verify that topic IDs are unchanged")
+
+    def _replay(
+        self,
+        plan: PartitionPlan,
+        account: PartitionAccount | SecondLook,
+        transmitter: Transmitter,
+        keys: Keys | None,
+        after_batch: Callable[[BatchResult], None],
+    ) -> None:
+        treatment = self._runtime.treatment
+        replay = PartitionReplay(plan.place, account, treatment, transmitter, keys=keys, on_batch=after_batch)
+        replay.run(
+            self._source.read(
+                plan,
+                account.cursor,
+                first_ms=self._selection.first_timestamp_ms,
+                last_ms=self._selection.last_timestamp_ms,
+                fill=treatment.fill,
+                size=replay.batch_size,
+            )
+        )
+
+    @property
+    def damaged(self) -> tuple[DamagedObject, ...]:
+        """Objects of the archive that could not be read."""
+        return self._source.damaged

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from gapless_api.base.settings import Resolved
     from gapless_api.bundle.form import Bundle
-    from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.base.sharding import Shard
     from gapless_sender.source.plan import Selection
 
@@ -76,7 +76,7 @@ def run(found: Resolved) -> int:
         settings = ResendSettings.of(with_rates(values))
 
         def connection() -> KafkaConnection:
-            from gapless_kafka.connection import connection_from  # noqa: PLC0415 -- slow to load
+            from gapless_kafka.access.connection import connection_from  # noqa: PLC0415 -- slow to load
 
             return connection_from(values, client_id=settings.kafka.client_id)
 
@@ -149,7 +149,7 @@ def _work(
         progress, checkpoint = Progress(), None
         if path is not None:
             stack.enter_context(locked(path))
-            progress = load(path, selection.identity)
+            progress = load(path, selection.identity, look_again=settings.archive is not None)
             if progress.complete:
                 _account_for_known(account, selection, progress)
                 return True

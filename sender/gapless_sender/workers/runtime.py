@@ -15,14 +15,15 @@ from gapless_sender.pace.shared_pace import SharedPace
 from gapless_sender.replay.input_filter import InputFilter
 from gapless_sender.replay.replay import DISORDER_OFFSETS, Treatment
 from gapless_sender.replay.report import Traffic
+from gapless_sender.source.event_source import EventSource
 from gapless_sender.source.kafka_source import KafkaSource
 from gapless_sender.source.plan import Reason
 from gapless_sender.wire.packets import finished_text, starting_text, status_packet, stopping_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from gapless_kafka.connection import KafkaConnection
+    from gapless_kafka.access.connection import KafkaConnection
     from gapless_sender.base.shutdown import Shutdown
     from gapless_sender.link.session_keys import AnnouncedKeys
     from gapless_sender.link.udp_link import UdpLink
@@ -145,9 +146,21 @@ class SenderRuntime:
         senders = self.shard.count
         return SharedKeys(self.exchange, self.link, secret=self.secret, path=path, senders=senders, **common)
 
-    def source(self, connection: KafkaConnection, pulse: Callable[[], None] | None = None) -> KafkaSource:
-        """A connection to Kafka, not yet made; `pulse` is called while Kafka is waited for and may end the work."""
-        return KafkaSource.of(self.settings.kafka, connection, pulse or self.shutdown.check)
+    def source(
+        self,
+        connection: KafkaConnection,
+        known_ids: Mapping[str, str],
+        pulse: Callable[[], None] | None = None,
+    ) -> EventSource:
+        """The source of events, with a connection to Kafka that is not yet made.
+
+        Args:
+            connection: to Kafka.
+            known_ids: the IDs that topics had in an earlier run.
+            pulse: called while Kafka is waited for; it may end the work.
+        """
+        kafka = KafkaSource.of(self.settings.kafka, connection, pulse or self.shutdown.check)
+        return EventSource(kafka, self.settings.archive, known_ids)
 
     def say_starting(self) -> None:
         """Tell the receiver that a resend begins."""

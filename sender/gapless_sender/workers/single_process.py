@@ -45,5 +45,6 @@ def work_alone(runtime: SenderRuntime, resend: ResendContext) -> None:
         finally:
             account.partitions = [partition.result for partition in partitions]
             account.traffic = runtime.traffic(link)
+            account.damaged += worker.damaged
             account.keys_announced = keys.announced if keys is not None else 0
             view.end(total_of(partitions), link.stats.datagrams)

@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import GaplessError
+from gapless_api.wire.resend_report import DamagedObject
 from gapless_sender.link.udp_link import open_link
 from gapless_sender.replay.report import Traffic
 from gapless_sender.workers.channel import BatchDone, Exhausted, Finished, Go, Pause, Paused, Ready, WorkerError
@@ -106,16 +107,16 @@ def run_worker(  # noqa: PLR0913, PLR0917 -- the arguments of a process
     sharers = workers * runtime.shard.count
     instructions = Instructions(inlet, outlet, runtime.shutdown, given_key=runtime.given_key, sharers=sharers)
     problem: WorkerError | None = None
-    traffic = Traffic()
+    traffic, damaged = Traffic(), list[DamagedObject]()
     try:
         with closing(open_link(runtime.settings.link, runtime.shutdown, order=runtime.settings.safety.order)) as link:
             try:
-                _work(number, workers, runtime, resend, instructions, link)
+                _work(number, workers, runtime, resend, instructions, link, damaged)
             finally:
                 traffic = runtime.traffic(link)
     except GaplessError as error:
         problem = WorkerError.of(error)
-    instructions.tell(Finished(problem, traffic))
+    instructions.tell(Finished(problem, traffic, tuple(damaged)))
 
 
 def _work(  # noqa: PLR0913, PLR0917 -- the parts of a worker
@@ -125,6 +126,7 @@ def _work(  # noqa: PLR0913, PLR0917 -- the parts of a worker
     resend: ResendContext,
     instructions: Instructions,
     link: UdpLink,
+    damaged: list[DamagedObject],
 ) -> None:
     def pulse() -> None:
         runtime.shutdown.check()
@@ -136,4 +138,7 @@ def _work(  # noqa: PLR0913, PLR0917 -- the parts of a worker
     with PartitionWorker.planned(runtime, resend, number=number, processes=workers, pulse=pulse) as worker:
         instructions.tell(Ready(worker.keys, worker.progress.bounds, worker.progress.topic_ids))
         instructions.wait_for_go()
-        worker.send(link, keys=instructions if runtime.exchange is not None else None, on_batch=on_batch)
+        try:
+            worker.send(link, keys=instructions if runtime.exchange is not None else None, on_batch=on_batch)
+        finally:
+            damaged += worker.damaged

@@ -228,8 +228,9 @@ class WorkerPool:
                 return WorkerPaused(number)
             case Exhausted():
                 return Event.KEY_DUE
-            case Finished(problem, traffic):
+            case Finished(problem, traffic, damaged):
                 self._account.traffic[number] = traffic
+                self._resend.account.damaged += damaged
                 return WorkerFinished(number, problem.error if problem is not None else None)
         return None
 

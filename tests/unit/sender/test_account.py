@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_sender.replay.account import BatchResult, PartitionAccount, totals, whole
-from gapless_sender.source.plan import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, Reason
+from gapless_sender.replay.account import BatchResult, PartitionAccount, SecondLook, totals, whole
+from gapless_sender.replay.saved_progress import Progress
+from gapless_sender.source.plan import FILLED, FILTERED, NOT_ASKED_FOR, OUTSIDE, RETRIABLE, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 KINDS = (FILTERED, FILLED, OUTSIDE, NOT_ASKED_FOR, *map(str, Reason))
 
@@ -66,6 +67,7 @@ def test_a_step_is_kept_under_the_names_of_the_checkpoint_and_read_again() -> No
         "NonExistent": [(5, 5)],
         "NotYetWritten": [(6, 6)],
         "TooLarge": [(7, 7)],
+        "ArchiveDamaged": [(8, 8)],
     }
     assert BatchResult.from_json(json.loads(json.dumps(step.as_json()))) == step
 
@@ -169,3 +171,80 @@ def test_a_cursor_behind_all_that_is_wanted_leaves_nothing_over_and_a_difference
     short = totals(OffsetRanges([(0, 9)]), 10, applied(BatchResult(10, 9)))
     assert short.remaining == 0
     assert not short.holds
+
+
+def batch(offset: int, outcome: str, **more: Any) -> BatchResult:
+    """The result of a batch of one offset."""
+    result = BatchResult(offset + 1, int(outcome == "sent"), **more)
+    if outcome != "sent":
+        result.add(outcome, offset, offset)
+    return result
+
+
+def account_of(results: Iterable[BatchResult]) -> PartitionAccount:
+    """The account of results that went through a file."""
+    account = PartitionAccount()
+    for result in results:
+        account.apply(BatchResult.from_json(json.loads(json.dumps(result.as_json()))))
+    return account
+
+
+def check_account(account: PartitionAccount, outcomes: list[str]) -> None:
+    assert (account.cursor, account.accounted) == (len(outcomes), len(outcomes))
+    assert account.sent == outcomes.count("sent")
+    for kind in map(str, Reason):
+        expected = OffsetRanges.of_offsets(offset for offset, one in enumerate(outcomes) if one == kind)
+        assert account.ranges(kind) == expected
+        assert account.counts[kind] == expected.count
+
+
+@given(
+    st.lists(st.sampled_from(["sent", *RETRIABLE, Reason.NON_EXISTENT, FILLED]), min_size=1, max_size=30),
+    st.data(),
+)
+def test_a_second_look_replaces_what_was_unavailable_and_survives_its_file(
+    outcomes: list[str], data: st.DataObject
+) -> None:
+    """A run that looks again is killed after some batches; what the file then says is what was done, and no more."""
+    earlier = [batch(offset, outcome) for offset, outcome in enumerate(outcomes)]
+    account = account_of(earlier)
+    again = [offset for offset, outcome in enumerate(outcomes) if outcome in RETRIABLE]
+    assert account.look_again() == bool(again)
+    assert account.has_looked_again == (not again)
+    later = []
+    look = SecondLook(account) if again else None
+    for offset in again[: data.draw(st.integers(0, len(again)))]:
+        outcomes[offset] = data.draw(st.sampled_from(["sent", *RETRIABLE, Reason.NON_EXISTENT]))
+        later.append(batch(offset, outcomes[offset], from_archive=1))
+        assert look is not None
+        look.apply(later[-1])
+        assert account.has_looked_again == (offset == again[-1])
+    looked_at = len(later)
+    for outcome in ("sent", Reason.EXPIRED):  # Behind them the run goes on with what is new, before it is killed.
+        later.append(batch(len(outcomes), outcome))
+        account.apply(later[-1])
+        outcomes.append(outcome)
+    rewritten_at = data.draw(st.integers(0, len(later)))
+    rewritten = account_of([*earlier, *later[:rewritten_at]]).as_results(3)
+    from_file = account_of([*rewritten, *later[rewritten_at:]])
+    for one in (account, from_file):
+        check_account(one, outcomes)
+        assert one.from_archive == looked_at
+    assert not from_file.reopen()
+    check_account(from_file, outcomes)
+
+
+def test_an_account_that_has_looked_again_further_is_the_one_that_counts() -> None:
+    one, other = PartitionAccount(), PartitionAccount()
+    for account in (one, other):
+        lost = BatchResult(2)
+        lost.add(Reason.EXPIRED, 0, 1)
+        account.apply(lost)
+    other.apply(BatchResult(1, 1, again_from=0))
+    progress, later = Progress(), Progress()
+    progress.accounts["t", 0], later.accounts["t", 0] = one, other
+    progress.merge(later)
+    assert progress.accounts["t", 0] is other
+    later.accounts["t", 0] = one
+    progress.merge(later)
+    assert progress.accounts["t", 0] is other

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-PROGRAM = Path(sys.executable).parent / "gapless"
+from kit.story.commands import GAPLESS
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
 ALLOWED = "--allowed-topics=transfer,orders-*"
 NOWHERE = "127.0.0.1:1"
 """No Kafka: a topic must be refused before it is asked."""
@@ -20,13 +22,7 @@ NOWHERE = "127.0.0.1:1"
 def resend(folder: Path, *arguments: str, lines: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     file = folder / "resend.properties"
     file.write_text(f"bootstrapServers={NOWHERE}\ntargetIP=127.0.0.1\ntargetPort=9\nconnectTimeout=0.1\n{lines}")
-    return subprocess.run(
-        [PROGRAM, "resend", str(file), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": os.environ["PATH"], **environment},
-    )
+    return GAPLESS.run("resend", str(file), *arguments, env={"PATH": os.environ["PATH"], **environment})
 
 
 def bundle(folder: Path, *entries: tuple[str, int]) -> str:
@@ -40,7 +36,7 @@ def bundle(folder: Path, *entries: tuple[str, int]) -> str:
 
 
 OFFSETS = "topic={}\npartition=0\noffsetFrom=0\noffsetTo=1\n"
-REFUSED = "requests the topic secrets, and only transfer, orders-* may be read"
+REFUSED = "requests the topic secrets, and only transfer, orders-* may be used"
 
 
 @pytest.mark.parametrize("more", [(), ("--plan",), ("--shard-count=2", "--shard-index=1")])

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gapless_api.bundle.form import BundleKind, PartitionGaps
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
+from kit.story.commands import GAPLESS
 
-PROGRAM = Path(sys.executable).parent / "gapless"
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
 SETTINGS = ["--bootstrap-servers=127.0.0.1:1", "--target-ip=127.0.0.1", "--target-port=1"]
 
 
 def resend(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(PROGRAM), "resend", *SETTINGS, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": "", "COLUMNS": "110"})
+    return GAPLESS.run("resend", *SETTINGS, *arguments, env={"PATH": "", "COLUMNS": "110"})
 
 
 @pytest.fixture

@@ -130,8 +130,8 @@ def test_a_file_that_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path)
 def test_a_checkpoint_of_a_later_version_is_called_one(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     written(path).close()
-    path.write_bytes(path.read_bytes().replace(b'"gaplessCheckpoint":2', b'"gaplessCheckpoint":3'))
-    with pytest.raises(ConfigurationError, match="is of version 3 and this program knows 2; go on with"):
+    path.write_bytes(path.read_bytes().replace(b'"gaplessCheckpoint":3', b'"gaplessCheckpoint":4'))
+    with pytest.raises(ConfigurationError, match="is of version 4 and this program knows 3; go on with"):
         load(path, IDENTITY)
 
 

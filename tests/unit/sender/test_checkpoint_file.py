@@ -112,7 +112,7 @@ def test_what_the_file_says_to_the_letter(path: Path) -> None:
     checkpoint.note(("a", 2), BatchResult(2**63, 1))
     checkpoint.save()
     assert path.read_text().splitlines() == [
-        '{"gaplessCheckpoint":2,"resend":{"bundle":"abc","from":null},"complete":false,"topicIds":{},"partitions":[]}',
+        '{"gaplessCheckpoint":3,"resend":{"bundle":"abc","from":null},"complete":false,"topicIds":{},"partitions":[]}',
         '{"topicIds":{"upstream":"id"},"partitions":[]}',
         '{"partitions":[{"topic":"b","partition":1,"bounds":[5,9]}]}',
         '{"partitions":[{"topic":"a","partition":2,"bounds":[6,9223372036854775808]}]}',
@@ -128,7 +128,7 @@ def test_what_the_file_says_to_the_letter(path: Path) -> None:
     checkpoint.close()
     assert path.read_text().splitlines() == [
         (
-            '{"gaplessCheckpoint":2,"resend":{"bundle":"abc","from":null},"complete":true,"topicIds":{"upstream":"id"},'
+            '{"gaplessCheckpoint":3,"resend":{"bundle":"abc","from":null},"complete":true,"topicIds":{"upstream":"id"},'
             '"partitions":[{"topic":"a","partition":2,"bounds":[6,9223372036854775808]},'
             '{"topic":"b","partition":1,"bounds":[5,9]}]}'
         ),

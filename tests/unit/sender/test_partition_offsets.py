@@ -8,9 +8,10 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_api.inventory.form import PartitionOffsets
+from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_sender.inventory.partition_offsets import Absences
-from gapless_sender.source.plan import PartitionPlan, Place, Reason
+from gapless_sender.source.plan import Place, Reason
 from gapless_sender.source.range_cursor import Chunk, RangeCursor
 
 if TYPE_CHECKING:
@@ -27,9 +28,8 @@ class Scripted:
         self._steps = steps
         self.begun_at: list[int] = []
 
-    def read(self, plan: PartitionPlan, cursor: int) -> Iterator[Chunk]:
-        self.begun_at.append(cursor)
-        ranges = RangeCursor(plan, cursor)
+    def read(self, _place: Place, ranges: RangeCursor) -> Iterator[Chunk]:
+        self.begun_at.append(ranges.target)
         for last, reason in self._steps:
             yield from ranges.pass_over(last, reason)
 
@@ -81,10 +81,10 @@ def test_what_an_older_inventory_has_looked_at_is_not_read_again(
     known: PartitionOffsets, begins_at: int | None, absent: list[tuple[int, int]]
 ) -> None:
     class Holes(Scripted):
-        def read(self, plan: PartitionPlan, cursor: int) -> Iterator[Chunk]:
-            self.begun_at.append(cursor)
-            missing = [(low, high, Reason.NON_EXISTENT) for low, high in ((5, 5), (19, 19)) if low >= cursor]
-            yield Chunk([], [], missing, [], plan.wanted.last_offset + 1)
+        def read(self, _place: Place, ranges: RangeCursor) -> Iterator[Chunk]:
+            self.begun_at.append(ranges.target)
+            missing = [(low, high, Reason.NON_EXISTENT) for low, high in ((5, 5), (19, 19)) if low >= ranges.target]
+            yield Chunk([], [], missing, [], ranges.rest(MAX_OFFSET).last_offset + 1)
 
     source = Holes()
     looking = absences(source, known)

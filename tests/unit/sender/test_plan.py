@@ -21,11 +21,11 @@ from gapless_sender.source.plan import (
     Selection,
     Skipped,
     Wish,
-    distribute,
     plan_partition,
     wishes_of_all,
     wishes_of_shard,
 )
+from gapless_sender.source.shares import distribute
 
 NOTHING: dict[str, Any] = {
     "partitionStartValue": 0, "partitionStopValue": 0, "topicTranslations": {}, "from": None, "to": None,
@@ -272,7 +272,7 @@ def test_offset_0_can_be_missed() -> None:
 
 def test_modes_and_reasons_have_the_names_of_reports_and_settings() -> None:
     assert list(map(str, Mode)) == ["bundle", "offsets", "time"]
-    assert list(map(str, Reason)) == ["Expired", "NonExistent", "NotYetWritten", "TooLarge"]
+    assert list(map(str, Reason)) == ["Expired", "NonExistent", "NotYetWritten", "TooLarge", "ArchiveDamaged"]
 
 
 def wish_of(partition: int, events: int, topic: str = "t") -> Wish:

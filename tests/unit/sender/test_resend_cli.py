@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-PROGRAM = Path(sys.executable).parent / "gapless"
+from kit.story.commands import GAPLESS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def resend(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, "resend", *arguments], capture_output=True, text=True, check=False, env={"PATH": "", "COLUMNS": "110"}
-    )
+    return GAPLESS.run("resend", *arguments, env={"PATH": "", "COLUMNS": "110"})
 
 
 def test_help_names_every_group_and_where_settings_come_from() -> None:

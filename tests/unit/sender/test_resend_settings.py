@@ -9,6 +9,7 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Resolved, Setting, kebab, resolve
+from gapless_api.base.typed_settings import TypedSettings, setting_of
 from gapless_sender.settings.bodies import BODIES, BodySettings
 from gapless_sender.settings.kafka import KAFKA, KafkaSettings
 from gapless_sender.settings.link import LINK, LinkSettings
@@ -17,7 +18,6 @@ from gapless_sender.settings.pace import PACE, PaceSettings
 from gapless_sender.settings.resend import RESEND
 from gapless_sender.settings.safety import SAFETY, SafetySettings
 from gapless_sender.settings.selection import SELECTION, SelectionSettings
-from gapless_sender.settings.typed import TypedSettings, setting_of
 
 if TYPE_CHECKING:
     from pathlib import Path

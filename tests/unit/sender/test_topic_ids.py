@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Uuid
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.topic_ids import ANSWER_SECONDS, ASK_EVERY_SECONDS, TopicWatch
+from gapless_kafka.topics.topic_ids import ANSWER_SECONDS, ASK_EVERY_SECONDS, TopicWatch
 
 FIRST, SECOND = str(Uuid(1, 2)), str(Uuid(3, 4))
 

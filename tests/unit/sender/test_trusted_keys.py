@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,15 +12,18 @@ from gapless_api.bundle.form import BundleKind, PartitionGaps
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
 from kit.signing import KeyPair, key_pair
+from kit.story.commands import GAPLESS
 
-PROGRAM = Path(sys.executable).parent / "gapless"
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
 SETTINGS = ["--bootstrap-servers=127.0.0.1:1", "--target-ip=127.0.0.1", "--target-port=1", "--connect-timeout=1"]
 WANTED = "NAME:KEY for each trusted key, separated by commas; KEY is the middle line of its PEM"
 
 
 def resend(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(PROGRAM), "resend", *SETTINGS, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": "", "COLUMNS": "500"})
+    return GAPLESS.run("resend", *SETTINGS, *arguments, env={"PATH": "", "COLUMNS": "500"})
 
 
 @pytest.fixture(scope="module")
