@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 KAFKA_CA, CERTIFICATE, KEY, KEY_PASSWORD = "kafka-ca.crt", "kafka-client.crt", "kafka-client.key", "kafka-key-password"
 SASL_PASSWORD = "kafka-password"  # noqa: S105 -- the name of a file
 ACCESS_KEY_ID, SECRET_ACCESS_KEY, STORE_CA = "s3-access-key-id", "s3-secret-access-key", "s3-ca.crt"
+SESSION_TOKEN = "s3-session-token"  # noqa: S105
 """Files among the secrets of a pod."""
 SecretFile = tuple[str, str, str]
 """Name of a Secret, of the file, and of the entry that becomes it."""
@@ -41,18 +42,26 @@ def kafka_settings(kafka: KafkaConnectionSpec, secrets_folder: str) -> dict[str,
     return lines
 
 
-def kafka_secrets(kafka: KafkaConnectionSpec) -> list[SecretFile]:
-    """What these settings need of Secrets."""
+def kafka_secrets(kafka: KafkaConnectionSpec, *, folder: str = "") -> list[SecretFile]:
+    """What these settings need of Secrets.
+
+    Args:
+        kafka: the connection.
+        folder: of the files among the secrets of a pod, with a slash behind it, where a pod has those of several.
+    """
     tls, sasl = kafka.tls, kafka.sasl
     files: list[SecretFile] = []
     if tls is not None and tls.ca_secret is not None:
-        files.append((tls.ca_secret.name, KAFKA_CA, tls.ca_secret.key))
+        files.append((tls.ca_secret.name, folder + KAFKA_CA, tls.ca_secret.key))
     if tls is not None and (client := tls.client_secret) is not None:
-        files += [(client.name, CERTIFICATE, client.certificate_key), (client.name, KEY, client.key_key)]
+        files += [
+            (client.name, folder + CERTIFICATE, client.certificate_key),
+            (client.name, folder + KEY, client.key_key),
+        ]
         if client.password_key is not None:
-            files.append((client.name, KEY_PASSWORD, client.password_key))
+            files.append((client.name, folder + KEY_PASSWORD, client.password_key))
     if sasl is not None:
-        files.append((sasl.password_secret.name, SASL_PASSWORD, sasl.password_secret.key))
+        files.append((sasl.password_secret.name, folder + SASL_PASSWORD, sasl.password_secret.key))
     return files
 
 
@@ -61,16 +70,53 @@ def kafka_arguments(kafka: KafkaConnectionSpec) -> list[str]:
     return [f"--allowed-topics={kafka.topics}"]
 
 
-def store_secrets(s3: S3Location) -> list[SecretFile]:
-    """What a client of the store needs of Secrets."""
+def store_settings(s3: S3Location, secrets_folder: str, *, prefix: str = "") -> dict[str, str]:
+    """How a store is reached, as every command of ours spells it.
+
+    Args:
+        s3: the store.
+        secrets_folder: where a pod finds the files.
+        prefix: of the files, where a pod has those of several stores.
+    """
+    lines = {"s3Endpoint": s3.endpoint}
+    if s3.region is not None:
+        lines["s3Region"] = s3.region
+    if (keys := s3.credentials_secret) is not None:
+        lines["s3AccessKeyIdFile"] = f"{secrets_folder}/{prefix}{ACCESS_KEY_ID}"
+        lines["s3SecretAccessKeyFile"] = f"{secrets_folder}/{prefix}{SECRET_ACCESS_KEY}"
+        if keys.session_token_key is not None:
+            lines["s3SessionTokenFile"] = f"{secrets_folder}/{prefix}{SESSION_TOKEN}"
+    if s3.ca_secret is not None:
+        lines["s3CaFile"] = f"{secrets_folder}/{prefix}{STORE_CA}"
+    return lines
+
+
+def archived_object_settings(s3: S3Location) -> dict[str, str]:
+    """How a store keeps the objects of an archive, as commands that write one spell it."""
+    objects = s3.archived_objects
+    if objects is None:
+        return {}
+    lines = {
+        "s3StorageClass": objects.storage_class,
+        "s3ServerSideEncryption": objects.server_side_encryption,
+        "s3KmsKeyId": objects.kms_key_id,
+        "s3Tags": ",".join(f"{tag.key}={tag.value}" for tag in objects.tags),
+    }
+    return {name: value for name, value in lines.items() if value}
+
+
+def store_secrets(s3: S3Location, *, prefix: str = "") -> list[SecretFile]:
+    """What a client of the store needs of Secrets; `prefix` as for `store_settings`."""
     files: list[SecretFile] = []
     if (keys := s3.credentials_secret) is not None:
         files += [
-            (keys.name, ACCESS_KEY_ID, keys.access_key_id_key),
-            (keys.name, SECRET_ACCESS_KEY, keys.secret_access_key_key),
+            (keys.name, prefix + ACCESS_KEY_ID, keys.access_key_id_key),
+            (keys.name, prefix + SECRET_ACCESS_KEY, keys.secret_access_key_key),
         ]
+        if keys.session_token_key is not None:
+            files.append((keys.name, prefix + SESSION_TOKEN, keys.session_token_key))
     if s3.ca_secret is not None:
-        files.append((s3.ca_secret.name, STORE_CA, s3.ca_secret.key))
+        files.append((s3.ca_secret.name, prefix + STORE_CA, s3.ca_secret.key))
     return files
 
 

@@ -192,6 +192,10 @@ class ObservedPod:
     ended_reason: str = ""
     """Why it ended: Error, OOMKilled, Evicted, …"""
     finished: datetime | None = None
+    last_exit_code: int | None = None
+    """With which a container ended before it was started again; ``None`` for none."""
+    last_words: str = ""
+    """The end of the log that it left."""
     has_begun: bool = False
     """Whether any of its containers, init containers included, runs or has run."""
     began: datetime | None = None
@@ -224,6 +228,7 @@ class ObservedPod:
             (end for end in ended if end.get("exitCode")), ended[-1] if len(ended) == len(states) and ended else None
         )
         reason, message = _waiting(status, states)
+        before = _last_end(containers)
         index = meta.annotations.get("batch.kubernetes.io/job-completion-index", "0")
         return cls(
             meta=meta,
@@ -236,8 +241,10 @@ class ObservedPod:
             exit_code=int(termination["exitCode"]) if termination else None,
             ended_reason=str(status.get("reason") or (termination or {}).get("reason") or ""),
             finished=moment((termination or {}).get("finishedAt")),
-            has_begun=any(state.get("running") or state.get("terminated") for state in states),
-            began=_began(states),
+            last_exit_code=before.get("exitCode"),
+            last_words=str(before.get("message") or ""),
+            has_begun=bool(before) or any(state.get("running") or state.get("terminated") for state in states),
+            began=_began([*states, {"terminated": before}]),
             output=log.output,
             log_problem=log.problem,
             log_problem_since=log.since,
@@ -250,6 +257,12 @@ class ObservedPod:
 def _began(states: list[Mapping[str, Any]]) -> datetime | None:
     starts = (moment((state.get("running") or state.get("terminated") or {}).get("startedAt")) for state in states)
     return min((at for at in starts if at is not None), default=None)
+
+
+def _last_end(containers: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """How a container ended that was started again; empty for none."""
+    ends = ((container.get("lastState") or {}).get("terminated") for container in containers)
+    return next((end for end in ends if end), {})
 
 
 def _waiting(status: Mapping[str, Any], states: list[Mapping[str, Any]]) -> tuple[str, str]:

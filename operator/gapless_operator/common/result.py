@@ -9,13 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import timedelta
+from gapless_api.v1alpha1.conditions import ConditionType, condition
+from gapless_operator.common.conditions import conditions_with, transition
+from gapless_operator.common.plan import Plan
 
-    from gapless_api.v1alpha1.conditions import ConditionType
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime, timedelta
+
+    from gapless_api.v1alpha1.model import StatusModel
+    from gapless_api.v1alpha1.reasons import Reason
+    from gapless_api.v1alpha1.resource import Resource
     from gapless_operator.common.conditions import ConditionUpdate
     from gapless_operator.common.plan import Event, Manifest, Ref
+
+
+_LEAST_WAIT_SECONDS = 1.0
+"""Until a resource is reconciled again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,3 +44,42 @@ class Result:
     """Besides those that follow from the conditions."""
     again_after: timedelta | None = None
     """When to reconcile again at the latest."""
+
+
+def plan_of(
+    resource: Resource, status: StatusModel, result: Result, *, now: datetime, warnings: Iterable[Reason]
+) -> Plan:
+    """The plan of a resource whose phase is the reason of its condition Ready.
+
+    Args:
+        resource: as it was observed.
+        status: on which the result builds; it may be newer than the one that was written last.
+        result: what was decided.
+        now: when.
+        warnings: the reasons of which an event warns.
+    """
+    written = getattr(resource, "status")  # noqa: B009 -- each kind has one, of its own type
+    generation = resource.metadata.generation
+    conditions = conditions_with(written.conditions, result.conditions, generation=generation, now=now)
+    summary = condition(conditions, ConditionType.READY)
+    after = status.model_copy(
+        update={
+            **result.update,
+            "observed_generation": generation,
+            "conditions": conditions,
+            "phase": summary.reason if summary is not None else None,
+        }
+    )
+    again_after = result.again_after
+    return Plan(
+        stop=result.stop,
+        create=result.create,
+        apply=result.apply,
+        delete=result.delete,
+        status=after.to_status() if after != written else None,
+        events=(
+            *result.events,
+            *transition(written.conditions, conditions, of=ConditionType.READY, warnings=warnings),
+        ),
+        requeue_after_seconds=None if again_after is None else max(again_after.total_seconds(), _LEAST_WAIT_SECONDS),
+    )

@@ -45,10 +45,15 @@ class OperatorSettings:
 
     namespaces: tuple[str, ...] = ()
     """The namespaces to serve; none for all of the cluster."""
+    jobs_only_namespaces: frozenset[str] = frozenset()
+    """Where no SparkApplications may be created, because drivers start pods there with rights of their own."""
     spark: Program = field(default_factory=lambda: Program(image="gapless/spark"))
-    """Runs scans."""
+    """Runs scans, archives and restores, and mirrors of engine Spark."""
     sender: Program = field(default_factory=lambda: Program(image="gapless/sender"))
     """Runs resends and preflights."""
+    workers: Program = field(default_factory=lambda: Program(image="gapless/sender"))
+    """Runs the workers of mirrors and the checks of KafkaConnections: in the image of the senders, which has Kafka's
+    client and nothing of Spark."""
     instance: str = "gapless-operator"
     """Name of this process in events."""
     own_namespace: str = ""
@@ -74,7 +79,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
     """Read the command line; a wrong one ends the process with a usage message and exit code 2."""
     parser = argparse.ArgumentParser(
         prog="gapless-operator",
-        description="Finds and closes gaps: reconciles the kinds Diode, GapScan and Resend of gapless.dev/v1alpha1.",
+        description="Finds and closes gaps: reconciles the kinds of gapless.dev/v1alpha1.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -84,7 +89,16 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
         metavar="NAME,…",
         help="namespaces to serve, separated by commas or by repeating the option (default: all)",
     )
-    parser.add_argument("--spark-image", default="gapless/spark", metavar="IMAGE", help="image that runs scans")
+    parser.add_argument(
+        "--jobs-only-namespace",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="namespace in which work on Spark runs as Jobs, also where there is a Spark operator (default: none)",
+    )
+    parser.add_argument(
+        "--spark-image", default="gapless/spark", metavar="IMAGE", help="image that runs what is on Spark"
+    )
     parser.add_argument(
         "--spark-service-account", default="", metavar="NAME", help="account of Spark drivers (default: default)"
     )
@@ -96,7 +110,12 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             metavar="NAME",
             help=f"{noun} that a GapScan may name; repeat the option for several (default: none)",
         )
-    parser.add_argument("--sender-image", default="gapless/sender", metavar="IMAGE", help="image that runs resends")
+    parser.add_argument(
+        "--sender-image",
+        default="gapless/sender",
+        metavar="IMAGE",
+        help="image that runs resends, workers of mirrors and checks",
+    )
     parser.add_argument(
         "--sender-service-account", default="", metavar="NAME", help="account of sender pods (default: default)"
     )
@@ -143,6 +162,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
     named = (name.strip() for text in given.namespace for name in text.split(","))
     return OperatorSettings(
         namespaces=tuple(dict.fromkeys(name for name in named if name)),
+        jobs_only_namespaces=frozenset(given.jobs_only_namespace),
         spark=Program(
             image=given.spark_image,
             service_account=given.spark_service_account,
@@ -156,6 +176,12 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> O
             service_account=given.sender_service_account,
             pull_policy=given.image_pull_policy,
             priority_class=given.sender_priority_class,
+        ),
+        # Their account is there for its image pull secrets, in every namespace with work on Spark; no token is mounted.
+        workers=Program(
+            image=given.sender_image,
+            service_account=given.spark_service_account,
+            pull_policy=given.image_pull_policy,
         ),
         instance=environment.get("POD_NAME") or environment.get("HOSTNAME") or "gapless-operator",
         own_namespace=environment.get("POD_NAMESPACE", ""),

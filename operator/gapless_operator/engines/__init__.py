@@ -1,1 +1,1 @@
-"""Where a scan runs: one module for each kind of object that can run Spark for us. Holds no code itself."""
+"""Where Spark runs for us: one module for each kind of object that can run it. Holds no code itself."""

@@ -1,6 +1,6 @@
-"""Owns the list of engines: which one a scan gets, and what all of them together say about attempts.
+"""Owns the list of engines: which one work gets, and what all of them together say about attempts.
 
-Must not know how any of them works, nor what is scanned.
+Must not know how any of them works, nor what the work is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from gapless_api.v1alpha1.gapscan import Engine
+    from gapless_api.v1alpha1.spark_options import SparkOptions
     from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.common.plan import Ref
     from gapless_operator.engines.engine import Attempt, EngineName, SparkEngine
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _ENGINES: dict[str, SparkEngine] = {"Job": JobEngine(), "SparkApplication": SparkApplicationEngine()}
 
 
-def engine_for(spec: Engine, *, spark_operator: bool) -> SparkEngine | None:
+def engine_for(spec: SparkOptions, *, spark_operator: bool) -> SparkEngine | None:
     """The engine of a spec; ``None`` where the cluster does not have it.
 
     Args:
-        spec: of a GapScan.
+        spec: of the resource.
         spark_operator: whether the cluster knows SparkApplications.
     """
     kind = spec.type
@@ -39,8 +39,8 @@ def engine_for(spec: Engine, *, spark_operator: bool) -> SparkEngine | None:
     return _ENGINES[kind]
 
 
-def fell_back(spec: Engine, engine: EngineName) -> bool:
-    """Whether a scan runs as a Job only because the cluster does not know SparkApplications."""
+def fell_back(spec: SparkOptions, engine: EngineName) -> bool:
+    """Whether work runs as a Job only because the cluster does not know SparkApplications."""
     return spec.type == "Auto" and spec.reader == "Spark" and engine == "Job"
 
 
@@ -54,8 +54,13 @@ def attempts_of(
     applications: Iterable[ObservedSparkApplication],
     pods: Iterable[ObservedPod],
     now: datetime,
+    *,
+    role: str,
 ) -> tuple[Attempt, ...]:
-    """All attempts of a GapScan, of every engine, oldest first."""
+    """All attempts of a resource at what has a `role`, of every engine, oldest first."""
     everything = tuple(pods)
-    found = [*job_attempts(jobs, everything, now), *application_attempts(applications, everything, now)]
+    found = [
+        *job_attempts(jobs, everything, now, role=role),
+        *application_attempts(applications, everything, now, role=role),
+    ]
     return tuple(sorted(found, key=lambda attempt: (attempt.meta.created, attempt.name)))

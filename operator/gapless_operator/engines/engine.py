@@ -1,6 +1,6 @@
 """Owns the seam behind which Spark runs: what every engine can do and what it says about an attempt.
 
-Must not know any engine. An attempt is one object (a Job, a SparkApplication) that runs one scan once; a second try is
+Must not know any engine. An attempt is one object (a Job, a SparkApplication) that does some work once; a second try is
 another object with another name, because half of what goes wrong with such objects comes from using one twice.
 """
 
@@ -17,27 +17,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from gapless_api.v1alpha1.gapscan import GapScan
+    from gapless_api.v1alpha1.resource import Resource
+    from gapless_api.v1alpha1.spark_options import SparkOptions
     from gapless_operator.common.observed import Meta, ObservedPod
     from gapless_operator.common.plan import Manifest, Ref
     from gapless_operator.common.pod_trouble import Trouble
-    from gapless_operator.common.references import ScanPlaces
     from gapless_operator.common.settings import Program
+    from gapless_operator.engines.pod import Content
 
 EngineName = Literal["Job", "SparkApplication"]
 
-SCAN_ROLE = "scan"
 GENERATION_ANNOTATION = f"{GROUP}/generation"
-"""Of the GapScan that an attempt looks for."""
+"""Of the resource that an attempt works for."""
 SCHEDULED_ANNOTATION = f"{GROUP}/scheduled-at"
 """The time of the schedule that an attempt is for."""
 WORK_ANNOTATION = f"{GROUP}/work"
 """Digest of what an attempt does; another one means that the spec has changed since."""
-QUESTION_ANNOTATION = f"{GROUP}/question"
-"""Digest of where an attempt looks; only what two attempts with the same one have found can be compared."""
-
-OUTPUT_ANNOTATION = f"{GROUP}/output"
-"""Where an attempt puts the bundle, as JSON: neither the spec nor what it names may say it any more when it ends."""
 
 
 class Phase(StrEnum):
@@ -54,32 +49,27 @@ class Phase(StrEnum):
 class Run:
     """What an attempt is to do, the same for every engine."""
 
+    owner: Resource
+    options: SparkOptions
     name: str
-    scheduled: datetime | None
-    work: str
-    command: str
-    """``scan`` or ``audit``."""
-    settings_map: str
-    """Name of the ConfigMap with the command's settings."""
-    places: ScanPlaces
-    """Kafka and storage, as the spec names them."""
-    older_entry: tuple[str, str] | None = None
-    """ConfigMap and entry with the bundle to compare with; ``None`` for none, or for one that is elsewhere."""
-    question: str = ""
-    output: str = ""
-    """Where the bundle goes, as `OUTPUT_ANNOTATION` has it."""
+    role: str
+    """What it is for, by which its attempts are found again."""
+    arguments: tuple[str, ...]
+    """Of ``gapless``."""
+    driver: Content
+    executor: Content
+    annotations: Mapping[str, str]
+    """What the attempt says about itself; see `attempt_annotations`."""
+    deadline_seconds: int | None
+    """How long it may take from its creation on; ``None`` for ever."""
 
-    def annotations(self, scan: GapScan) -> dict[str, str]:
-        """What an attempt says about itself."""
-        annotations = {
-            GENERATION_ANNOTATION: str(scan.metadata.generation),
-            WORK_ANNOTATION: self.work,
-            QUESTION_ANNOTATION: self.question,
-            OUTPUT_ANNOTATION: self.output,
-        }
-        if self.scheduled is not None:
-            annotations[SCHEDULED_ANNOTATION] = f"{self.scheduled:%Y-%m-%dT%H:%M:%SZ}"
-        return annotations
+
+def attempt_annotations(generation: int, work: str, scheduled: datetime | None = None) -> dict[str, str]:
+    """What every attempt says about itself."""
+    annotations = {GENERATION_ANNOTATION: str(generation), WORK_ANNOTATION: work}
+    if scheduled is not None:
+        annotations[SCHEDULED_ANNOTATION] = f"{scheduled:%Y-%m-%dT%H:%M:%SZ}"
+    return annotations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +101,7 @@ class Attempt:
 
     @property
     def generation(self) -> int:
-        """Of the GapScan that it looks for."""
+        """Of the resource that it works for."""
         text = self.meta.annotations.get(GENERATION_ANNOTATION, "")
         return int(text) if text.isdecimal() else 0
 
@@ -125,23 +115,13 @@ class Attempt:
         """Digest of what it does."""
         return self.meta.annotations.get(WORK_ANNOTATION, "")
 
-    @property
-    def question(self) -> str:
-        """Digest of where it looks; empty when an older operator made it."""
-        return self.meta.annotations.get(QUESTION_ANNOTATION, "")
-
-    @property
-    def output(self) -> str:
-        """Where it puts the bundle, as JSON; empty when an older operator made it."""
-        return self.meta.annotations.get(OUTPUT_ANNOTATION, "")
-
 
 class SparkEngine(Protocol):
     """Something that runs Spark for us."""
 
     name: EngineName
 
-    def manifest(self, scan: GapScan, run: Run, program: Program) -> Manifest:
+    def manifest(self, run: Run, program: Program) -> Manifest:
         """The object that carries `run` out."""
 
     def ref(self, attempt: Attempt) -> Ref:

@@ -1,6 +1,6 @@
-"""Owns how a scan runs in one plain Job, with Spark in local mode or without it, and what such a Job says about it.
+"""Owns how work runs in one plain Job, with Spark in local mode or without it, and what such a Job says about it.
 
-Must not know when a scan is due or what its result means. Needs nothing in the cluster but Kubernetes.
+Must not know when work is due or what its result means. Needs nothing in the cluster but Kubernetes.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from gapless_operator.common.children import labels_of, owned
 from gapless_operator.common.plan import Ref
 from gapless_operator.common.pod_trouble import trouble_of
-from gapless_operator.engines.engine import SCAN_ROLE, Attempt, EngineName, Phase, Run, pods_of
-from gapless_operator.engines.scan_pod import arguments, container, pod, pod_memory
+from gapless_operator.engines.engine import Attempt, EngineName, Phase, Run, pods_of
+from gapless_operator.engines.pod import container, pod, pod_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_operator.common.observed import ObservedJob, ObservedPod
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.settings import Program
@@ -28,40 +27,41 @@ class JobEngine:
 
     name: EngineName = "Job"
 
-    def manifest(self, scan: GapScan, run: Run, program: Program) -> Manifest:
+    def manifest(self, run: Run, program: Program) -> Manifest:
         """One pod, started once: whether a failure is worth another attempt is not the Job's to say."""
-        engine = scan.spec.engine
+        engine = run.options
         memory = pod_memory(engine.driver.memory, cores=engine.driver.cores)
-        runner = container(scan, run, name="scan", driver=True) | {
+        runner = container(run.driver, name=run.role) | {
             "image": engine.image or program.image,
             "imagePullPolicy": program.pull_policy,
             "command": ["gapless"],
-            "args": arguments(run),
+            "args": list(run.arguments),
             "resources": {
                 "requests": {"cpu": engine.driver.cpu or str(engine.driver.cores), "memory": memory},
                 "limits": {"memory": memory},
             },
         }
         template: dict[str, Any] = {
-            **pod(scan, run, [runner], driver=True),
+            **pod(run.driver, [runner]),
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
         }
         account = engine.service_account_name or program.service_account
         if account:
             template["serviceAccountName"] = account  # for its image pull secrets; its token is not mounted
-        spec = {
+        spec: dict[str, Any] = {
             "backoffLimit": 0,
-            # The operator's own deadlines come first and say more; this one holds while it is away.
-            "activeDeadlineSeconds": engine.start_deadline_seconds + engine.run_deadline_seconds,
-            "template": {"metadata": {"labels": labels_of(scan, role=SCAN_ROLE)}, "spec": template},
+            "template": {"metadata": {"labels": labels_of(run.owner, role=run.role)}, "spec": template},
         }
+        if run.deadline_seconds is not None:
+            # The operator's own deadlines come first and say more; this one holds while it is away.
+            spec["activeDeadlineSeconds"] = run.deadline_seconds
         return owned(
-            scan,
+            run.owner,
             {"apiVersion": "batch/v1", "kind": "Job", "spec": spec},
             name=run.name,
-            role=SCAN_ROLE,
-            annotations=run.annotations(scan),
+            role=run.role,
+            annotations=run.annotations,
         )
 
     def ref(self, attempt: Attempt) -> Ref:
@@ -69,10 +69,12 @@ class JobEngine:
         return Ref("batch/v1", "Job", attempt.name, attempt.meta.uid)
 
 
-def job_attempts(jobs: Iterable[ObservedJob], pods: Iterable[ObservedPod], now: datetime) -> list[Attempt]:
-    """What the Jobs of a GapScan say about its attempts."""
+def job_attempts(
+    jobs: Iterable[ObservedJob], pods: Iterable[ObservedPod], now: datetime, *, role: str
+) -> list[Attempt]:
+    """What the Jobs of a resource say about its attempts at what has a `role`."""
     everything = list(pods)
-    return [_attempt(job, everything, now) for job in jobs if job.meta.role == SCAN_ROLE]
+    return [_attempt(job, everything, now) for job in jobs if job.meta.role == role]
 
 
 def _attempt(job: ObservedJob, pods: list[ObservedPod], now: datetime) -> Attempt:

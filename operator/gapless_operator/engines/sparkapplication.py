@@ -1,6 +1,6 @@
-"""Owns how a scan runs as a SparkApplication of the Spark operator (v1beta2), and what such an object says about it.
+"""Owns how work runs as a SparkApplication of the Spark operator (v1beta2), and what such an object says about it.
 
-Must not know when a scan is due or what its result means. The Spark operator's own ways of trying again, and of never
+Must not know when work is due or what its result means. The Spark operator's own ways of trying again, and of never
 giving up on an image that cannot be pulled, are switched off or overruled: one object is one attempt.
 """
 
@@ -13,14 +13,13 @@ from gapless_operator.common.children import labels_of, owned
 from gapless_operator.common.observed import Meta, moment
 from gapless_operator.common.plan import Ref
 from gapless_operator.common.pod_trouble import pod_trouble
-from gapless_operator.engines.engine import SCAN_ROLE, Attempt, EngineName, Phase, Run, pods_of
-from gapless_operator.engines.scan_pod import arguments, container, java_memory, pod
+from gapless_operator.engines.engine import Attempt, EngineName, Phase, Run, pods_of
+from gapless_operator.engines.pod import container, java_memory, pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_operator.common.observed import ObservedPod
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.settings import Program
@@ -50,18 +49,18 @@ class SparkApplicationEngine:
 
     name: EngineName = "SparkApplication"
 
-    def manifest(self, scan: GapScan, run: Run, program: Program) -> Manifest:
+    def manifest(self, run: Run, program: Program) -> Manifest:
         """A driver and its executors.
 
         Volumes and security are given as pod templates: the Spark operator's own fields for them work only where its
         webhook is installed and serves this namespace, and are passed over without a word elsewhere.
         """
-        engine = scan.spec.engine
-        labels = labels_of(scan, role=SCAN_ROLE)
-        driver = pod(scan, run, [container(scan, run, name="spark-kubernetes-driver", driver=True)], driver=True)
-        executor = pod(
-            scan, run, [container(scan, run, name="spark-kubernetes-executor", driver=False)], driver=False
-        ) | {"automountServiceAccountToken": False}
+        engine = run.options
+        labels = labels_of(run.owner, role=run.role)
+        driver = pod(run.driver, [container(run.driver, name="spark-kubernetes-driver")])
+        executor = pod(run.executor, [container(run.executor, name="spark-kubernetes-executor")]) | {
+            "automountServiceAccountToken": False
+        }
         account = engine.service_account_name or program.service_account
         spec: dict[str, Any] = {
             "type": "Python",
@@ -71,7 +70,7 @@ class SparkApplicationEngine:
             "image": engine.image or program.image,
             "imagePullPolicy": program.pull_policy,
             "mainApplicationFile": MAIN_FILE,
-            "arguments": arguments(run),
+            "arguments": list(run.arguments),
             "restartPolicy": {"type": "Never"},
             "sparkConf": {
                 "spark.ui.enabled": "false",
@@ -101,11 +100,11 @@ class SparkApplicationEngine:
             | _cpu(engine.executor.cpu),
         }
         return owned(
-            scan,
+            run.owner,
             {"apiVersion": API_VERSION, "kind": KIND, "spec": spec},
             name=run.name,
-            role=SCAN_ROLE,
-            annotations=run.annotations(scan),
+            role=run.role,
+            annotations=run.annotations,
         )
 
     def ref(self, attempt: Attempt) -> Ref:
@@ -144,11 +143,11 @@ class ObservedSparkApplication:
 
 
 def application_attempts(
-    applications: Iterable[ObservedSparkApplication], pods: Iterable[ObservedPod], now: datetime
+    applications: Iterable[ObservedSparkApplication], pods: Iterable[ObservedPod], now: datetime, *, role: str
 ) -> list[Attempt]:
-    """What the SparkApplications of a GapScan say about its attempts."""
+    """What the SparkApplications of a resource say about its attempts at what has a `role`."""
     everything = list(pods)
-    return [_attempt(application, everything, now) for application in applications]
+    return [_attempt(application, everything, now) for application in applications if application.meta.role == role]
 
 
 def _attempt(application: ObservedSparkApplication, pods: list[ObservedPod], now: datetime) -> Attempt:

@@ -10,28 +10,32 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_api.v1alpha1.scan_status import LastAttempt, ReadingProgress
+from gapless_api.v1alpha1.scan_status import ReadingProgress
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.plan import Event, EventType, Ref
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import fell_back, ref_of
-from gapless_operator.engines.engine import Phase, Run
+from gapless_operator.engines.engine import Phase, Run, attempt_annotations
+from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.scanning import conditions as condition_sets
 from gapless_operator.scanning.manifests import (
     BUNDLE_ROLE,
+    OUTPUT_ANNOTATION,
+    QUESTION_ANNOTATION,
     SETTINGS_ROLE,
     bundle_name,
     bundle_place,
     command,
     older_bundle,
     question,
-    settings_name,
     work_digest,
 )
 from gapless_operator.scanning.outcome import SOON, deadline_of
 from gapless_operator.scanning.properties import settings_map
+from gapless_operator.scanning.scan_pod import SCAN_ROLE, arguments, driver_content, executor_content
 from gapless_operator.scanning.scheduling import latest_schedule_time
 from gapless_operator.scanning.validate import RECHECK_AFTER
 
@@ -93,15 +97,24 @@ def start(context: Context, validated: Validated) -> Result:
         raise ValueError("a GapScan of which nothing is due rests")
     older = older_bundle(scan, places)
     run = Run(
+        owner=scan,
+        options=scan.spec.engine,
         name=name,
-        scheduled=context.due.scheduled,
-        work=work_digest(scan, places),
-        command=command(scan),
-        settings_map=settings_name(name),
-        question=question(scan, places),
-        output=bundle_place(scan, places, name).written(),
-        places=places,
-        older_entry=older.entry if older is not None else None,
+        role=SCAN_ROLE,
+        arguments=arguments(command(scan), places),
+        driver=driver_content(
+            scan,
+            places,
+            settings_map=settings_name(name),
+            older_entry=older.entry if older is not None else None,
+        ),
+        executor=executor_content(places),
+        annotations={
+            **attempt_annotations(scan.metadata.generation, work_digest(scan, places), context.due.scheduled),
+            QUESTION_ANNOTATION: question(scan, places),
+            OUTPUT_ANNOTATION: bundle_place(scan, places, name).written(),
+        },
+        deadline_seconds=scan.spec.engine.start_deadline_seconds + scan.spec.engine.run_deadline_seconds,
     )
     message = f"The {engine.name} {name} is being started."
     events = [Event(EventType.NORMAL, Reason.SCANNING, message)]
@@ -117,7 +130,7 @@ def start(context: Context, validated: Validated) -> Result:
     return Result(
         conditions=condition_sets.working(context, message),
         update=update,
-        apply=(settings_map(scan, places, name), engine.manifest(scan, run, context.program)),
+        apply=(settings_map(scan, places, name), engine.manifest(run, context.program)),
         events=tuple(events),
         again_after=timedelta(seconds=scan.spec.engine.start_deadline_seconds),
     )

@@ -7,7 +7,6 @@ records expire: what no record tells is unknown, which is no success.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gapless_api.gaps.cleanup_policy import COMPACT, UNKNOWN, warning
@@ -15,35 +14,17 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.plan import Event, EventType
+from gapless_operator.engines.endings import NEED_A_PERSON, TROUBLE_GRACE
 from gapless_operator.scanning.scheduling import COMPLETED, reason_of, retry_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_api.v1alpha1.conditions import Condition
-    from gapless_api.v1alpha1.scan_status import LastAttempt
     from gapless_operator.engines.engine import Attempt
     from gapless_operator.scanning.context import Context
 
-TROUBLE_GRACE = timedelta(seconds=30)
-"""For how long what keeps a driver from starting may go away by itself, such as a registry that stumbles."""
-NEED_A_PERSON = frozenset(
-    {
-        Reason.BAD_CONFIGURATION,
-        Reason.TOPIC_MISSING,
-        Reason.IMAGE_PULL_FAILED,
-        Reason.MOUNT_FAILED,
-        Reason.POD_REJECTED,
-        Reason.POD_UNSCHEDULABLE,
-        Reason.ENGINE_UNAVAILABLE,
-        Reason.RUN_DEADLINE_EXCEEDED,
-        Reason.RESULT_TOO_LARGE,
-        Reason.RESULT_UNREADABLE,
-        Reason.STORAGE_FAILED,
-        Reason.DEFECT,
-    }
-)
-"""What does not get better by itself."""
 _KEPT_A_SCAN_FROM_BEGINNING = frozenset({Reason.ENGINE_UNAVAILABLE, Reason.WRITE_REFUSED})
 """What is no longer so once a scan runs; no scan ends with it."""
 

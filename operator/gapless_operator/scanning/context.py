@@ -5,42 +5,27 @@ Must not know what follows from any of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.schedule import Schedule, ScheduleError
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_api.v1alpha1.scan_status import LastAttempt
-from gapless_operator.common.references import Named, NotFound, scan_places
+from gapless_operator.common.references import NotFound, scan_places
 from gapless_operator.engines.choice import attempts_of
-from gapless_operator.engines.scan_pod import state_of
-from gapless_operator.scanning.scheduling import Due, Schedule, ScheduleError, due_of
+from gapless_operator.engines.scheduling import Due, latest_attempt
+from gapless_operator.scanning.scan_pod import SCAN_ROLE, state_of
+from gapless_operator.scanning.scheduling import due_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
+    from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_api.v1alpha1.gapscan import GapScan
-    from gapless_operator.common.observed import ObservedChild, ObservedJob, ObservedPod
     from gapless_operator.common.references import ScanPlaces
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.engine import Attempt
-    from gapless_operator.engines.sparkapplication import ObservedSparkApplication
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GapScanObserved:
-    """What a GapScan's reconciler is shown."""
-
-    spark_operator: bool = False
-    """Whether the cluster knows SparkApplications."""
-    jobs: tuple[ObservedJob, ...] = ()
-    applications: tuple[ObservedSparkApplication, ...] = ()
-    pods: tuple[ObservedPod, ...] = ()
-    """Of both, drivers with their logs."""
-    config_maps: tuple[ObservedChild, ...] = ()
-    named: Named = field(default_factory=Named)
-    """The Kafka and the storage that it names, as far as they are there."""
+    from gapless_operator.engines.observed import WorkObserved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +34,7 @@ class Context:
 
     scan: GapScan
     """With its status as it was written last."""
-    observed: GapScanObserved
+    observed: WorkObserved
     now: datetime
     program: Program
     """What the pods of scans are made of, unless the spec says otherwise."""
@@ -88,9 +73,9 @@ class Context:
         return None
 
 
-def context_of(scan: GapScan, observed: GapScanObserved, now: datetime, *, program: Program) -> Context:
+def context_of(scan: GapScan, observed: WorkObserved, now: datetime, *, program: Program) -> Context:
     """Put together what is known."""
-    attempts = attempts_of(observed.jobs, observed.applications, observed.pods, now)
+    attempts = attempts_of(observed.jobs, observed.applications, observed.pods, now, role=SCAN_ROLE)
     places: ScanPlaces | NotFound
     try:
         places = scan_places(scan, observed.named)
@@ -102,7 +87,7 @@ def context_of(scan: GapScan, observed: GapScanObserved, now: datetime, *, progr
             schedule = Schedule.parse(scan.spec.schedule.cron, scan.spec.schedule.time_zone)
         except ScheduleError as error:
             schedule_error = str(error)
-    last = _last_attempt(scan.status.last_attempt, attempts)
+    last = latest_attempt(scan.status.last_attempt, attempts)
     return Context(
         scan=scan,
         observed=observed,
@@ -114,20 +99,4 @@ def context_of(scan: GapScan, observed: GapScanObserved, now: datetime, *, progr
         schedule_error=schedule_error,
         due=due_of(scan, schedule, last, attempts, now),
         places=places,
-    )
-
-
-def _last_attempt(last: LastAttempt | None, attempts: Sequence[Attempt]) -> LastAttempt | None:
-    """The attempt that began last: the one of the status, or a newer one that a crash kept from getting there."""
-    known = {attempt.name: attempt for attempt in attempts}
-    if last is not None and last.name in known:
-        # The API server's clock, not ours, so that attempts can be compared.
-        last = last.model_copy(update={"started": known[last.name].meta.created})
-    newest = attempts[-1] if attempts else None
-    if newest is None or newest.meta.deleting or (last is not None and newest.name == last.name):
-        return last
-    if last is not None and last.started is not None and newest.meta.created <= last.started:
-        return last
-    return LastAttempt(
-        name=newest.name, engine=newest.engine, generation=newest.generation, started=newest.meta.created
     )

@@ -9,32 +9,25 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from gapless_operator.common.children import child_name, digest, owned
-from gapless_operator.engines import scan_pod
+from gapless_api.v1alpha1.resource import GROUP
+from gapless_operator.common.children import digest, owned
+from gapless_operator.engines.pod import CONFIGURATION_FOLDER
+from gapless_operator.scanning import scan_pod
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.references import ScanPlaces
+    from gapless_operator.engines.engine import Attempt
 
 SETTINGS_ROLE, BUNDLE_ROLE = "scan-settings", "bundle"
 BUNDLE_KEY, RESEND_KEY = "bundle.json.gz", "resend.yaml"
 LARGEST_CONFIG_MAP_BYTES = 900 * 1024
 """Of a gzipped bundle and its Resend. The API server takes 1 MiB, and base64 is not counted (binaryData)."""
-_LONGEST_ATTEMPT = 40
-"""Spark puts ``-driver`` and ``-exec-…`` behind it and shortens badly what is too long then."""
-
-
-def attempt_name(scan: GapScan, suffix: str) -> str:
-    """The name of an attempt: the same for the same reason to scan, so that no crash can begin it twice."""
-    # The Spark operator wants names that begin with a letter.
-    prefix = "" if scan.metadata.name[0].isalpha() else "scan-"
-    return prefix + child_name(scan, suffix, longest=_LONGEST_ATTEMPT - len(prefix))
-
-
-def settings_name(attempt: str) -> str:
-    """The name of the ConfigMap with the settings of an attempt."""
-    return f"{attempt}-settings"
+QUESTION_ANNOTATION = f"{GROUP}/question"
+"""Digest of where an attempt looks; only what two attempts with the same one have found can be compared."""
+OUTPUT_ANNOTATION = f"{GROUP}/output"
+"""Where an attempt puts the bundle, as JSON: neither the spec nor what it names may say it any more when it ends."""
 
 
 def bundle_name(attempt: str) -> str:
@@ -73,9 +66,10 @@ class BundlePlace(NamedTuple):
         return json.dumps(self)
 
     @classmethod
-    def read(cls, text: str, attempt: str) -> BundlePlace:
+    def of(cls, attempt: Attempt | None, name: str) -> BundlePlace:
         """The place that the annotation of an attempt says; an older operator wrote none, and used a ConfigMap."""
-        return cls(*json.loads(text)) if text else cls("ConfigMap", bundle_name(attempt))
+        text = attempt.meta.annotations.get(OUTPUT_ANNOTATION, "") if attempt is not None else ""
+        return cls(*json.loads(text)) if text else cls("ConfigMap", bundle_name(name))
 
 
 def bundle_place(scan: GapScan, places: ScanPlaces, attempt: str) -> BundlePlace:
@@ -87,6 +81,11 @@ def bundle_place(scan: GapScan, places: ScanPlaces, attempt: str) -> BundlePlace
     if output is not None and (volume := output.persistent_volume_claim) is not None:
         return BundlePlace("PersistentVolumeClaim", volume.path(path), claim_name=volume.claim_name)
     return BundlePlace("ConfigMap", bundle_name(attempt))
+
+
+def question_of(attempt: Attempt | None) -> str:
+    """Digest of where an attempt looks; empty when an older operator made it."""
+    return attempt.meta.annotations.get(QUESTION_ANNOTATION, "") if attempt is not None else ""
 
 
 class OlderBundle(NamedTuple):
@@ -123,7 +122,7 @@ def older_bundle(scan: GapScan, places: ScanPlaces) -> OlderBundle | None:
     if bundle.type == "ConfigMap":
         if bundle.key is None:
             return None
-        return OlderBundle(f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.OLDER_FILE}", (bundle.location, bundle.key))
+        return OlderBundle(f"{CONFIGURATION_FOLDER}/{scan_pod.OLDER_FILE}", (bundle.location, bundle.key))
     if bundle.type == "S3":
         store = scan_pod.store_of(places)
         return OlderBundle(bundle.location, None) if store is not None and store.endpoint == bundle.endpoint else None

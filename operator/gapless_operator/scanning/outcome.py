@@ -6,42 +6,41 @@ Must not know how a bundle is read or compared, nor what comes next.
 from __future__ import annotations
 
 from datetime import timedelta
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gapless_api.base.errors import reason_of_exit_code
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
-from gapless_operator.common.log_grace import LOG_GRACE, is_being_read, unreadable_until
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
+from gapless_operator.engines.endings import (
+    failure_of,
+    is_waiting_for_log,
+    start_deadline,
+    start_problem,
+    without_a_log,
+)
 from gapless_operator.engines.engine import Attempt, Phase
 from gapless_operator.scanning.comparison import closing_events, compare, comparison_fields
-from gapless_operator.scanning.conditions import TROUBLE_GRACE, after_attempt, compaction_conditions
+from gapless_operator.scanning.conditions import after_attempt, compaction_conditions
 from gapless_operator.scanning.findings import ResultError, findings_of, gap_topic_of, status_fields
-from gapless_operator.scanning.manifests import BundlePlace, work_digest
+from gapless_operator.scanning.manifests import BundlePlace, question_of, work_digest
 from gapless_operator.scanning.scheduling import COMPLETED, PARTIAL, latest_schedule_time
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from gapless_api.v1alpha1.attempt_status import LastAttempt
     from gapless_api.v1alpha1.gapscan import Engine
-    from gapless_api.v1alpha1.scan_status import LastAttempt
     from gapless_api.wire.result_lines import ScanResult
     from gapless_operator.common.conditions import ConditionUpdate
-    from gapless_operator.common.observed import ObservedPod
     from gapless_operator.common.plan import Manifest
     from gapless_operator.scanning.context import Context
 
 SOON = timedelta(seconds=0.9)
 """When to continue after something was recorded."""
 
-_LONGEST_COMPLAINT = 500
-_HOPELESS = frozenset({Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED})
-"""Why a driver does not start and, after the grace, will not. Without a pod or a node it may still: there Kubernetes
-tries again by itself, and says the same while its own controllers are only late."""
 
 _OUTCOMES = {
     "gaps-found": Reason.GAPS_FOUND,
@@ -99,19 +98,9 @@ def outcome_of(attempt: Attempt, engine: Engine, now: datetime) -> Outcome | Non
     """
     if attempt.ended:
         return _outcome_of_ended(attempt, now)
-    late = now - attempt.meta.created
     if attempt.phase is Phase.PENDING:
-        trouble = attempt.trouble
-        if trouble is not None and late >= TROUBLE_GRACE and _hopeless(attempt):
-            return Outcome(Reason(trouble.reason), trouble.message)
-        if late >= timedelta(seconds=engine.start_deadline_seconds):
-            why = f" {trouble.message}" if trouble is not None else ""
-            return Outcome(
-                Reason.START_DEADLINE_EXCEEDED,
-                f"The {attempt.engine} {attempt.name} did not start within {engine.start_deadline_seconds} seconds."
-                f"{why}",
-            )
-        return None
+        ending = start_problem(attempt, engine.start_deadline_seconds, now)
+        return None if ending is None else Outcome(*ending)
     running = now - (attempt.started or attempt.meta.created)
     if running >= timedelta(seconds=engine.run_deadline_seconds):
         return Outcome(
@@ -137,32 +126,19 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Outcome | None:
     return None
 
 
-def _hopeless(attempt: Attempt) -> bool:
-    """Whether Kubernetes says itself why the driver does not start; being slow is not enough, images can be large."""
-    said_by_kubernetes = attempt.driver is not None and bool(attempt.driver.waiting_reason)
-    return attempt.trouble is not None and attempt.trouble.reason in _HOPELESS and said_by_kubernetes
-
-
 def deadline_of(attempt: Attempt, engine: Engine) -> datetime:
     """When `outcome_of` must be asked again about a running attempt at the latest."""
     if attempt.phase is Phase.PENDING:
-        deadline = attempt.meta.created + timedelta(seconds=engine.start_deadline_seconds)
-        return min(deadline, attempt.meta.created + TROUBLE_GRACE) if _hopeless(attempt) else deadline
+        return start_deadline(attempt, engine.start_deadline_seconds)
     return (attempt.started or attempt.meta.created) + timedelta(seconds=engine.run_deadline_seconds)
 
 
 def _outcome_of_ended(attempt: Attempt, now: datetime) -> Outcome | None:
-    driver = attempt.driver
-    if driver is None or not driver.ended:
-        # The pod's end may reach us after the Job's.
-        if now - (attempt.finished or attempt.meta.created) < LOG_GRACE:
-            return None
-        if driver is None or driver.output.result is None:
-            return _without_a_log(attempt)
-    if driver.is_unread and (
-        is_being_read([driver]) or now < unreadable_until(attempt.finished or attempt.meta.created, [driver])
-    ):
+    if is_waiting_for_log(attempt, now):
         return None
+    driver = attempt.driver
+    if driver is None or (not driver.ended and driver.output.result is None):
+        return Outcome(*without_a_log(attempt, otherwise=Reason.SCAN_FAILED))
     result = driver.output.result
     if result is not None:
         reason, message = _OUTCOMES.get(result.report.outcome), result.report.message
@@ -175,36 +151,11 @@ def _outcome_of_ended(attempt: Attempt, now: datetime) -> Outcome | None:
         return Outcome(
             Reason.RESULT_UNREADABLE, f"Pod {driver.meta.name} succeeded, but its result cannot be read: {problem}."
         )
-    return _failure(driver)
+    return Outcome(*failure_of(driver, otherwise=Reason.SCAN_FAILED))
 
 
 def _incomplete(attempt: Attempt) -> bool:
     return attempt.driver is not None and attempt.driver.exit_code == ExitCode.INCOMPLETE
-
-
-def _without_a_log(attempt: Attempt) -> Outcome:
-    if attempt.phase is Phase.SUCCEEDED:
-        return Outcome(
-            Reason.RESULT_UNREADABLE,
-            f"The {attempt.engine} {attempt.name} succeeded, but its pod was gone before its log could be read.",
-        )
-    # spark-submit complains in pages.
-    complaint = shorten(attempt.complaint, _LONGEST_COMPLAINT, placeholder=" …")
-    detail = f": {complaint}" if complaint else " and left no pod behind"
-    return Outcome(Reason.SCAN_FAILED, f"The {attempt.engine} {attempt.name} failed{detail}.")
-
-
-def _failure(driver: ObservedPod) -> Outcome:
-    """Tell from the exit code and the last words of the pod what went wrong."""
-    name, code, complaint = driver.meta.name, driver.exit_code, driver.output.complaint
-    if driver.ended_reason == "OOMKilled":
-        return Outcome(Reason.SCAN_FAILED, f"Pod {name} ran out of memory and was killed; raise engine.driver.memory.")
-    if driver.ended_reason in {"Evicted", "Preempting", "Terminated", "NodeLost", "NodeShutdown"}:
-        return Outcome(Reason.STOPPED, f"The node ended pod {name} ({driver.ended_reason}).")
-    # 1 can also be Spark's own, and no scan has a link.
-    found = reason_of_exit_code(code) if code != ExitCode.LINK_FAILED else None
-    reason = Reason(found) if found is not None else Reason.SCAN_FAILED
-    return Outcome(reason, complaint or f"Pod {name} ended with exit code {code}; see its log.")
 
 
 def _record(context: Context, last: LastAttempt, outcome: Outcome, attempt: Attempt | None = None) -> Result:
@@ -223,8 +174,8 @@ def _record(context: Context, last: LastAttempt, outcome: Outcome, attempt: Atte
     result = outcome.result
     if result is not None:
         before = context.scan.status
-        asked = attempt.question if attempt is not None else ""
-        place = BundlePlace.read(attempt.output if attempt is not None else "", last.name)
+        asked = question_of(attempt)
+        place = BundlePlace.of(attempt, last.name)
         try:
             found = findings_of(context.scan, last.name, result, place=place, question=asked)
         except ResultError as error:

@@ -8,16 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.scan_source import GapTopic
-from gapless_operator.common.access import ACCESS_KEY_ID, SECRET_ACCESS_KEY, STORE_CA, kafka_settings
+from gapless_operator.common.access import kafka_settings, store_settings
 from gapless_operator.common.children import owned
-from gapless_operator.engines import scan_pod
+from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, java_memory
+from gapless_operator.engines.scheduling import settings_name
+from gapless_operator.scanning import scan_pod
 from gapless_operator.scanning.manifests import (
     LARGEST_CONFIG_MAP_BYTES,
     SETTINGS_ROLE,
     bundle_file,
     bundle_place,
     older_bundle,
-    settings_name,
 )
 from gapless_operator.scanning.resend_manifest import LONGEST_INLINE_BYTES
 
@@ -42,17 +43,18 @@ def settings_map(scan: GapScan, places: ScanPlaces, attempt: str) -> Manifest:
 def properties(scan: GapScan, places: ScanPlaces, attempt: str) -> str:
     """The settings of ``gapless scan`` or ``gapless audit`` for an attempt, as a properties file."""
     spec = scan.spec
-    lines = kafka_settings(places.kafka, scan_pod.SECRETS_FOLDER)
+    lines = kafka_settings(places.kafka, SECRETS_FOLDER)
     lines |= _source(scan, places)
     lines["limit"] = spec.limit.lower()
     lines["sourceName"] = f"GapScan {scan.key}"
     lines["engine"] = spec.engine.reader.lower()
     lines["master"] = f"local[{spec.engine.driver.cores}]"
-    lines["driverMemory"] = scan_pod.java_memory(spec.engine.driver.memory)
+    lines["driverMemory"] = java_memory(spec.engine.driver.memory)
     lines |= _output(scan, places, attempt)
     if spec.signing_key_secret is not None:
-        lines["signingKey"] = f"{scan_pod.SECRETS_FOLDER}/{scan_pod.SIGNING_KEY_FILE}"
-    lines |= _store(places)
+        lines["signingKey"] = f"{SECRETS_FOLDER}/{scan_pod.SIGNING_KEY_FILE}"
+    store = scan_pod.store_of(places)
+    lines |= {} if store is None else store_settings(store, SECRETS_FOLDER)
     older = older_bundle(scan, places)
     if older is not None:
         lines["compareWith"] = older.address
@@ -90,14 +92,14 @@ def _manifest(manifest: ExpectedInventory) -> dict[str, str]:
     """What should be there, as the sending side says."""
     lines: dict[str, str] = {}
     if manifest.config_map is not None:
-        folder = f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.MANIFESTS_FOLDER}"
+        folder = f"{CONFIGURATION_FOLDER}/{scan_pod.MANIFESTS_FOLDER}"
         lines["expectInventory"] = ",".join(f"{folder}/{key}" for key in manifest.config_map.keys)
     if manifest.topic is not None:
         lines["expectInventoryTopic"] = manifest.topic
     if manifest.expect_topics:
         lines["expectTopics"] = ",".join(manifest.expect_topics)
     if manifest.verify_key is not None:
-        lines["verifyKey"] = f"{scan_pod.CONFIGURATION_FOLDER}/{scan_pod.VERIFY_KEY_FILE}"
+        lines["verifyKey"] = f"{CONFIGURATION_FOLDER}/{scan_pod.VERIFY_KEY_FILE}"
     return lines
 
 
@@ -111,20 +113,4 @@ def _output(scan: GapScan, places: ScanPlaces, attempt: str) -> dict[str, str]:
         lines["resendFileName"] = f"{scan_pod.OUTPUT_FOLDER}/{bundle_file(attempt)}"
     elif output is not None:
         lines["resendFileName"] = bundle_place(scan, places, attempt).location
-    return lines
-
-
-def _store(places: ScanPlaces) -> dict[str, str]:
-    """How the store is reached that the bundle or the state is in."""
-    store, secrets = scan_pod.store_of(places), scan_pod.SECRETS_FOLDER
-    if store is None:
-        return {}
-    lines = {"s3Endpoint": store.endpoint}
-    if store.region is not None:
-        lines["s3Region"] = store.region
-    if store.credentials_secret is not None:
-        lines["s3AccessKeyIdFile"] = f"{secrets}/{ACCESS_KEY_ID}"
-        lines["s3SecretAccessKeyFile"] = f"{secrets}/{SECRET_ACCESS_KEY}"
-    if store.ca_secret is not None:
-        lines["s3CaFile"] = f"{secrets}/{STORE_CA}"
     return lines

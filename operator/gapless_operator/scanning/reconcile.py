@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
     from gapless_operator.common.result import Result
     from gapless_operator.common.settings import Program
-    from gapless_operator.scanning.context import Context, GapScanObserved
+    from gapless_operator.engines.observed import WorkObserved
+    from gapless_operator.scanning.context import Context
 
 _AFTER_IT = timedelta(seconds=0.1)
 """How long after a moment to reconcile, so that it has come by any clock."""
 
 
-def reconcile_gapscan(scan: GapScan, observed: GapScanObserved, now: datetime, *, program: Program) -> Plan:
+def reconcile_gapscan(scan: GapScan, observed: WorkObserved, now: datetime, *, program: Program) -> Plan:
     """Say what a GapScan needs next.
 
     Args:

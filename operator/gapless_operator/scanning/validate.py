@@ -15,6 +15,7 @@ from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import engine_for
+from gapless_operator.engines.lists import not_listed, unlisted
 from gapless_operator.scanning import conditions as condition_sets
 
 if TYPE_CHECKING:
@@ -58,29 +59,11 @@ def validate(context: Context) -> Validated | Result:
 
 def refusal(scan: GapScan, program: Program) -> str:
     """Why the platform team's lists do not let the scan begin, in a sentence; empty when they do."""
-    engine, secret = scan.spec.engine, scan.spec.signing_key_secret
-    named = (
-        ("engine.image", "scan.allowedImages", engine.image, {program.image, *program.allowed_images}),
-        (
-            "engine.serviceAccountName",
-            "scan.allowedServiceAccounts",
-            engine.service_account_name,
-            {program.service_account, *program.allowed_service_accounts},
-        ),
-        (
-            "signingKeySecret",
-            "scan.signingKeySecrets",
-            secret.name if secret is not None else None,
-            program.signing_key_secrets,
-        ),
+    secret = scan.spec.signing_key_secret
+    name = secret.name if secret is not None else None
+    return not_listed(scan.spec.engine, program) or unlisted(
+        "signingKeySecret", "scan.signingKeySecrets", name, program.signing_key_secrets
     )
-    for field, value, name, allowed in named:
-        if name is not None and name not in allowed:
-            return (
-                f"spec.{field} names {name}, which the platform team has not listed; delete it, or ask them to add it "
-                f"to the chart's value {value}."
-            )
-    return ""
 
 
 def _block(context: Context, reason: Reason, message: str, *, again_after: timedelta | None = None) -> Result:

@@ -16,12 +16,20 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.gapscan import GapScan
+from gapless_api.v1alpha1.kafka_connection import KafkaConnection
+from gapless_api.v1alpha1.mirror import Mirror
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resend import Resend
+from gapless_api.v1alpha1.restore import Restore
+from gapless_operator.archiving.archive.reconcile import reconcile_archive
+from gapless_operator.archiving.restore.reconcile import reconcile_restore
 from gapless_operator.common.observed import DIGEST_ANNOTATION
 from gapless_operator.common.plan import Plan
+from gapless_operator.connections.reconcile import reconcile_connection
+from gapless_operator.mirroring.reconcile import reconcile_mirror
 from gapless_operator.scanning.reconcile import reconcile_gapscan
 from gapless_operator.sending.diode.reconcile import reconcile_diode
 from gapless_operator.sending.resend.reconcile import reconcile_resend
@@ -36,7 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from gapless_operator.common.plan import Event, Manifest, Ref
-    from gapless_operator.common.settings import OperatorSettings, Program
+    from gapless_operator.common.settings import OperatorSettings
+    from gapless_operator.engines.observed import WorkObserved
     from gapless_operator.shell.api.client import ClusterApi
     from gapless_operator.shell.api.kinds import Kind
     from gapless_operator.shell.cache.store import Body, Cache, Key
@@ -48,15 +57,14 @@ _KINDS = {kind.name: kind for kind in OWNERS}
 _AT_ONCE = 0.2
 
 
-def plan_for(body: Body, observer: Observer, now: datetime, *, sender: Program, spark: Program) -> Plan:
+def plan_for(body: Body, observer: Observer, now: datetime, settings: OperatorSettings) -> Plan:
     """What an object needs next, by the reconciler of its kind.
 
     Args:
         body: the object.
         observer: what is around it.
         now: the time.
-        sender: the image of the pods that send.
-        spark: the image of the pods that scan.
+        settings: of the installation, with the images of the pods.
     """
     try:
         resource = observer.resource(MODELS[body["kind"]], body)
@@ -64,20 +72,41 @@ def plan_for(body: Body, observer: Observer, now: datetime, *, sender: Program, 
         # What is not valid does not run either.
         status, events = refusal_status(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
         return Plan(stop=observer.all_that_sends(body), status=status, events=events)
-    if isinstance(resource, GapScan):
-        return reconcile_gapscan(resource, observer.around_gap_scan(resource, body), now, program=spark)
+    if isinstance(resource, (Archive, GapScan, KafkaConnection, Mirror, Restore)):
+        return _plan_for_work(resource, observer.around_work(resource, body), now, settings)
     if isinstance(resource, Resend):
         observed = observer.around_resend(resource, body)
         return reconcile_resend(
-            resource if observed.diode is None else observer.with_inline_bundle(resource), observed, now, sender
+            resource if observed.diode is None else observer.with_inline_bundle(resource),
+            observed,
+            now,
+            settings.sender,
         )
     if isinstance(resource, Diode):
-        return reconcile_diode(resource, observer.around_diode(resource), now, sender)
+        return reconcile_diode(resource, observer.around_diode(resource), now, settings.sender)
     raise TypeError(body["kind"])
 
 
+def _plan_for_work(
+    resource: Archive | GapScan | KafkaConnection | Mirror | Restore,
+    observed: WorkObserved,
+    now: datetime,
+    settings: OperatorSettings,
+) -> Plan:
+    spark = settings.spark
+    if isinstance(resource, GapScan):
+        return reconcile_gapscan(resource, observed, now, program=spark)
+    if isinstance(resource, Archive):
+        return reconcile_archive(resource, observed, now, program=spark)
+    if isinstance(resource, Restore):
+        return reconcile_restore(resource, observed, now, program=spark)
+    if isinstance(resource, KafkaConnection):
+        return reconcile_connection(resource, observed, now, program=settings.workers)
+    return reconcile_mirror(resource, observed, now, spark=spark, workers=settings.workers)
+
+
 class Controller:
-    """Reconciles Diodes, GapScans and Resends."""
+    """Reconciles all kinds that need work."""
 
     def __init__(  # noqa: PLR0913, PLR0917 -- everything that it brings together
         self,
@@ -144,7 +173,7 @@ class Controller:
 
     def _plan_and_carry_out(self, body: Body) -> float | None:
         now = self._clock()
-        plan = plan_for(body, self._observer, now, sender=self._settings.sender, spark=self._settings.spark)
+        plan = plan_for(body, self._observer, now, self._settings)
         try:
             self._carry_out(body, plan, now)
         except RefusedError as error:

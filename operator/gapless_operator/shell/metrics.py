@@ -21,17 +21,20 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gapless_operator.shell.api.kinds import DIODE, GAP_SCAN, OWNERS, RESEND
+from gapless_operator.shell.api.kinds import ARCHIVE, DIODE, GAP_SCAN, KAFKA_CONNECTION, MIRROR, OWNERS, RESEND, RESTORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from prometheus_client import Metric
 
+    from gapless_operator.shell.api.kinds import Kind
     from gapless_operator.shell.cache.store import Body, Cache
 
 MOST_RESENDS = 1000
 """Whose progress is exported: the newest, for finished Resends can be kept without end."""
+MOST_RESTORES = 1000
+"""The same for Restores."""
 _CONDITION = {"True": 1.0, "False": 0.0}
 _OUTCOMES = ("planned", "sent", "filtered", "filled", "unavailable")
 
@@ -91,6 +94,10 @@ class _Resources(Collector):
         yield from self._scans()
         yield from self._resends()
         yield from self._diodes()
+        yield from self._archives()
+        yield from self._restores()
+        yield from self._mirrors()
+        yield from self._checks()
 
     def _watches(self) -> Metric:
         found = GaugeMetricFamily(
@@ -163,9 +170,89 @@ class _Resources(Collector):
             _add(queued, body, _status(body).get("queued", 0))
         yield from (active, queued)
 
+    def _archives(self) -> Iterator[Metric]:
+        committed = _gauge("gapless_archive_last_commit_timestamp_seconds", "When something was archived last.")
+        lag = "Offsets of a topic that are not archived yet; at most 100 topics of an Archive."
+        topics = _gauge("gapless_archive_topic_lag_records", lag, "topic")
+        yield from self._copies(ARCHIVE, "gapless_archive", _OF_ARCHIVES, committed, topics)
 
-def _gauge(name: str, help_: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, help_, labels=["namespace", "name"])
+    def _mirrors(self) -> Iterator[Metric]:
+        committed = _gauge("gapless_mirror_status_last_commit_timestamp_seconds", "When records were copied last.")
+        lag = "Records of a topic that are not copied yet; at most 100 topics of a Mirror."
+        topics = _gauge("gapless_mirror_status_topic_lag_records", lag, "topic")
+        yield from self._copies(MIRROR, "gapless_mirror_status", _OF_MIRRORS, committed, topics)
+
+    def _checks(self) -> Iterator[Metric]:
+        findings = _gauge("gapless_doctor_findings", "Findings of the last check of a KafkaConnection.", "severity")
+        for body in self._cache.all(KAFKA_CONNECTION):
+            doctor = _status(body).get("doctor") or {}
+            for field in _SEVERITIES if doctor.get("checkedAt") else ():
+                findings.add_metric([*_place(body), field.removesuffix("s")], doctor.get(field, 0))
+        yield findings
+
+    def _copies(
+        self,
+        kind: Kind,
+        prefix: str,
+        fields: Mapping[str, tuple[str, str]],
+        committed: GaugeMetricFamily,
+        topics: GaugeMetricFamily,
+    ) -> Iterator[Metric]:
+        """What the statuses of a kind say of what has reached a copy, and what has not."""
+        figures = {field: _gauge(f"{prefix}_{name}", text) for field, (name, text) in fields.items()}
+        for body in self._cache.all(kind):
+            status = _status(body)
+            for field, family in figures.items():
+                _add(family, body, status.get(field))
+            if status.get("lastCommitTime"):
+                _add(committed, body, datetime.fromisoformat(status["lastCommitTime"]).timestamp())
+            for topic in status.get("topics") or ():
+                topics.add_metric([*_place(body), topic["topic"]], topic["lagRecords"])
+        yield from (*figures.values(), committed, topics)
+
+    def _restores(self) -> Iterator[Metric]:
+        records = GaugeMetricFamily(
+            "gapless_restore_records", "Records of a Restore by outcome.", labels=["namespace", "name", "outcome"]
+        )
+        newest = sorted(self._cache.all(RESTORE), key=lambda body: str(body["metadata"].get("creationTimestamp", "")))
+        for body in newest[-MOST_RESTORES:]:
+            progress = _status(body).get("progress") or {}
+            for outcome in _RESTORED if progress else ():
+                records.add_metric([*_place(body), outcome], progress.get(outcome, 0))
+        yield records
+
+
+_RESTORED = ("planned", "restored", "remaining", "lost")
+_OF_ARCHIVES = {
+    "segments": ("segments", "Segments of an Archive."),
+    "bytes": ("bytes", "Bytes of the objects of an Archive."),
+    "lagRecords": ("lag_records", "Offsets in Kafka that are not archived yet."),
+    "lagSeconds": ("lag_seconds", "Age of the oldest record that is not archived yet."),
+    "retentionSeconds": (
+        "retention_seconds",
+        "Estimated seconds until Kafka deletes records that are not archived yet.",
+    ),
+    "lostRecords": ("lost_records", "Offsets that Kafka deleted before they were archived."),
+}
+"""By field of the status: the name of the metric and its help."""
+
+
+_OF_MIRRORS = {
+    "lagRecords": ("lag_records", "Records of the source that are not copied yet."),
+    "lagSeconds": ("lag_seconds", "Age of the oldest record that is not copied yet."),
+    "retentionSeconds": (
+        "retention_seconds",
+        "Estimated seconds until the source deletes records that are not copied yet.",
+    ),
+    "heartbeatAgeSeconds": ("heartbeat_age_seconds", "Age of the last heartbeat that arrived in the target."),
+    "lostRecords": ("lost_records", "Records that the source deleted before they were copied."),
+    "workers": ("workers", "Pods that copy."),
+}
+_SEVERITIES = ("errors", "warnings", "notes")
+
+
+def _gauge(name: str, help_: str, *more: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, help_, labels=["namespace", "name", *more])
 
 
 def _oldest_gap_seconds(status: Mapping[str, Any], now: float) -> float | None:

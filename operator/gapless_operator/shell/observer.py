@@ -11,16 +11,18 @@ import secrets
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_api.v1alpha1.archive import Archive
+from gapless_api.v1alpha1.archive_status import ArchiveStatus
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.gapscan import GapScan
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
+from gapless_api.v1alpha1.mirror import Mirror
 from gapless_api.v1alpha1.resend import Resend
-from gapless_api.v1alpha1.storage_location import StorageLocation
+from gapless_api.v1alpha1.restore import Restore
 from gapless_operator.common.children import all_that_runs, bears, label_value
-from gapless_operator.common.observed import DIODE_LABEL, ObservedChild, ObservedClaim, ObservedJob, ObservedPod, moment
-from gapless_operator.common.references import Named, names_of
+from gapless_operator.common.observed import DIODE_LABEL, ObservedChild, ObservedClaim, ObservedJob, ObservedPod
+from gapless_operator.engines.observed import WorkObserved
 from gapless_operator.engines.sparkapplication import ObservedSparkApplication
-from gapless_operator.scanning.context import GapScanObserved
 from gapless_operator.sending.diode_children import state_claim_name
 from gapless_operator.sending.ledger import LedgerPart
 from gapless_operator.sending.observed import DiodeObserved, ResendObserved
@@ -31,8 +33,6 @@ from gapless_operator.shell.api.kinds import (
     CONFIG_MAP,
     DIODE,
     JOB,
-    KAFKA_CONNECTION,
-    NAMED,
     POD,
     RESEND,
     SPARK_APPLICATION,
@@ -40,9 +40,10 @@ from gapless_operator.shell.api.kinds import (
 )
 from gapless_operator.shell.cache.store import key_of, ledger_of
 from gapless_operator.shell.cache.trimming import reference
+from gapless_operator.shell.surroundings import is_driver, is_open, named_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from gapless_api.v1alpha1.input_filter import RulesConfigMap
     from gapless_api.v1alpha1.resend_source import ConfigMapEntry
@@ -53,8 +54,9 @@ if TYPE_CHECKING:
     from gapless_operator.shell.cache.pod_logs import PodLogs
     from gapless_operator.shell.cache.store import Body, Cache, Key
 
-NAMED_KINDS = {kind.name: kind for kind in NAMED}
-MODELS: dict[str, type[Resource]] = {"Diode": Diode, "GapScan": GapScan, "Resend": Resend}
+MODELS: dict[str, type[Resource]] = {
+    model.KIND: model for model in (Archive, Diode, GapScan, KafkaConnection, Mirror, Resend, Restore)
+}
 _ResourceT = TypeVar("_ResourceT", bound="Resource")
 
 
@@ -91,6 +93,8 @@ class Observer:
         self._ledger_parts: dict[Key, LedgerPart] = {}
         self.spark_operator = False
         """Whether the cluster knows SparkApplications; kept up to date by whoever looks."""
+        self.jobs_only: Collection[str] = ()
+        """Namespaces in which no SparkApplications may be created."""
 
     def resource(self, model: type[_ResourceT], body: Body) -> _ResourceT:
         """The model of a body; each version is read once, because a Resend can hold a bundle.
@@ -111,25 +115,29 @@ class Observer:
         self._models.pop(key, None)
         self._ledger_parts.pop(key, None)
 
-    def around_gap_scan(self, scan: GapScan, body: Body) -> GapScanObserved:
-        """What belongs to a GapScan; only the logs of attempts are read that its status is not done with.
+    def around_work(self, owner: Archive | GapScan | KafkaConnection | Mirror | Restore, body: Body) -> WorkObserved:
+        """What belongs to a resource; only the logs of attempts are read that its status is not done with.
 
         Args:
-            scan: the GapScan.
+            owner: the resource.
             body: what it was read from.
         """
-        uid = scan.metadata.uid
-        return GapScanObserved(
-            spark_operator=self.spark_operator,
+        uid, status = owner.metadata.uid, owner.status
+        compaction = status.compaction if isinstance(status, ArchiveStatus) else None
+        lasts = (status.last_attempt, *([] if compaction is None else [compaction.last_attempt]))
+        return WorkObserved(
+            spark_operator=self._has_spark_operator(owner),
             jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
             applications=tuple(map(ObservedSparkApplication.of, self._cache.owned(SPARK_APPLICATION, uid))),
             pods=tuple(
-                self._pod(body, with_log=_is_driver(body) and _is_open(scan, body))
-                for body in self._cache.owned(POD, uid)
+                self._pod(pod, with_log=is_driver(pod) and is_open(lasts, pod)) for pod in self._cache.owned(POD, uid)
             ),
             config_maps=self._children(CONFIG_MAP, uid),
-            named=self._named(body),
+            named=named_by(body, self._cache, self.resource),
         )
+
+    def _has_spark_operator(self, owner: Resource) -> bool:
+        return self.spark_operator and owner.metadata.namespace not in self.jobs_only
 
     def around_resend(self, resend: Resend, body: Body) -> ResendObserved:
         """What a Resend needs to know.
@@ -151,7 +159,7 @@ class Observer:
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
             config_maps=self._children(CONFIG_MAP, uid),
             ledger=self._ledger(namespace, named),
-            named=self._named(body),
+            named=named_by(body, self._cache, self.resource),
             bundle_entry=bundle_entry,
             bundle_problem=bundle_problem,
             filter_entry=filter_entry,
@@ -212,20 +220,6 @@ class Observer:
             except ConfigurationError:
                 continue
         return tuple(found)
-
-    def _named(self, owner: Body) -> Named:
-        """The Kafka and the storage that the spec of `owner` names; what cannot be read counts as missing."""
-        kafka, locations = None, []
-        for kind, name in sorted(names_of(owner.get("spec"))):
-            body = self._cache.get(NAMED_KINDS[kind], owner["metadata"]["namespace"], name)
-            try:
-                if body is not None and kind == KAFKA_CONNECTION.name:
-                    kafka = self.resource(KafkaConnection, body)
-                elif body is not None:
-                    locations.append(self.resource(StorageLocation, body))
-            except ConfigurationError:
-                continue
-        return Named(kafka=kafka, locations=tuple(locations))
 
     def _pod(self, body: Body, *, with_log: bool) -> ObservedPod:
         node = self._node(str((body.get("spec") or {}).get("nodeName", "")))
@@ -318,22 +312,3 @@ def _inline(resend: Mapping[str, Any]) -> str | None:
     """The inline bundle of a Resend, or what the cache keeps of it."""
     found = ((resend.get("spec") or {}).get("bundle") or {}).get("inline")
     return found if isinstance(found, str) else None
-
-
-def _is_driver(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod of a scan is the one that tells the result."""
-    labels = pod["metadata"].get("labels") or {}
-    return str(labels.get("spark-role", "driver")) == "driver"
-
-
-def _is_open(scan: GapScan, pod: Mapping[str, Any]) -> bool:
-    """Whether a pod belongs to an attempt whose end is not recorded; an unknown one is newer than the last known."""
-    last = scan.status.last_attempt
-    if last is None or last.started is None:
-        return True
-    labels = pod["metadata"].get("labels") or {}
-    attempt = labels.get("batch.kubernetes.io/job-name") or labels.get("sparkoperator.k8s.io/app-name")
-    if attempt == last.name:
-        return last.outcome is None
-    created = moment(pod["metadata"].get("creationTimestamp"))
-    return created is None or created > last.started

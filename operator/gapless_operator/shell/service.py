@@ -19,13 +19,7 @@ import structlog
 from gapless_api.base.errors import ConfigurationError
 from gapless_operator.shell.api.client import ClusterApi
 from gapless_operator.shell.api.errors import ApiError
-from gapless_operator.shell.api.kinds import (
-    CONFIG_MAP,
-    OWNERS,
-    POD,
-    SPARK_APPLICATION,
-    Kind,
-)
+from gapless_operator.shell.api.kinds import CONFIG_MAP, OWNERS, POD, SPARK_APPLICATION, Kind
 from gapless_operator.shell.api.server_clock import ServerClock
 from gapless_operator.shell.cache.lists import Lists
 from gapless_operator.shell.cache.nodes import Nodes
@@ -101,6 +95,7 @@ class Service:
             now=self._clock.now,
         )
         self._observer = Observer(self._cache, self._api, self._logs, self._nodes.state)
+        self._observer.jobs_only = settings.jobs_only_namespaces
         self._controller = Controller(
             settings,
             self._api,

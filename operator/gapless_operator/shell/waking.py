@@ -8,7 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.common.references import names_of
-from gapless_operator.shell.api.kinds import DIODE, GAP_SCAN, NAMED, OWNERS, POD, RESEND, Kind
+from gapless_operator.shell.api.kinds import (
+    ARCHIVE,
+    DIODE,
+    GAP_SCAN,
+    KAFKA_CONNECTION,
+    MIRROR,
+    NAMED,
+    OWNERS,
+    POD,
+    RESEND,
+    RESTORE,
+    Kind,
+)
 from gapless_operator.shell.cache.relations import diode_of, owner_of
 from gapless_operator.shell.cache.store import Body, Cache, Key, key_of
 
@@ -18,7 +30,11 @@ if TYPE_CHECKING:
     from gapless_operator.shell.queue import WorkQueue
 
 _NAMED_KINDS = {kind.name for kind in NAMED}
-_OWNER_KINDS = {kind.name for kind in OWNERS}
+_OWNER_KINDS = {kind.name: kind for kind in OWNERS}
+_NAMING = (ARCHIVE, GAP_SCAN, MIRROR, RESEND, RESTORE)
+"""What names objects of the platform team, or an Archive."""
+_NAMED_OWNERS = {ARCHIVE.name, KAFKA_CONNECTION.name}
+"""What is named by others, and has a status of its own, which is no news to them."""
 
 
 class Waker:
@@ -46,7 +62,10 @@ class Waker:
         """Wake everybody to whom the change of an object may matter."""
         namespace = body["metadata"].get("namespace", "")
         if body["kind"] in _OWNER_KINDS:
-            self._queue.wake(key_of(body), urgent=self._has_another_spec(body))
+            is_news = self._has_another_spec(body)
+            self._queue.wake(key_of(body), urgent=is_news)
+            if body["kind"] in _NAMED_OWNERS and (is_news or self._is_gone(body)):
+                self._wake_those_that_name(body["kind"], namespace, body["metadata"]["name"])
             if body["kind"] == RESEND.name:
                 diode = ((body.get("spec") or {}).get("diodeRef") or {}).get("name")
                 self._wake(DIODE, namespace, diode)
@@ -88,9 +107,13 @@ class Waker:
                 self._queue.wake(key_of(resend))
 
     def _wake_those_that_name(self, kind: str, namespace: str, name: str) -> None:
-        for body in (*self._cache.all(RESEND, namespace), *self._cache.all(GAP_SCAN, namespace)):
+        for body in (body for each in _NAMING for body in self._cache.all(each, namespace)):
             if (kind, name) in names_of(body.get("spec")) and not (body.get("status") or {}).get("finishedAt"):
                 self._queue.wake(key_of(body))
+
+    def _is_gone(self, body: Body) -> bool:
+        key = key_of(body)
+        return self._cache.get(_OWNER_KINDS[key.kind], key.namespace, key.name) is None
 
     def _has_another_spec(self, body: Body) -> bool:
         """Whether the spec of a resource has changed; its status, which we write ourselves, is no news."""

@@ -27,6 +27,8 @@ from gapless_operator.sending.queries import PLAN, SEND
 from gapless_operator.sending.resend.filter_rules import rules_copy
 from gapless_operator.sending.resend.limits import limit_arguments
 from gapless_operator.sending.resend.properties import (
+    ARCHIVE_FOLDER,
+    ARCHIVE_PREFIX,
     BUNDLE_FOLDER,
     BUNDLE_NAME,
     CONFIGURATION_FOLDER,
@@ -264,9 +266,28 @@ def _pod(attempt: SenderAttempt) -> dict[str, Any]:
                 mounts=[configuration, {"name": "bundle", "mountPath": BUNDLE_FOLDER}],
             )
         )
+    archive_volumes, archive_mounts = _archive(sources)
+    volumes += archive_volumes
+    mounts += archive_mounts
     arguments = ["resend", f"{CONFIGURATION_FOLDER}/{PROPERTIES_NAME}", *_arguments(resend, diode, sources)]
     sender = container(diode.spec, program, name=attempt.role, arguments=arguments, mounts=mounts)
     return pod_spec(diode.spec, program, containers=[sender], init_containers=fetching, volumes=volumes)
+
+
+def _archive(sources: ResendSources) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The volume with the archive, if it is in one that the pod does not have for the bundle, and its mount."""
+    place = sources.archive
+    volume = place.location.persistent_volume_claim if place is not None else None
+    if place is None or volume is None:
+        return [], []
+    bundle = sources.bundle.persistent_volume_claim if sources.bundle is not None else None
+    # A pod with two volumes of one claim may never start.
+    is_shared = bundle is not None and bundle.claim_name == volume.claim_name
+    name = "bundle" if is_shared else "archive"
+    mount: dict[str, Any] = {"name": name, "mountPath": ARCHIVE_FOLDER, "readOnly": True}
+    mount |= {"subPath": path} if (path := place.volume_path()) else {}
+    claim = {"name": name, "persistentVolumeClaim": {"claimName": volume.claim_name, "readOnly": True}}
+    return [] if is_shared else [claim], [mount]
 
 
 def _fetch_arguments(resend: Resend, s3: S3Location) -> list[str]:
@@ -319,4 +340,6 @@ def _secret_entries(attempt: SenderAttempt) -> list[SecretFile]:
         files.append((key.secret, SESSION_KEY, SESSION_KEY))
     if sources.bundle is not None and sources.bundle.s3 is not None:
         files += store_secrets(sources.bundle.s3)
+    if sources.archive is not None and (s3 := sources.archive.location.s3) is not None:
+        files += store_secrets(s3, prefix=ARCHIVE_PREFIX)
     return files

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.v1alpha1.sender_options import MOST_FRAGMENTS, STALL_SECONDS
-from gapless_operator.common.access import kafka_settings
+from gapless_operator.common.access import kafka_settings, store_settings
 from gapless_operator.common.children import digest
 from gapless_operator.sending.resend.limits import pace
 
@@ -32,6 +32,8 @@ RECEIVER, SESSION_KEY = "receiver.crt", "session-key"
 BUNDLE_FOLDER, FETCHED_NAME = "/bundle", "fetched"
 """Where the volume with the bundle is, and what an init container calls what it has fetched."""
 STATE_FOLDER = "/var/lib/gapless"
+ARCHIVE_FOLDER, ARCHIVE_PREFIX = "/archive", "archive-"
+"""Where the volume with the archive is, and what the names of the files begin with that its store needs."""
 _IDENTITY_CHARACTERS = 32
 _PROGRESS_SECONDS = 2
 """Often enough for a status that is written every five seconds."""
@@ -77,6 +79,7 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
     values: dict[str, str | int | float | bool | None] = {
         **_selection(spec, sources),
         **kafka_settings(sources.kafka, SECRETS_FOLDER),
+        **_archive(sources),
         **_options(spec),
         **_link(spec, diode),
         "id": f"{resend.metadata.namespace}/{resend.metadata.name}",
@@ -172,6 +175,16 @@ def _selection(spec: ResendSpec, sources: ResendSources) -> dict[str, str | int 
         "inputFilterRules": f"{CONFIGURATION_FOLDER}/{FILTER_NAME}" if spec.input_filter is not None else None,
         "inputFilterDefaultAction": spec.input_filter.default_action.lower() if spec.input_filter else None,
     }
+
+
+def _archive(sources: ResendSources) -> dict[str, str]:
+    """Where events are that Kafka no longer has."""
+    place = sources.archive
+    if place is None:
+        return {}
+    lines = {"archive": place.address(ARCHIVE_FOLDER), "archiveRegion": place.region}
+    s3 = place.location.s3
+    return lines if s3 is None else lines | store_settings(s3, SECRETS_FOLDER, prefix=ARCHIVE_PREFIX)
 
 
 def _options(spec: ResendSpec) -> dict[str, str | int | None]:

@@ -19,9 +19,8 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_operator.common.children import all_that_runs
-from gapless_operator.common.conditions import conditions_with, transition
 from gapless_operator.common.plan import Plan, Ref
-from gapless_operator.common.result import Result
+from gapless_operator.common.result import Result, plan_of
 from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, same_work, writes_for
 from gapless_operator.sending.queries import PLAN, SEND, outcome_reason
 from gapless_operator.sending.resend import conditions as condition_sets
@@ -81,27 +80,7 @@ def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, pr
 
 
 def _plan(context: Context, result: Result) -> Plan:
-    resend, before = context.resend, context.resend.status.conditions
-    generation = resend.metadata.generation
-    conditions = conditions_with(before, result.conditions, generation=generation, now=context.now)
-    summary = condition(conditions, ConditionType.READY)
-    after = context.status.model_copy(
-        update={
-            **result.update,
-            "observed_generation": generation,
-            "conditions": conditions,
-            "phase": summary.reason if summary is not None else None,
-        }
-    )
-    return Plan(
-        stop=result.stop,
-        create=result.create,
-        apply=result.apply,
-        delete=result.delete,
-        status=after.to_status() if after != resend.status else None,
-        events=(*result.events, *transition(before, conditions, of=ConditionType.READY, warnings=_WARNINGS)),
-        requeue_after_seconds=None if result.again_after is None else max(result.again_after.total_seconds(), 1.0),
-    )
+    return plan_of(context.resend, context.status, result, now=context.now, warnings=_WARNINGS)
 
 
 def _resume_status(resend: Resend, now: datetime) -> ResendStatus:

@@ -42,9 +42,13 @@ class Kind:
         return "/" + "/".join(parts)
 
 
+ARCHIVE = Kind(API_VERSION, "Archive", "archives")
 DIODE = Kind(API_VERSION, "Diode", "diodes")
 GAP_SCAN = Kind(API_VERSION, "GapScan", "gapscans")
+KAFKA_CONNECTION = Kind(API_VERSION, "KafkaConnection", "kafkaconnections")
+MIRROR = Kind(API_VERSION, "Mirror", "mirrors")
 RESEND = Kind(API_VERSION, "Resend", "resends")
+RESTORE = Kind(API_VERSION, "Restore", "restores")
 JOB = Kind("batch/v1", "Job", "jobs", KIND_LABEL)
 POD = Kind("v1", "Pod", "pods", KIND_LABEL)
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", KIND_LABEL)
@@ -60,22 +64,27 @@ EVENT = Kind("events.k8s.io/v1", "Event", "events")
 SPARK_APPLICATION = Kind("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplications", KIND_LABEL)
 """There only where the Spark operator is."""
 
-KAFKA_CONNECTION = Kind(API_VERSION, "KafkaConnection", "kafkaconnections")
 STORAGE_LOCATION = Kind(API_VERSION, "StorageLocation", "storagelocations")
 
-OWNERS = (DIODE, GAP_SCAN, RESEND)
+OWNERS = (ARCHIVE, DIODE, GAP_SCAN, KAFKA_CONNECTION, MIRROR, RESEND, RESTORE)
 """What the reconcilers are for."""
 NAMED = (KAFKA_CONNECTION, STORAGE_LOCATION)
-"""What they name and nothing is done for."""
+"""What they name of the platform team's."""
 CHILDREN = (JOB, POD, CONFIG_MAP, VOLUME_CLAIM, SPARK_APPLICATION)
 """What they own and depend on."""
+WATCHED = tuple(dict.fromkeys((*OWNERS, *NAMED, *CHILDREN)))
+"""All that is listed and watched."""
 DEPENDENCIES = {
+    ARCHIVE: (*NAMED, JOB, POD, CONFIG_MAP, SPARK_APPLICATION),
     DIODE: (RESEND, JOB, POD, CONFIG_MAP, VOLUME_CLAIM),
     GAP_SCAN: (*NAMED, JOB, POD, CONFIG_MAP, SPARK_APPLICATION),
-    RESEND: (*NAMED, DIODE, JOB, POD, CONFIG_MAP),
+    KAFKA_CONNECTION: (JOB, POD, CONFIG_MAP),
+    MIRROR: (KAFKA_CONNECTION, JOB, POD, CONFIG_MAP, SPARK_APPLICATION),
+    RESEND: (*NAMED, ARCHIVE, DIODE, JOB, POD, CONFIG_MAP),
+    RESTORE: (*NAMED, ARCHIVE, JOB, POD, CONFIG_MAP, SPARK_APPLICATION),
 }
 """What the reconciler of each kind is shown; without knowing all of one of them it would create it twice."""
-KINDS = {(kind.api_version, kind.name): kind for kind in (*OWNERS, *NAMED, *CHILDREN, SECRET, EVENT, LEASE)}
+KINDS = {(kind.api_version, kind.name): kind for kind in (*WATCHED, SECRET, EVENT, LEASE)}
 
 
 def kind_of(api_version: str, name: str) -> Kind:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from gapless_operator.shell.api.errors import ApiError, ExpiredError, NotFoundError, RefusedError
-from gapless_operator.shell.api.kinds import CHILDREN, DEPENDENCIES, NAMED, OWNERS, SPARK_APPLICATION
+from gapless_operator.shell.api.kinds import DEPENDENCIES, SPARK_APPLICATION, WATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -58,7 +58,7 @@ class Lists:
         self._waiting: dict[Place, str] = {}
         """Why a kind of ours waits."""
 
-    def list_all(self, kinds: Collection[Kind] = (*OWNERS, *NAMED, *CHILDREN)) -> None:
+    def list_all(self, kinds: Collection[Kind] = WATCHED) -> None:
         """List `kinds` again, each as well as possible. Blocks.
 
         Raises:

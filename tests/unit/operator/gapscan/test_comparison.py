@@ -262,6 +262,31 @@ def test_the_condition_says_what_became_of_the_bundle_before(
     assert night.condition("Ready")[0] == "True", "gaps that stay open are no failure of the scan"
 
 
+@pytest.mark.parametrize(
+    ("listed", "found", "sentence"),
+    [
+        ([(0, 6)], {}, "Nothing of 7 events of the previous bundle {id} is still missing."),
+        ([(0, 6)], {"never": 3}, "Nothing of 7 events of the previous bundle {id} is still missing. Unavailable"),
+        ([(5, 5)], {}, "Nothing of 1 event of the previous bundle {id} is still missing."),
+        ([(0, 6)], {"still_open": 5}, "5 of 7 events of the previous bundle {id} are still missing."),
+        ([(0, 6)], {"still_open": 1, "new": 9}, "1 of 7 events of the previous bundle {id} is still missing. New"),
+        ([(0, 6)], {"still_open": 2, "unknown": 1}, "2 of 7 events of the previous bundle {id} are still missing. Not"),
+        ([(5, 5)], {"unknown": 1}, "1 of 1 event of the previous bundle {id} could not be checked; none of the others"),
+        ([], {}, "The previous bundle {id} lists nothing."),
+        ([], {"new": 7}, "The previous bundle {id} lists nothing. New since then: 7."),
+    ],
+)
+def test_the_condition_says_it_in_a_sentence(
+    cluster: Make, listed: list[tuple[int, int]], found: dict[str, int], sentence: str
+) -> None:
+    night = scanned(cluster, {("transfer", 0): listed})
+    assert night.message("GapsClosed") == "There is no earlier bundle to compare with."
+    expected = sentence.format(id=night.status["bundle"]["id"])
+    again(night, NOTHING, **found)
+    said = night.message("GapsClosed")
+    assert said == expected if expected.endswith(".") else said.startswith(expected)
+
+
 def test_what_a_real_comparison_writes_into_a_report_is_understood(cluster: Make, gaps: Gaps) -> None:
     night = scanned(cluster, gaps)
     now: Gaps = {("transfer", 0): [(12, 14)], ("transfer", 1): [], ("transfer", 2): [(3, 3)]}

@@ -77,6 +77,19 @@ def test_a_gap_whose_record_expired_is_never_said_to_have_closed(cluster: Make, 
         assert _oldest_gap_seconds(night.status, 4e9) > 0, "the alert goes on"
 
 
+def test_what_cannot_be_told_is_said_with_what_to_do(cluster: Make, gaps: Gaps) -> None:
+    night = scanned(cluster, NOTHING, **LOSES)
+    again(night, gaps, **LOSES)
+    remedy = night.message("GapTopicCompacted")
+    assert night.message("GapsClosed") == f"No record shows any more whether they arrived. {remedy}"
+    again(night, NOTHING, unknown=7, **LOSES)
+    unverified = "For 7 events of earlier bundles, no record shows any more whether they arrived."
+    assert night.message("GapsClosed") == f"{unverified} {remedy}"
+    again(night, NOTHING)
+    audit = "Run an audit (source.events) to find out what has arrived."
+    assert night.message("GapsClosed") == f"{unverified} {audit}"
+
+
 def test_what_records_say_has_closed_counts_and_what_expired_is_remembered(cluster: Make, gaps: Gaps) -> None:
     night = scanned(cluster, gaps, **LOSES)
     since = night.status["oldestGapSince"]

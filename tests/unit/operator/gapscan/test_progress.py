@@ -90,6 +90,21 @@ def test_it_is_gone_when_the_scan_has_ended_and_the_next_one_begins_without(nigh
     assert "progress" not in night.status
 
 
+@pytest.mark.parametrize(("read", "offsets", "percent"), [(995, 1000, 99), (1100, 1000, 100), (0, 0, 100)])
+def test_a_percentage_is_cut_to_a_whole_one_and_to_a_hundred(night: Any, read: int, offsets: int, percent: int) -> None:
+    says(night, line(read, offsets=offsets))
+    night.step()
+    assert night.status["progress"]["percent"] == percent
+
+
+def test_an_attempt_begins_without_the_progress_of_another(cluster: Make) -> None:
+    night = cluster()
+    night.body["status"] = {"progress": {"attempt": "another", "offsets": 1000, "read": 10, "percent": 1}}
+    night.step()
+    assert night.begun
+    assert "progress" not in night.status
+
+
 def test_numbers_that_fit_no_status_are_cut(night: Any) -> None:
     says(night, line(2**65, offsets=2**66))
     night.step()

@@ -154,7 +154,7 @@ def test_what_the_platform_team_has_not_listed_is_refused_and_nothing_begins(
     cluster: Make, spec: dict[str, Any], field: str, name: str, value: str
 ) -> None:
     night = cluster(**spec)
-    night.program = Program(**SPARK)
+    night.programs["program"] = Program(**SPARK)
     night.settle()
     assert night.condition("Stalled") == ("True", "BadConfiguration")
     assert night.message("Stalled") == (
@@ -177,7 +177,7 @@ def test_what_is_listed_and_what_the_operator_would_take_itself_is_allowed(clust
         {"image": SPARK["image"], "serviceAccountName": SPARK["service_account"]},
     ):
         night = cluster(engine=engine, signingKeySecret={"name": "signing"})
-        night.program = listed
+        night.programs["program"] = listed
         night.step()
         assert night.begun
 

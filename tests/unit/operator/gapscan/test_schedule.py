@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless_operator.scanning.scheduling import Schedule, ScheduleError, minute_of
+from gapless_api.base.schedule import Schedule, ScheduleError
+from gapless_operator.engines.scheduling import suffix_of
 from kit.machine.examples import examples
 
 STOCKHOLM = "Europe/Stockholm"
@@ -56,7 +57,7 @@ def test_a_line_for_every_half_hour_follows_real_time_through_the_extra_hour() -
 
 
 def test_the_two_passes_of_a_doubled_hour_have_different_minutes() -> None:
-    found = [minute_of(local(text)) for text in times("0 * * * *", "2026-10-25T01:30+02:00", 3)]
+    found = [int(suffix_of(local(text))) for text in times("0 * * * *", "2026-10-25T01:30+02:00", 3)]
     assert found[1] - found[0] == found[2] - found[1] == 60
 
 
@@ -81,10 +82,37 @@ def test_a_rare_line_is_found_years_back() -> None:
     assert schedule.latest_until(now, after=after) == local("2024-02-29T00:00+00:00")
 
 
+@pytest.mark.parametrize(("days", "is_found"), [(2920, True), (2930, False)])
+def test_a_time_that_was_missed_eight_years_ago_is_the_oldest_that_is_made_up_for(*, days: int, is_found: bool) -> None:
+    schedule = Schedule.parse("0 0 29 2 */7", "UTC")  # a leap day that is a Sunday, which comes every 28 years
+    after, missed = local("2031-01-01T00:00+00:00"), local("2032-02-29T00:00+00:00")
+    assert schedule.next_after(after) == missed
+    assert schedule.latest_until(missed + timedelta(days=days), after=after) == (missed if is_found else None)
+
+
 @pytest.mark.parametrize("cron", ["", "* * * *", "60 * * * *", "* * * * * *", "@hourly", "a b c d e", "0 0 30 2 *"])
 def test_what_is_no_cron_line_is_refused_with_an_example(cron: str) -> None:
     with pytest.raises(ScheduleError, match="such as '30 2"):
         Schedule.parse(cron, "UTC")
+
+
+@pytest.mark.parametrize(
+    ("cron", "moment"), [("*/20 * * * * *", "2026-11-20T10:00:40+00:00"), ("* * * * *", "2026-11-20T10:01:00+00:00")]
+)
+def test_a_field_for_seconds_may_stand_before_the_others_where_that_is_allowed(cron: str, moment: str) -> None:
+    schedule = Schedule.parse(cron, "UTC", seconds=True)
+    assert schedule.next_after(local("2026-11-20T10:00:20+00:00")) == local(moment)
+
+
+@pytest.mark.parametrize("cron", ["* * * *", "* * * * * * *", "60 * * * * *"])
+def test_what_is_no_cron_line_with_seconds_is_refused_with_its_fields(cron: str) -> None:
+    with pytest.raises(ScheduleError, match=r"write second \(may be left out\), minute, hour, day of month, month and"):
+        Schedule.parse(cron, "UTC", seconds=True)
+
+
+def test_what_is_no_cron_line_is_refused_without_a_field_for_seconds() -> None:
+    with pytest.raises(ScheduleError, match="is no cron line; write minute, hour, day of month, month and day of week"):
+        Schedule.parse("* * * * * *", "UTC")
 
 
 @pytest.mark.parametrize("zone", ["Nowhere/Land", "", "../etc/passwd", "Europe"])
@@ -114,4 +142,10 @@ def test_looking_back_agrees_with_going_forward(cron: str, zone: str, start: dat
 
 def test_a_minute_tells_its_moment() -> None:
     moment = local("2026-11-20T02:30+00:00")
-    assert minute_of(moment) * 60 == moment.timestamp()
+    assert int(suffix_of(moment)) * 60 == moment.timestamp()
+
+
+def test_a_time_within_a_minute_is_told_with_its_seconds() -> None:
+    moment = local("2026-11-20T02:30:07+00:00")
+    minutes, seconds = suffix_of(moment).split("-")
+    assert (int(minutes) * 60 + 7, seconds) == (moment.timestamp(), "7")

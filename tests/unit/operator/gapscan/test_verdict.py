@@ -229,9 +229,9 @@ def test_a_log_that_cannot_be_read_is_waited_for_longer() -> None:
     assert reason_at(ended(""), 29) is None, "it is being read"
     assert reason_at(ended(""), 100_000) is None, "and it is, however long ago the pod ended: the operator was away"
     assert reason_at(ended("i/o timeout", since=at(5000)), 5599) is None
-    assert reason_at(ended("i/o timeout", since=at(5000)), 5601) is Reason.RESULT_UNREADABLE
+    assert reason_at(ended("i/o timeout", since=at(5000)), 5600) is Reason.RESULT_UNREADABLE
     assert reason_at(ended("i/o timeout"), 599) is None
-    late = outcome_of(ended("i/o timeout"), ENGINE, at(601))
+    late = outcome_of(ended("i/o timeout"), ENGINE, at(600))
     assert late is not None
     assert late.reason is Reason.RESULT_UNREADABLE
     assert "i/o timeout" in late.message

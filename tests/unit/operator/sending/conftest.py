@@ -30,7 +30,7 @@ from gapless_operator.common.observed import (
     ObservedJob,
     ObservedNode,
 )
-from gapless_operator.common.settings import Program
+from gapless_operator.common.settings import OperatorSettings, Program
 from gapless_operator.sending.ledger import LedgerPart, entries_of
 from gapless_operator.shell.api.errors import RefusedError
 from gapless_operator.shell.cache.pod_logs import PodLogs
@@ -131,6 +131,11 @@ class World:
         """Apply a StorageLocation, or another spec of it."""
         self._person_applies("StorageLocation", name, spec or STORAGE_SPEC)
 
+    def archive(self, name: str = "nightly", **spec: Any) -> None:
+        """Apply an Archive, or another spec of it."""
+        given = {"kafkaRef": {"name": "kafka-up"}, "region": "site-a", "topics": ["transfer"], **spec}
+        self._person_applies("Archive", name, given)
+
     def resend(self, name: str = "repeat", *, without: tuple[str, ...] = (), **spec: Any) -> None:
         """Apply a Resend, or another spec of it."""
         whole = {key: value for key, value in {**RESEND_SPEC, **spec}.items() if key not in without}
@@ -222,7 +227,7 @@ class World:
         """The plan, without carrying it out."""
         self._gather()
         body = trim(self._shown(kind, name))
-        return plan_for(body, self._gathering, self.now, sender=PROGRAM, spark=PROGRAM)
+        return plan_for(body, self._gathering, self.now, OperatorSettings(sender=PROGRAM, spark=PROGRAM))
 
     def gathered(self) -> tuple[Cache, Observer]:
         """What the operator knows of all that is there, and the product's own gathering of it."""

@@ -9,6 +9,7 @@ import pytest
 
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_operator.sending.diode.reconcile import CHECK_EVERY, RECHECK_AFTER
+from kit.machine.examples import examples
 
 World = Any
 
@@ -43,6 +44,12 @@ def test_has_its_volume_and_a_look_at_its_node(world: World) -> None:
         ({}, {"up": False}, "NicDown", "ip link set dev diode0 up"),
         ({}, {"carrier": False}, "NoCarrier", "cable"),
         ({}, {"mtu": 1427}, "PayloadTooLarge", "set payloadSize to 1399 or 0"),
+        (
+            {},
+            {"mtu": 1427},
+            "PayloadTooLarge",
+            "payloadSize 1400 need an MTU of 1428 and diode0 on node node-1 has 1427",
+        ),
         ({"target": {"host": "fd00::2", "port": 1}}, {"mtu": 1447}, "PayloadTooLarge", "set payloadSize to 1399 or 0"),
         ({"requireStaticNeighbour": True}, {"neighbour": None}, "NeighbourMissing", "there is none"),
         ({"requireStaticNeighbour": True}, {"neighbour": "stale"}, "NeighbourMissing", "only a STALE one"),
@@ -355,7 +362,7 @@ def test_two_hundred_resends_keep_their_order_and_the_limit_and_write_little(rea
     ready.diode(maxConcurrentResends=2)
     ready.settle()
     expected = []
-    for number in range(200):
+    for number in range(examples(200)):
         name, priority = f"r{number:03}", (number * 7) % 5
         if number % 10 == 0:
             ready.later(seconds=1)
@@ -383,5 +390,5 @@ def test_two_hundred_resends_keep_their_order_and_the_limit_and_write_little(rea
     for kind, name in ready.owners():
         ready.reconcile(kind, name)
     assert {ready.said(Type.SUCCEEDED, name).status for _, name in ready.owners() if name != "hall"} == {"True"}
-    assert len(ready.ledger()) == 200
+    assert len(ready.ledger()) == len(expected)
     assert max(count for name, count in ready.status_writes.items() if name != "hall") <= 6

@@ -286,6 +286,58 @@ def test_only_bad_news_are_warnings(world: World) -> None:
     ]
 
 
+@pytest.mark.parametrize(("mtu", "recorded"), [(2**31 - 1, 2**31 - 1), (2**31, None)])
+def test_an_mtu_that_the_status_cannot_hold_is_left_out(world: World, mtu: int, recorded: int | None) -> None:
+    looked_at(world, mtu=mtu)
+    assert world.a_diode().status.preflight.mtu == recorded
+    assert link(world) == ("True", "LinkReady")
+
+
+@pytest.mark.parametrize(("spec", "mtu"), [({}, 28), ({}, 27), ({"target": {"host": "fd00::2", "port": 1}}, 47)])
+def test_an_mtu_that_has_no_room_for_a_payload_leaves_none(world: World, spec: dict[str, Any], mtu: int) -> None:
+    world.diode(**spec)
+    world.settle()
+    world.look_at_node(mtu=mtu)
+    world.settle()
+    assert "set payloadSize to 0 or 0" in world.said(Type.LINK_UP, "hall", "Diode").message
+
+
+def test_a_neighbour_state_is_recorded_in_capital_letters_and_cut_where_the_status_ends(world: World) -> None:
+    looked_at(world, neighbour="x" * 33)
+    assert world.a_diode().status.preflight.neighbour == "X" * 32
+
+
+def test_a_neighbour_entry_that_is_not_needed_is_recorded_as_it_is(world: World) -> None:
+    looked_at(world, neighbour="stale", needs_neighbour=False)
+    assert world.a_diode().status.preflight.neighbour == "STALE"
+
+
+def test_a_check_of_a_node_whose_name_is_not_known_is_about_the_node(world: World) -> None:
+    world.node = ""
+    looked_at(world, exists=False)
+    message = world.said(Type.LINK_UP, "hall", "Diode").message
+    assert message.startswith("There is no network interface diode0 on the node; ")
+
+
+def test_what_the_check_itself_complains_about_is_recorded_unless_it_found_a_reason(world: World) -> None:
+    world.diode()
+    world.settle()
+    world.start_pods()
+    complaint = "gapless: The address 10.0.0.2 is this machine's; correct it."
+    world.run(f"{JOB}-0-0", complaint)
+    world.look_at_node()
+    world.settle()
+    assert link(world) == ("False", "PreflightFailed")
+    assert world.a_diode().status.preflight.message == complaint.removeprefix("gapless: ")
+    world.later(seconds=30)
+    world.settle()
+    world.start_pods()
+    world.run(f"{JOB}-0-0", complaint)
+    world.look_at_node(message="There is no route to 10.0.0.2; add one.")
+    world.settle()
+    assert world.a_diode().status.preflight.message == "There is no route to 10.0.0.2; add one."
+
+
 def test_a_diode_on_its_way_out_is_left_alone(world: World) -> None:
     world.diode()
     world.begin_deletion("Diode", "hall")

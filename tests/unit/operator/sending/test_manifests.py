@@ -11,6 +11,7 @@ import yaml
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import kebab, read_properties, resolve
+from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.diode import Diode, DiodeSpec
 from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.resend import Resend
@@ -112,6 +113,14 @@ RESENDS: dict[str, dict[str, Any]] = {
             "sha256": "ab" * 32,
         }
     },
+    "archive-s3": {
+        "bundle": {"storageRef": {"name": "store"}, "path": "b.json"},
+        "fallback": {"archiveRef": {"name": "nightly"}},
+    },
+    "archive-volume": {
+        "bundle": {"storageRef": {"name": "bundles"}, "path": "b.json"},
+        "fallback": {"storageRef": {"name": "bundles"}, "folder": "archive", "region": "site-a"},
+    },
 }
 NAMED: dict[str, dict[str, Any]] = {
     "kafka-up": {"bootstrapServers": "kafka-up:9092", "allowedTopics": ["transfer"]},
@@ -127,6 +136,21 @@ NAMED: dict[str, dict[str, Any]] = {
             "credentialsSecret": {"name": "store"},
         }
     },
+    "kept": {
+        "s3": {
+            "endpoint": "https://other.storage.svc:9000",
+            "bucket": "archive",
+            "caSecret": {"name": "archive-ca"},
+            "credentialsSecret": {"name": "archive", "sessionTokenKey": "token"},
+        }
+    },
+    "nightly": {
+        "kafkaRef": {"name": "kafka-up"},
+        "storageRef": {"name": "kept"},
+        "folder": "nightly",
+        "region": "site-a",
+        "topics": ["transfer"],
+    },
 }
 CASES = [
     ("plain", "offsets", SEND),
@@ -138,6 +162,8 @@ CASES = [
     ("plain", "configmap", SEND),
     ("plain", "volume", SEND),
     ("plain", "s3", SEND),
+    ("plain", "archive-s3", SEND),
+    ("plain", "archive-volume", SEND),
 ]
 
 
@@ -162,12 +188,15 @@ def sources_of(resend: Resend, specs: dict[str, dict[str, Any]] = NAMED) -> Rese
         body = {"metadata": {"name": reference.name, **META}, "spec": specs[reference.name]}
         return kind.from_resource(body)
 
-    bundle = resend.spec.bundle
+    bundle, fallback = resend.spec.bundle, resend.spec.fallback
+    archive = read(Archive, fallback.archive_ref) if fallback and fallback.archive_ref else None
+    named = [part.storage_ref for part in (bundle, fallback, archive and archive.spec) if part]
     found = resend_sources(
         resend,
         Named(
-            kafka=read(KafkaConnection, resend.spec.kafka_ref),
-            locations=(read(StorageLocation, bundle.storage_ref),) if bundle and bundle.storage_ref else (),
+            kafkas=(read(KafkaConnection, resend.spec.kafka_ref),),
+            locations=tuple(read(StorageLocation, reference) for reference in named if reference),
+            archive=archive,
         ),
     )
     assert isinstance(found, ResendSources)
@@ -266,7 +295,7 @@ def test_every_file_that_the_settings_name_is_mounted(diode: str, resend: str, r
     named = [value for value in lines if value.startswith("/")]
     assert named
     for path in named:
-        assert path in files or any(path.startswith(f"{f}/") for f in folders if f != "/etc/gapless"), path
+        assert path in files or any(f"{path}/".startswith(f"{f}/") for f in folders if f != "/etc/gapless"), path
 
 
 @pytest.mark.parametrize(("diode", "resend", "role"), CASES)
@@ -364,7 +393,7 @@ def test_the_examples_are_understood_by_the_sender(tmp_path: Path) -> None:
     named = {
         document["metadata"]["name"]: document["spec"]
         for document in documents
-        if document["kind"] in {"KafkaConnection", "StorageLocation"}
+        if document["kind"] in {"KafkaConnection", "StorageLocation", "Archive"}
     }
     assert len(resends) >= 6
     for resend in resends:

@@ -51,6 +51,42 @@ def test_waits_for_a_storage_location_that_is_not_there(ready: World) -> None:
     assert ready.property_of(str(ready.a_resend().status.job), "resendFileName") == "resendFileName=/bundle/in/a.json"
 
 
+def test_waits_for_the_archive_that_it_names_and_for_the_place_of_that(ready: World) -> None:
+    ready.resend(fallback={"archiveRef": {"name": "nightly"}})
+    ready.settle()
+    assert ready.standing() == ("ArchiveNotFound", "False", "True", "False", "Unknown")
+    assert "There is no Archive nightly in the namespace gapless-sender" in ready.said(Type.READY).message
+    ready.archive(storageRef={"name": "kept"}, folder="nightly")
+    ready.settle()
+    assert ready.standing()[0] == "StorageLocationNotFound"
+    assert not ready.running_jobs()
+    ready.storage("kept", persistentVolumeClaim={"claimName": "archive", "folder": "all"})
+    ready.settle()
+    job = str(ready.a_resend().status.job)
+    assert ready.property_of(job, "archive") == "archive=/archive"
+    assert ready.property_of(job, "archiveRegion") == "archiveRegion=site-a"
+    mounts = {mount["mountPath"]: mount for mount in container(ready)["volumeMounts"]}
+    assert mounts["/archive"] == {
+        "name": "archive",
+        "mountPath": "/archive",
+        "subPath": "all/nightly",
+        "readOnly": True,
+    }
+
+
+def test_an_archive_that_moves_is_followed_and_one_that_is_taken_away_stops_what_reads_it(ready: World) -> None:
+    ready.storage("kept", s3={"endpoint": "https://s3.storage:9000", "bucket": "archive"})
+    ready.archive(storageRef={"name": "kept"})
+    ready.begin(fallback={"archiveRef": {"name": "nightly"}})
+    ready.storage("kept", s3={"endpoint": "https://s3.storage:9000", "bucket": "moved"})
+    ready.settle()
+    assert ready.property_of(str(ready.a_resend().status.job), "archive") == "archive=s3://moved/"
+    ready.delete("Archive", "nightly")
+    ready.settle()
+    assert not ready.running_jobs()
+    assert ready.standing()[0] == "ArchiveNotFound"
+
+
 def test_a_connection_that_is_taken_away_stops_what_reads_over_it(ready: World) -> None:
     ready.begin()
     assert ready.running_jobs()
@@ -81,7 +117,7 @@ def test_fewer_allowed_topics_reach_what_runs_as_an_argument_or_stop_it(ready: W
     ready.settle()
     assert not ready.running_jobs()
     assert ready.standing()[0] == "BadConfiguration"
-    assert "requests the topic transfer, and only orders-* may be read" in ready.said(Type.STALLED).message
+    assert "requests the topic transfer, and only orders-* may be used" in ready.said(Type.STALLED).message
 
 
 def test_senders_are_told_by_argument_to_refuse_brokers_on_their_own_node(ready: World) -> None:
@@ -104,7 +140,7 @@ def test_what_counts_is_the_name_in_kafka_and_not_the_one_on_the_wire(ready: Wor
     ready.kafka(allowedTopics=["transfer"])
     ready.resend()
     ready.settle()
-    assert "requests the topic secrets" in ready.said(Type.STALLED).message
+    assert ready.said(Type.STALLED).message.startswith("spec requests the topic secrets, and only transfer may be used")
 
 
 def test_a_connection_for_writing_alone_is_not_read(ready: World) -> None:

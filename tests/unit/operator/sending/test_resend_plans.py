@@ -11,6 +11,7 @@ from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_sha256
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.wire.resend_plan import Estimate
+from kit.machine.examples import examples
 from kit.story.messages import read_bundle
 
 World = Any
@@ -42,12 +43,13 @@ def test_plans_without_sending_and_sends_when_it_is_told_to(ready: World) -> Non
 
 
 def test_sixty_plans_make_no_more_pods_than_the_diode_lets_run(ready: World) -> None:
+    plans = examples(60)
     ready.diode(maxConcurrentResends=2)
     ready.settle()
-    for number in range(60):
+    for number in range(plans):
         ready.resend(f"plan-{number:02}", mode="Plan")
     most = 0
-    for done in range(0, 60, 2):
+    for done in range(0, plans, 2):
         ready.settle(rounds=20)
         running = [name for name in ready.running_jobs() if "-plan-" in name]
         most = max(most, len(running))
@@ -57,7 +59,7 @@ def test_sixty_plans_make_no_more_pods_than_the_diode_lets_run(ready: World) -> 
             ready.end(f"{name}-0-0", 0, ready.plan(10))
     ready.settle(rounds=20)
     assert most == 2
-    assert {ready.standing(f"plan-{number:02}")[0] for number in range(60)} == {"Planned"}
+    assert {ready.standing(f"plan-{number:02}")[0] for number in range(plans)} == {"Planned"}
 
 
 def test_plans_anew_for_another_pace(ready: World) -> None:

@@ -35,6 +35,12 @@ SHA256 = canonical_sha256(BundleKind.ALL, [PartitionGaps("transfer", 3, 0, 9, Of
         ),
         (
             {"partitionWindow": {"start": 100}},
+            {"offsets": {"topic": "transfer", "partition": 99, "from": 0, "to": 9}},
+            "BadConfiguration",
+            ("partition 99", "100"),
+        ),
+        (
+            {"partitionWindow": {"start": 100}},
             {"without": ("offsets",), "bundle": {"inline": BUNDLE}},
             "BadConfiguration",
             ("3", "100"),

@@ -14,6 +14,7 @@ from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.wire.ledger import LedgerEntry
 from gapless_operator.common.plan import EventType, Ref
 from gapless_operator.sending.ledger import writes_for
+from gapless_operator.sending.resend.bundle import entry_needed
 from kit.story.messages import read_bundle
 from kit.story.plans import is_empty
 
@@ -75,7 +76,8 @@ def test_what_is_refused_waits_for_a_person(ready: World) -> None:
     assert ready.standing()[0] == "BadConfiguration"
     assert asks_again_after(ready) is None
     assert told(ready) == [("BadConfiguration", EventType.WARNING)]
-    assert ready.said(Type.ACCEPTED).reason == "BadConfiguration"
+    accepted = ready.said(Type.ACCEPTED)
+    assert (accepted.status, accepted.reason) == ("False", "BadConfiguration")
 
 
 def test_its_own_window_comes_before_the_diodes(ready: World) -> None:
@@ -112,7 +114,11 @@ def test_a_digest_that_is_known_is_not_looked_up_again(ready: World) -> None:
         "metadata": {"name": "carried", "namespace": "gapless-sender", "uid": "theirs"},
         "data": {"bundle.json": BUNDLE},
     }
+    entry = entry_needed(ready.a_resend())
+    assert entry is not None
+    assert (entry.name, entry.key) == ("carried", "bundle.json")
     ready.settle()
+    assert entry_needed(ready.a_resend()) is None
     identity = ready.a_resend().status.identity
     ready.delete("ConfigMap", "carried")
     ready.settle()
@@ -269,6 +275,17 @@ def test_a_bundle_in_a_volume_is_sent_a_second_after_it_was_looked_into(ready: W
     assert ready.standing() == ("Planning", "False", "True", "False", "Unknown")
     assert ready.said(Type.READY).message == "The bundle was read; it will be sent."
     assert ready.a_resend().status.plan.events == 1
+
+
+def test_a_bundle_in_a_volume_that_is_another_than_the_spec_says_is_refused(ready: World) -> None:
+    job = ready.begin(without=("offsets",), bundle={**IN_A_VOLUME, "sha256": "0" * 64})
+    ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, "b-1")))
+    ready.settle()
+    assert ready.standing() == ("BadBundle", "False", "False", "True", "False")
+    message = (
+        f"The bundle a.json of StorageLocation bundles has the digest {SHA256} and spec.bundle.sha256 is {'0' * 64};"
+    )
+    assert ready.said(Type.STALLED).message.startswith(message)
 
 
 def test_a_sender_that_does_not_name_the_bundle_is_of_another_version(ready: World) -> None:

@@ -11,7 +11,7 @@ from gapless_api.v1alpha1.conditions import ConditionType as Type
 World = Any
 
 
-@pytest.mark.parametrize("version", [1, 3, 99, "2", None])
+@pytest.mark.parametrize("version", [2, 4, 99, "3", None])
 @pytest.mark.parametrize("planned", [0, 1000])
 def test_a_report_of_another_version_is_no_success(ready: World, version: Any, planned: int) -> None:
     job = ready.begin()
@@ -21,7 +21,7 @@ def test_a_report_of_another_version_is_no_success(ready: World, version: Any, p
     assert ready.standing() == ("ReportUnreadable", "False", "False", "True", "False")
     message = ready.said(Type.SUCCEEDED).message
     found = "no version (gaplessReport)" if version is None else f"version {version!r}".replace("'", '"')
-    assert f"the resend report has {found}, and this program reads version 2" in message
+    assert f"the resend report has {found}, and this program reads version 3" in message
     assert ready.ledger() == ()
     assert ready.a_resend().status.report is None
 
@@ -40,7 +40,7 @@ def test_a_report_that_lists_what_is_missing_and_cannot_be_read_is_no_end_either
 def test_one_unreadable_report_among_several_is_enough(ready: World) -> None:
     job = ready.begin(parallelism=2)
     ready.end(f"{job}-0-0", 0, ready.report(500, planned=500))
-    ready.end(f"{job}-1-0", 0, {**ready.report(500, planned=500), "gaplessReport": 3})
+    ready.end(f"{job}-1-0", 0, {**ready.report(500, planned=500), "gaplessReport": 4})
     ready.settle()
     assert ready.standing()[0] == "ReportUnreadable"
     assert f"pod {job}-1-0" in ready.said(Type.READY).message
@@ -49,7 +49,7 @@ def test_one_unreadable_report_among_several_is_enough(ready: World) -> None:
 
 def test_what_ended_unreadably_is_tried_again_when_the_spec_changes(ready: World) -> None:
     job = ready.begin()
-    ready.end(f"{job}-0-0", 0, {**ready.report(1000), "gaplessReport": 3})
+    ready.end(f"{job}-0-0", 0, {**ready.report(1000), "gaplessReport": 4})
     ready.settle()
     ready.resend(priority=5)
     ready.settle()
@@ -74,10 +74,10 @@ def test_progress_of_another_version_leaves_the_progress_as_it_was_and_is_said(r
 
 def test_a_plan_of_another_version_is_no_plan(ready: World) -> None:
     job = ready.begin(mode="Plan")
-    ready.end(f"{job}-0-0", 0, {**ready.plan(990), "gaplessPlan": 3})
+    ready.end(f"{job}-0-0", 0, {**ready.plan(990), "gaplessPlan": 4})
     ready.settle()
     assert ready.standing() == ("ReportUnreadable", "False", "False", "True", "False")
-    assert "the resend plan has version 3, and this program reads version 2" in ready.said(Type.READY).message
+    assert "the resend plan has version 4, and this program reads version 3" in ready.said(Type.READY).message
     assert ready.a_resend().status.plan is None
 
 

@@ -9,15 +9,14 @@ import pytest
 from gapless_operator.shell.api.client import Page
 from gapless_operator.shell.api.errors import ApiError, ExpiredError, NotFoundError, RefusedError, UnavailableError
 from gapless_operator.shell.api.kinds import (
-    CHILDREN,
     DEPENDENCIES,
     DIODE,
     GAP_SCAN,
     JOB,
-    NAMED,
     OWNERS,
     RESEND,
     SPARK_APPLICATION,
+    WATCHED,
     Kind,
 )
 from gapless_operator.shell.cache.lists import Lists
@@ -26,7 +25,7 @@ from gapless_operator.shell.cache.store import Cache
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EVERYTHING = (*OWNERS, *NAMED, *CHILDREN)
+EVERYTHING = WATCHED
 
 
 class Server:

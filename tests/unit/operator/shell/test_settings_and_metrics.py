@@ -101,6 +101,72 @@ def test_what_resources_say_is_measured_and_goes_with_them() -> None:
 
 
 AGO = "2026-11-20T10:00:00Z"
+ARCHIVED = {
+    "segments": 4,
+    "bytes": 4000,
+    "lagRecords": 12,
+    "lagSeconds": 3.5,
+    "retentionSeconds": 7200.0,
+    "lostRecords": 2,
+    "lastCommitTime": AGO,
+    "topics": [{"topic": "transfer", "partitions": 1, "segments": 4, "lagRecords": 12}],
+}
+
+
+def test_archives_and_restores_are_measured() -> None:
+    cache = Cache()
+    cache.store(resource("Archive", "kept", ARCHIVED))
+    cache.store(resource("Restore", "back", {"progress": {"planned": 9, "restored": 4, "remaining": 5, "lost": 1}}))
+    text = exposed(cache)
+    at = datetime.fromisoformat(AGO).timestamp()
+    for line in (
+        'gapless_archive_segments{name="kept",namespace="n"} 4.0',
+        'gapless_archive_bytes{name="kept",namespace="n"} 4000.0',
+        'gapless_archive_lag_records{name="kept",namespace="n"} 12.0',
+        'gapless_archive_lag_seconds{name="kept",namespace="n"} 3.5',
+        'gapless_archive_retention_seconds{name="kept",namespace="n"} 7200.0',
+        'gapless_archive_lost_records{name="kept",namespace="n"} 2.0',
+        f'gapless_archive_last_commit_timestamp_seconds{{name="kept",namespace="n"}} {floatToGoString(at)}',
+        'gapless_archive_topic_lag_records{name="kept",namespace="n",topic="transfer"} 12.0',
+        'gapless_restore_records{name="back",namespace="n",outcome="restored"} 4.0',
+        'gapless_restore_records{name="back",namespace="n",outcome="lost"} 1.0',
+    ):
+        assert line in text
+
+
+MIRRORED = {
+    "lagRecords": 12,
+    "lagSeconds": 3.5,
+    "retentionSeconds": 7200.0,
+    "heartbeatAgeSeconds": 2.0,
+    "lostRecords": 2,
+    "workers": 3,
+    "lastCommitTime": AGO,
+    "topics": [{"topic": "orders", "lagRecords": 12}],
+}
+
+
+def test_mirrors_and_checks_are_measured() -> None:
+    cache = Cache()
+    cache.store(resource("Mirror", "copy", MIRRORED))
+    cache.store(resource("KafkaConnection", "hall", {"doctor": {"checkedAt": AGO, "errors": 2, "warnings": 1}}))
+    cache.store(resource("KafkaConnection", "north", {"doctor": {"request": "now"}}))
+    text = exposed(cache)
+    at = datetime.fromisoformat(AGO).timestamp()
+    for line in (
+        'gapless_mirror_status_lag_records{name="copy",namespace="n"} 12.0',
+        'gapless_mirror_status_lag_seconds{name="copy",namespace="n"} 3.5',
+        'gapless_mirror_status_retention_seconds{name="copy",namespace="n"} 7200.0',
+        'gapless_mirror_status_heartbeat_age_seconds{name="copy",namespace="n"} 2.0',
+        'gapless_mirror_status_lost_records{name="copy",namespace="n"} 2.0',
+        'gapless_mirror_status_workers{name="copy",namespace="n"} 3.0',
+        f'gapless_mirror_status_last_commit_timestamp_seconds{{name="copy",namespace="n"}} {floatToGoString(at)}',
+        'gapless_mirror_status_topic_lag_records{name="copy",namespace="n",topic="orders"} 12.0',
+        'gapless_doctor_findings{name="hall",namespace="n",severity="error"} 2.0',
+        'gapless_doctor_findings{name="hall",namespace="n",severity="note"} 0.0',
+    ):
+        assert line in text
+    assert 'gapless_doctor_findings{name="north"' not in text, "no check has ended"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +203,9 @@ def test_every_metric_that_alerts_and_dashboards_ask_for_is_there() -> None:
     cache.store(resource("GapScan", "a", {**status, "conditions": [condition("Ready", "True", "GapsFound")]}))
     cache.store(resource("Resend", "a", {"progress": {"planned": 1}}))
     cache.store(resource("Diode", "a", {}))
+    cache.store(resource("Archive", "a", ARCHIVED))
+    cache.store(resource("Restore", "a", {"progress": {"planned": 1}}))
+    cache.store(resource("Mirror", "a", MIRRORED))
     text = exposed(cache)
     files = [CHART / "files" / "alerts.yaml", *(CHART / "files" / "dashboards").glob("*.json")]
     wanted = {name for file in files for name in re.findall(r"gapless_[a-z_]+\b", file.read_text(encoding="utf-8"))}

@@ -1,0 +1,1 @@
+"""The reconcilers of Archive and Restore."""

@@ -1,0 +1,275 @@
+"""Owns the attempts at archiving: when one must end, what its end leads to, and when the next begins.
+
+Must not know how one is compacted. An attempt that archives continuously ends only by a failure, and is replaced; two
+that run at the same time are harmless, because the later one fences the earlier one off by its epoch.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.backoff import backoff
+from gapless_api.v1alpha1.attempt_status import LastAttempt
+from gapless_api.v1alpha1.conditions import ConditionType, condition
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.archiving.archive import conditions as condition_sets
+from gapless_operator.archiving.archive.conditions import DONE
+from gapless_operator.archiving.archive.context import ARCHIVE_ROLE
+from gapless_operator.archiving.archive.figures import WRITE_EVERY, figures, line_of
+from gapless_operator.archiving.archive.properties import (
+    command_arguments,
+    driver_content,
+    executor_content,
+    settings_map,
+    work_digest,
+)
+from gapless_operator.common.observed import moment
+from gapless_operator.common.plan import Event, EventType
+from gapless_operator.common.references import NotFound
+from gapless_operator.common.result import Result
+from gapless_operator.engines.choice import fell_back, ref_of
+from gapless_operator.engines.endings import Ending
+from gapless_operator.engines.engine import Run, attempt_annotations
+from gapless_operator.engines.scheduling import (
+    Due,
+    acted_until,
+    attempt_name,
+    due_by_schedule,
+    number_of,
+    unscheduled_suffix,
+)
+from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
+from gapless_operator.engines.validate import RECHECK_AFTER, Refusal, validated_engine
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gapless_operator.archiving.archive.context import Context
+    from gapless_operator.engines.engine import Attempt
+
+SOON = timedelta(seconds=0.9)
+"""When to continue after something was recorded."""
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=10), timedelta(minutes=10)
+_SUCCEEDED_ONCE = Ending(Reason.ARCHIVED, "Everything that there was is archived.")
+_ENDED_CONTINUOUS = Ending(Reason.STOPPED, "The pod has ended, although it archives continuously.")
+
+
+def stop(context: Context) -> Result | None:
+    """End an attempt that must not run any more; ``None`` if it may run, or none does."""
+    attempt = context.main.current
+    if attempt is None or attempt.ended or attempt.meta.deleting:
+        return None
+    spec = context.archive.spec
+    ending = _reason_to_stop(context, attempt) or must_end(
+        attempt,
+        start_seconds=spec.engine.start_deadline_seconds,
+        run_seconds=_run_seconds(context),
+        now=context.now,
+    )
+    return None if ending is None else _record(context, ending, attempt)
+
+
+def conclude(context: Context) -> Result | None:
+    """Record how an attempt ended by itself; ``None`` while it runs, or its log is being read."""
+    succeeded = _ENDED_CONTINUOUS if context.is_continuous else _SUCCEEDED_ONCE
+    ending = own_end(
+        context.main,
+        succeeded=succeeded,
+        incomplete=Reason.RECORDS_LOST,
+        failed=Reason.ARCHIVE_FAILED,
+        now=context.now,
+    )
+    return None if ending is None else _record(context, ending, context.main.current)
+
+
+def watch(context: Context) -> Result | None:
+    """Show how far an attempt is that runs; ``None`` when none does."""
+    attempt = context.main.current
+    if attempt is None:
+        return None
+    update: dict[str, Any] = figures(context.archive.status, line_of(attempt), context.now)
+    if attempt.scheduled is not None:
+        update["last_schedule_time"] = _latest(context.archive.status.last_schedule_time, attempt.scheduled)
+    again_after = check_again_after(
+        attempt,
+        start_seconds=context.archive.spec.engine.start_deadline_seconds,
+        run_seconds=_run_seconds(context),
+        now=context.now,
+    )
+    return Result(
+        conditions=condition_sets.running(context, attempt),
+        update=update,
+        again_after=WRITE_EVERY if again_after is None else max(min(again_after, WRITE_EVERY), timedelta()),
+    )
+
+
+def rest_or_start(context: Context) -> Result:
+    """Begin an attempt that is due and may begin; otherwise say what is waited for."""
+    if context.archive.spec.suspend:
+        return Result(conditions=condition_sets.suspended())
+    refusal = _refusal(context)
+    if refusal is not None:
+        known = condition(context.archive.status.conditions, ConditionType.STALLED)
+        is_known = known is not None and known.status == "True" and known.reason == refusal.reason
+        events = () if is_known else (Event(EventType.WARNING, refusal.reason, refusal.message),)
+        return Result(conditions=condition_sets.blocked(*refusal), events=events, again_after=RECHECK_AFTER)
+    due = _due(context)
+    return _rest(context, due) if due.attempt is None else _start(context, due, due.attempt)
+
+
+def _refusal(context: Context) -> Refusal | None:
+    if context.schedule_error:
+        return Refusal(Reason.BAD_CONFIGURATION, context.schedule_error)
+    found = validated_engine(
+        context.archive.spec.engine, context.access, context.program, spark_operator=context.observed.spark_operator
+    )
+    if isinstance(found, Refusal):
+        return found
+    if isinstance(context.access, NotFound):
+        raise TypeError(context.access)
+    return Refusal.of_topics(context.archive.spec.topics, context.access.kafka)
+
+
+def _run_seconds(context: Context) -> int | None:
+    return None if context.is_continuous else context.archive.spec.run_deadline_seconds
+
+
+def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
+    """Why an attempt that runs is of no use any more."""
+    spec, access = context.archive.spec, context.access
+    if isinstance(access, NotFound):
+        return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
+    if spec.suspend:
+        return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
+    if attempt.work != work_digest(context.archive, access, context.program):
+        return Ending(
+            Reason.STOPPED, f"{attempt.name} was stopped because the spec, what it names, or the image has changed."
+        )
+    if (
+        spec.schedule is not None
+        and spec.schedule.concurrency_policy == "Replace"
+        and _due(context).attempt is not None
+    ):
+        return Ending(Reason.STOPPED, f"{attempt.name} was stopped because the next run is due (Replace).")
+    return None
+
+
+def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result:
+    """Record how an attempt ended; whatever is left of it is deleted at once, because another may follow."""
+    running = context.main.running
+    if running is None:
+        raise ValueError("no attempt runs")
+    last = ended(running, ending, attempt, context.now)
+    status, line = context.archive.status, line_of(attempt)
+    committed = (moment(line.last_commit) if line is not None else None) or status.last_commit_time
+    has_committed = committed is not None and running.started is not None and committed >= running.started
+    is_failure = ending.reason not in DONE | {Reason.SUSPENDED}
+    failures = 0 if not is_failure else 1 if has_committed else status.failures + 1
+    update: dict[str, Any] = {**figures(status, line, context.now, at_once=True), "last_attempt": last}
+    update["failures"] = failures
+    if attempt is not None and attempt.scheduled is not None:
+        update["last_schedule_time"] = _latest(status.last_schedule_time, attempt.scheduled)
+    again_at = _retry_at(context, last, failures) if context.is_continuous else _next_time(context)
+    conditions = condition_sets.after_attempt(context, last, again_at)
+    if ending.reason is Reason.SUSPENDED:
+        conditions = condition_sets.suspended()
+    stop = (ref_of(attempt),) if attempt is not None and not attempt.ended and not attempt.meta.deleting else ()
+    kind = EventType.WARNING if is_failure else EventType.NORMAL
+    return Result(
+        conditions=conditions,
+        update=update,
+        stop=stop,
+        events=(Event(kind, ending.reason, ending.message),),
+        again_after=SOON,
+    )
+
+
+def _due(context: Context) -> Due:
+    archive, track = context.archive, context.main
+    spec, last = archive.spec, track.last
+    if spec.schedule is not None:
+        return due_by_schedule(
+            context.schedule,
+            after=acted_until(
+                archive.metadata.creation_timestamp, archive.status.last_schedule_time, last, track.attempts
+            ),
+            deadline_seconds=spec.schedule.starting_deadline_seconds,
+            name=lambda suffix: attempt_name(archive, suffix, prefix=ARCHIVE_ROLE),
+            now=context.now,
+        )
+    generation, number = archive.metadata.generation, 1
+    if last is not None and last.generation == generation:
+        at = _retry_at(context, last, archive.status.failures)
+        if at is not None and at > context.now:
+            return Due(retry_at=at)
+        number = number_of(last.name) + 1
+    return Due(attempt=attempt_name(archive, unscheduled_suffix(generation, number), prefix=ARCHIVE_ROLE))
+
+
+def _retry_at(context: Context, last: LastAttempt, failures: int) -> datetime | None:
+    """When an attempt that archives continuously is replaced; ``None`` for at once."""
+    if last.finished is None or not failures or last.generation != context.archive.metadata.generation:
+        return None
+    return last.finished + backoff(failures - 1, first=_FIRST_RETRY, longest=_LAST_RETRY)
+
+
+def _next_time(context: Context) -> datetime | None:
+    return context.schedule.next_after(context.now) if context.schedule is not None else None
+
+
+def _rest(context: Context, due: Due) -> Result:
+    again_at = due.retry_at or _next_time(context)
+    update: dict[str, Any] = {}
+    events: tuple[Event, ...] = ()
+    if due.missed is not None:
+        update["last_schedule_time"] = due.missed
+        message = f"The run of {due.missed:%Y-%m-%d %H:%M} UTC was skipped: startingDeadlineSeconds has passed."
+        events = (Event(EventType.WARNING, "RunMissed", message),)
+    return Result(
+        conditions=condition_sets.after_attempt(context, context.main.last, again_at),
+        update=update,
+        events=events,
+        again_after=None if again_at is None else again_at - context.now,
+    )
+
+
+def _start(context: Context, due: Due, name: str) -> Result:
+    archive, access = context.archive, context.access
+    engine = validated_engine(
+        archive.spec.engine, access, context.program, spark_operator=context.observed.spark_operator
+    )
+    if isinstance(engine, Refusal) or isinstance(access, NotFound):
+        raise TypeError(engine)
+    options, generation = archive.spec.engine, archive.metadata.generation
+    seconds = _run_seconds(context)
+    run = Run(
+        owner=archive,
+        options=options,
+        name=name,
+        role=ARCHIVE_ROLE,
+        arguments=command_arguments(access, ARCHIVE_ROLE),
+        driver=driver_content(archive, access, name, ARCHIVE_ROLE),
+        executor=executor_content(access, ARCHIVE_ROLE),
+        annotations=attempt_annotations(generation, work_digest(archive, access, context.program), due.scheduled),
+        deadline_seconds=None if seconds is None else options.start_deadline_seconds + seconds,
+    )
+    message = f"The {engine.name} {name} is being started."
+    if fell_back(options, engine.name):
+        message = f"{message} engine.type is Auto and there is no Spark operator, so it has no executors."
+    update: dict[str, Any] = {
+        "last_attempt": LastAttempt(name=name, engine=engine.name, generation=generation, started=context.now)
+    }
+    if due.scheduled is not None:
+        update["last_schedule_time"] = due.scheduled
+    return Result(
+        conditions=condition_sets.starting(context, message),
+        update=update,
+        apply=(settings_map(archive, access, name, ARCHIVE_ROLE), engine.manifest(run, context.program)),
+        events=(Event(EventType.NORMAL, Reason.ARCHIVING, message),),
+        again_after=timedelta(seconds=options.start_deadline_seconds),
+    )
+
+
+def _latest(known: datetime | None, scheduled: datetime) -> datetime:
+    return scheduled if known is None else max(known, scheduled)

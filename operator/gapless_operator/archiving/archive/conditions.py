@@ -1,0 +1,167 @@
+"""Owns the conditions of an Archive, one function for each case; must not know what is done in that case.
+
+The messages do not count: a figure in one would be a write for each of its changes. The figures are in the status.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from gapless_api.v1alpha1.conditions import ConditionType, condition
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.archiving.archive.figures import line_of
+from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.observed import moment
+from gapless_operator.engines.endings import NEED_A_PERSON, TROUBLE_GRACE
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.attempt_status import LastAttempt
+    from gapless_api.wire.archive_progress import ArchiveLine
+    from gapless_operator.archiving.archive.context import Context
+    from gapless_operator.engines.engine import Attempt
+
+NO_PROGRESS_AFTER = timedelta(minutes=15)
+"""After how long without a commit, while there is something to archive, a person should look."""
+NOT_STALLED = ConditionUpdate(False, Reason.NOT_STALLED)
+DONE = frozenset({Reason.ARCHIVED, Reason.STOPPED})
+"""Ends of an attempt that are no failures."""
+_WORST_FIRST = (Reason.RETENTION_OVERTAKING, Reason.NO_PROGRESS, Reason.RECORDS_LOST, Reason.TOPIC_RECREATED)
+Updates = dict[ConditionType, ConditionUpdate]
+
+
+def starting(context: Context, message: str) -> Updates:
+    """The conditions while an attempt is being started."""
+    return _unless_known(context) | {
+        ConditionType.RECONCILING: ConditionUpdate(True, Reason.ARCHIVING, message),
+        ConditionType.STALLED: NOT_STALLED,
+    }
+
+
+def running(context: Context, attempt: Attempt) -> Updates:
+    """The conditions while an attempt runs, or does not start."""
+    line = line_of(attempt)
+    state = "is running" if attempt.started is not None else "is being started"
+    trouble = f" {attempt.trouble.message}" if attempt.trouble is not None else ""
+    what = f"The {attempt.engine} {attempt.name} {state}.{trouble}"
+    if line is None:
+        silent = _problem_of_silence(attempt, context.now)
+        return _unless_known(context) | {
+            ConditionType.RECONCILING: ConditionUpdate(True, Reason.ARCHIVING, what),
+            ConditionType.STALLED: silent or _stalled_by_trouble(context, attempt),
+        }
+    problem = _problem(context, attempt, line)
+    progressing = ConditionUpdate(True, Reason.ARCHIVING)
+    if problem is not None and problem.reason in {Reason.RETENTION_OVERTAKING, Reason.NO_PROGRESS}:
+        progressing = problem._replace(status=False)
+    reconciling = ConditionUpdate(False, Reason.SETTLED)
+    if not context.is_continuous:
+        reconciling = ConditionUpdate(True, Reason.ARCHIVING, what)
+    return {
+        ConditionType.READY: ConditionUpdate(True, Reason.ARCHIVING, what),
+        ConditionType.PROGRESSING: progressing,
+        ConditionType.RECONCILING: reconciling,
+        ConditionType.STALLED: problem or NOT_STALLED,
+    }
+
+
+def after_attempt(context: Context, last: LastAttempt | None, again_at: datetime | None) -> Updates:
+    """The conditions while nothing runs.
+
+    Args:
+        context: what is known.
+        last: the attempt that ended last; ``None`` before the first one.
+        again_at: when the next one begins; ``None`` for none.
+    """
+    when = f"The next run begins at {again_at:%Y-%m-%d %H:%M:%S} UTC." if again_at is not None else ""
+    waits = ConditionUpdate(False, Reason.SCHEDULED, when)
+    if context.is_continuous and again_at is not None:
+        waits = ConditionUpdate(True, Reason.RETRYING, when)
+    if last is None or last.outcome is None:
+        return _unless_known(context) | {ConditionType.RECONCILING: waits, ConditionType.STALLED: NOT_STALLED}
+    reason = reason_of(last)
+    ready = ConditionUpdate(reason in DONE, reason, last.message or "")
+    if reason is Reason.STOPPED and context.is_continuous:
+        ready = ConditionUpdate(False, reason, last.message or "")
+    stalled = ConditionUpdate(True, reason, last.message or "") if reason in NEED_A_PERSON else NOT_STALLED
+    return {ConditionType.READY: ready, ConditionType.RECONCILING: waits, ConditionType.STALLED: stalled}
+
+
+def suspended() -> Updates:
+    """spec.suspend is true."""
+    message = "spec.suspend is true: nothing is archived or compacted until it is false."
+    update = ConditionUpdate(False, Reason.SUSPENDED, message)
+    return {
+        ConditionType.READY: update,
+        ConditionType.PROGRESSING: update,
+        ConditionType.RECONCILING: update,
+        ConditionType.STALLED: NOT_STALLED,
+    }
+
+
+def blocked(reason: Reason, message: str) -> Updates:
+    """Nothing can begin before a person has acted."""
+    return {
+        ConditionType.READY: ConditionUpdate(False, reason, message),
+        ConditionType.RECONCILING: ConditionUpdate(False, reason, message),
+        ConditionType.STALLED: ConditionUpdate(True, reason, message),
+    }
+
+
+def reason_of(last: LastAttempt) -> Reason:
+    """How an attempt ended; a word that we do not know was written by a newer version."""
+    try:
+        return Reason(str(last.outcome))
+    except ValueError:
+        return Reason.ARCHIVE_FAILED
+
+
+def _unless_known(context: Context) -> Updates:
+    """``Ready`` while nothing new is known of it: an alert that waits for it does not start again with each attempt."""
+    known = condition(context.archive.status.conditions, ConditionType.READY)
+    if known is not None and known.reason not in {Reason.SUSPENDED, Reason.STOPPED, Reason.ENGINE_UNAVAILABLE}:
+        return {}
+    return {ConditionType.READY: ConditionUpdate(None, Reason.NEVER_ARCHIVED, "Nothing has been archived since.")}
+
+
+def _problem(context: Context, attempt: Attempt, line: ArchiveLine) -> ConditionUpdate | None:
+    """What a person must know of an attempt that runs: what it says itself, or that it commits nothing."""
+    told = {Reason(problem.reason): problem.message for problem in reversed(line.problems)}
+    for reason in _WORST_FIRST:
+        if reason in told:
+            return ConditionUpdate(True, reason, told[reason])
+    since = moment(line.last_commit) or attempt.started or attempt.meta.created
+    if attempt.started is not None:
+        since = max(since, attempt.started)
+    patience = max(NO_PROGRESS_AFTER, 3 * timedelta(seconds=context.archive.spec.segments.max_age_seconds))
+    if not line.lag_records or context.now - since < patience:
+        return None
+    return ConditionUpdate(
+        True,
+        Reason.NO_PROGRESS,
+        f"Nothing has been committed since {since:%Y-%m-%d %H:%M} UTC, and there is something to archive.",
+    )
+
+
+def _problem_of_silence(attempt: Attempt, now: datetime) -> ConditionUpdate | None:
+    driver = attempt.driver
+    if (
+        attempt.started is None
+        or now - attempt.started < NO_PROGRESS_AFTER
+        or (driver is not None and driver.is_unread)
+    ):
+        return None
+    return ConditionUpdate(
+        True, Reason.NO_PROGRESS, f"The {attempt.engine} {attempt.name} has logged no progress since it started."
+    )
+
+
+def _stalled_by_trouble(context: Context, attempt: Attempt) -> ConditionUpdate:
+    """Whether a person must act for an attempt to start; the attempt waits for that until its deadline."""
+    trouble = attempt.trouble
+    is_new = context.now - attempt.meta.created < TROUBLE_GRACE
+    if trouble is None or trouble.reason not in NEED_A_PERSON or is_new:
+        return NOT_STALLED
+    return ConditionUpdate(True, trouble.reason, trouble.message)

@@ -1,0 +1,73 @@
+"""Owns the figures of an Archive's status, out of what its pods log; must not know what follows from them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.v1alpha1.archive_status import LONGEST_TOPICS, ArchivedTopic
+from gapless_operator.common.observed import moment
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.archive_status import ArchiveStatus
+    from gapless_api.wire.archive_progress import ArchivedTopicLine, ArchiveLine
+    from gapless_operator.engines.engine import Attempt
+
+WRITE_EVERY = timedelta(seconds=10)
+"""How often figures are written into the status at most."""
+
+
+def line_of(attempt: Attempt | None) -> ArchiveLine | None:
+    """The last progress line of an attempt; ``None`` while there is none."""
+    return attempt.driver.output.archive if attempt is not None and attempt.driver is not None else None
+
+
+def figures(before: ArchiveStatus, line: ArchiveLine | None, now: datetime, *, at_once: bool = False) -> dict[str, Any]:
+    """The fields of the status that change; none while they must not, or need not.
+
+    Args:
+        before: the status as it was written last.
+        line: the last progress line, if there is one.
+        now: the time.
+        at_once: whether the attempt has ended, so that these are its last ones.
+    """
+    if line is None:
+        return {}
+    is_recent = before.updated_at is not None and now - before.updated_at < WRITE_EVERY
+    if is_recent and not at_once:
+        return {}
+    found: dict[str, Any] = {
+        "segments": _count(line.segments),
+        "bytes": _count(line.bytes),
+        "records": _count(line.records),
+        "lag_records": _count(line.lag_records),
+        "lag_seconds": line.lag_seconds,
+        "retention_seconds": line.retention_seconds,
+        "lost_records": _count(line.lost_records),
+        "last_commit_time": moment(line.last_commit),
+        "topics": tuple(map(_topic, line.topics[:LONGEST_TOPICS])),
+        "topics_omitted": _count(line.topics_omitted + max(len(line.topics) - LONGEST_TOPICS, 0)),
+        "read_by": line.read_by or before.read_by,
+    }
+    same = all(getattr(before, name) == value for name, value in found.items())
+    return {} if same else {**found, "updated_at": now.replace(microsecond=0)}
+
+
+def _topic(line: ArchivedTopicLine) -> ArchivedTopic:
+    return ArchivedTopic(
+        topic=line.topic,
+        topic_id=line.topic_id or None,
+        partitions=line.partitions,
+        segments=_count(line.segments),
+        covered_up_to=moment(line.covered_up_to),
+        lag_records=_count(line.lag_records),
+        lag_seconds=line.lag_seconds,
+        lost_records=_count(line.lost_records),
+    )
+
+
+def _count(number: int) -> int:
+    return min(number, MAX_OFFSET)

@@ -1,0 +1,42 @@
+"""Owns how a pod reaches an archive: settings, Secrets, and the folder of a volume; must not know what it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gapless_operator.common.access import archived_object_settings, store_secrets, store_settings
+from gapless_operator.engines.pod import SECRETS_FOLDER, Folder
+
+if TYPE_CHECKING:
+    from gapless_operator.common.access import SecretFile
+    from gapless_operator.common.references import ArchivePlace
+
+ARCHIVE_FOLDER = "/archive"
+
+
+def archive_settings(place: ArchivePlace, *, writes: bool) -> dict[str, str]:
+    """Where the archive is and how its store is reached, as every command spells it.
+
+    Args:
+        place: where it is.
+        writes: whether the command writes objects.
+    """
+    lines = {"archive": place.address(ARCHIVE_FOLDER), "region": place.region}
+    s3 = place.location.s3
+    if s3 is not None:
+        lines |= store_settings(s3, SECRETS_FOLDER)
+        lines |= archived_object_settings(s3) if writes else {}
+    return lines
+
+
+def archive_secrets(place: ArchivePlace) -> list[SecretFile]:
+    """What these settings need of Secrets."""
+    return store_secrets(place.location.s3) if place.location.s3 is not None else []
+
+
+def archive_folders(place: ArchivePlace, *, read_only: bool = False) -> tuple[Folder, ...]:
+    """The folder of the volume, if the archive is in one."""
+    volume = place.location.persistent_volume_claim
+    if volume is None:
+        return ()
+    return (Folder("archive", ARCHIVE_FOLDER, volume.claim_name, place.volume_path(), read_only=read_only),)

@@ -1,0 +1,233 @@
+"""Owns the attempts at planning and restoring: when one must end, what its end leads to, and when the next begins.
+
+Must not know whether the Restore is finished already. What was written is known by positions in the target itself, so
+that another attempt continues there.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.backoff import backoff
+from gapless_api.codec.canonical import moment_text
+from gapless_api.v1alpha1.attempt_status import LastAttempt
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.archiving.restore.context import PLAN_ROLE, RESTORE_ROLE
+from gapless_operator.archiving.restore.figures import WRITE_EVERY, last_line, lost_ranges, plan_of, progress_of
+from gapless_operator.archiving.restore.properties import (
+    command_arguments,
+    driver_content,
+    executor_content,
+    settings_map,
+    targets,
+    work_digest,
+)
+from gapless_operator.common import work_conditions as condition_sets
+from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.references import NotFound
+from gapless_operator.common.result import Result
+from gapless_operator.engines.choice import ref_of
+from gapless_operator.engines.endings import NEED_A_PERSON, Ending
+from gapless_operator.engines.engine import Phase, Run, attempt_annotations
+from gapless_operator.engines.scheduling import attempt_name
+from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
+from gapless_operator.engines.validate import RECHECK_AFTER, Refusal, validated_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gapless_api.v1alpha1.conditions import ConditionType
+    from gapless_operator.archiving.restore.context import Context
+    from gapless_operator.engines.engine import Attempt
+
+SOON = timedelta(seconds=0.9)
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=10), timedelta(minutes=10)
+_FINAL = NEED_A_PERSON - {Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED, Reason.POD_REJECTED, Reason.POD_UNSCHEDULABLE}
+"""What another attempt would only repeat."""
+_INTERRUPTED = frozenset({Reason.STOPPED, Reason.SUSPENDED, Reason.NODE_LOST})
+"""Ends that are nobody's fault: the next attempt begins at once and does not count."""
+_ROLE_WORDS = {PLAN_ROLE: "plan", RESTORE_ROLE: "restore"}
+
+
+def stop(context: Context) -> Result | None:
+    """End an attempt that must not run any more; ``None`` if it may run, or none does."""
+    attempt = context.track.current
+    if attempt is None or attempt.ended or attempt.meta.deleting:
+        return None
+    ending = _reason_to_stop(context, attempt) or must_end(
+        attempt, start_seconds=context.restore.spec.engine.start_deadline_seconds, run_seconds=None, now=context.now
+    )
+    return None if ending is None else _record(context, ending, attempt)
+
+
+def conclude(context: Context) -> Result | None:
+    """Record how an attempt ended by itself; ``None`` while it runs, or its log is being read."""
+    if context.track.running is None:
+        return None
+    line = last_line(context.track.current)
+    done = Ending(Reason.RESTORED, "Everything was restored.")
+    if line is not None and not line.planned:
+        done = Ending(Reason.NOTHING_TO_RESTORE, "There is nothing to restore; the target holds everything already.")
+    if context.running_role == PLAN_ROLE:
+        done = Ending(Reason.PLANNED, "The plan is complete.")
+    ending = own_end(
+        context.track, succeeded=done, incomplete=Reason.INCOMPLETE, failed=Reason.RESTORE_FAILED, now=context.now
+    )
+    return None if ending is None else _record(context, ending, context.track.current)
+
+
+def watch(context: Context) -> Result | None:
+    """Show how far an attempt is that runs; ``None`` when none does."""
+    attempt = context.track.current
+    if attempt is None:
+        return None
+    update: dict[str, Any] = {"last_attempt": context.track.last, "last_role": _ROLE_WORDS[context.running_role]}
+    if context.running_role == RESTORE_ROLE:
+        update["progress"] = progress_of(context.status.progress, attempt, context.now)
+        if attempt.started is not None and context.status.started_at is None:
+            update["started_at"] = attempt.started
+    again_after = check_again_after(
+        attempt, start_seconds=context.restore.spec.engine.start_deadline_seconds, run_seconds=None, now=context.now
+    )
+    return Result(
+        conditions=_conditions_while_running(context, attempt),
+        update=update,
+        again_after=WRITE_EVERY if again_after is None else max(min(again_after, WRITE_EVERY), timedelta()),
+    )
+
+
+def begin(context: Context) -> Result:
+    """Begin the attempt that is due; otherwise say what is waited for."""
+    spec, status, role = context.restore.spec, context.status, context.role
+    if spec.suspend:
+        message = "spec.suspend is true: nothing is planned or written until it is false."
+        return Result(conditions=condition_sets.suspended(Reason.SUSPENDED, message))
+    if role == PLAN_ROLE and status.plan is not None:
+        return Result(conditions=condition_sets.planned(_plan_message(context)))
+    if status.retry_at is not None and context.now < status.retry_at:
+        message = f"{status.message or ''} The next attempt begins at {moment_text(status.retry_at)}.".strip()
+        return Result(
+            conditions=condition_sets.working(Reason.RETRYING, message), again_after=status.retry_at - context.now
+        )
+    access = context.access
+    engine = validated_engine(spec.engine, access, context.program, spark_operator=context.observed.spark_operator)
+    refusal = engine if isinstance(engine, Refusal) else None
+    if refusal is None and not isinstance(access, NotFound):
+        refusal = Refusal.of_topics(targets(spec), access.kafka)
+    if refusal is not None or isinstance(engine, Refusal) or isinstance(access, NotFound):
+        refusal = refusal or Refusal(Reason.DEFECT, "")
+        waits = isinstance(access, NotFound) and refusal.reason is not Reason.BAD_CONFIGURATION
+        made = condition_sets.waiting_for if waits else condition_sets.refused
+        return Result(conditions=made(*refusal), again_after=RECHECK_AFTER)
+    number, generation = status.attempt + 1, context.restore.metadata.generation
+    name = attempt_name(context.restore, f"{_ROLE_WORDS[role]}-{number}", prefix="restore")
+    run = Run(
+        owner=context.restore,
+        options=spec.engine,
+        name=name,
+        role=role,
+        arguments=command_arguments(access),
+        driver=driver_content(context.restore, access, name),
+        executor=executor_content(access),
+        annotations=attempt_annotations(generation, work_digest(context.restore, access)),
+        deadline_seconds=None,
+    )
+    message = f"The {engine.name} {name} is being started."
+    reason = Reason.PLANNING if role == PLAN_ROLE else Reason.STARTING
+    return Result(
+        conditions=condition_sets.working(reason, message),
+        update={
+            "last_attempt": LastAttempt(name=name, engine=engine.name, generation=generation, started=context.now),
+            "last_role": _ROLE_WORDS[role],
+            "attempt": number,
+            "retry_at": None,
+        },
+        apply=(settings_map(context.restore, access, name, role), engine.manifest(run, context.program)),
+        again_after=timedelta(seconds=spec.engine.start_deadline_seconds),
+    )
+
+
+def _plan_message(context: Context) -> str:
+    plan = context.status.plan
+    if plan is None:
+        return ""
+    findings = f" The preflight check found: {plan.findings[0]}" if plan.findings else ""
+    return (
+        f"Would write {plan.records:,} records; nothing was written.{findings} Set spec.mode to Once or Follow to "
+        f"restore."
+    )
+
+
+def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
+    """Why an attempt that runs is of no use any more."""
+    access = context.access
+    if isinstance(access, NotFound):
+        return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
+    if context.restore.spec.suspend:
+        return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
+    if context.running_role != context.role or attempt.work != work_digest(context.restore, access):
+        return Ending(Reason.STOPPED, f"{attempt.name} was stopped because its spec has changed.")
+    return None
+
+
+def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result:
+    """Record how an attempt ended, and what follows: the end, or another attempt."""
+    running, role = context.track.running, context.running_role
+    if running is None:
+        raise ValueError("no attempt runs")
+    last = ended(running, ending, attempt, context.now)
+    update: dict[str, Any] = {"last_attempt": last, "last_role": _ROLE_WORDS[role], "message": ending.message}
+    if context.running_role == RESTORE_ROLE:
+        update["progress"] = progress_of(context.status.progress, attempt, context.now, at_once=True)
+        update["lost"] = lost_ranges(last_line(attempt)) or context.status.lost
+    stop = (ref_of(attempt),) if attempt is not None and not attempt.ended and not attempt.meta.deleting else ()
+    conditions, more = _what_follows(context, ending, attempt)
+    return Result(conditions=conditions, update={**update, **more}, stop=stop, again_after=SOON)
+
+
+def _what_follows(  # noqa: PLR0911 -- one for each way to end
+    context: Context, ending: Ending, attempt: Attempt | None
+) -> tuple[Mapping[ConditionType, ConditionUpdate], dict[str, Any]]:
+    reason, message = ending
+    is_follow = context.restore.spec.mode == "Follow"
+    finished = {"finished_at": context.now.replace(microsecond=0), "retry_at": None}
+    if reason is Reason.PLANNED:
+        plan = plan_of(attempt) if attempt is not None else None
+        if plan is not None:
+            return condition_sets.working(Reason.PLANNING, "The plan was read."), {"plan": plan, "retry_at": None}
+        reason, message = Reason.RESULT_UNREADABLE, "The pod succeeded, but its plan cannot be read."
+    if reason in {Reason.RESTORED, Reason.NOTHING_TO_RESTORE} and not is_follow:
+        return condition_sets.over(reason, message, complete=True), finished
+    if reason is Reason.INCOMPLETE and context.running_role == RESTORE_ROLE and not is_follow:
+        return condition_sets.over(reason, message, complete=False), finished
+    if reason in _INTERRUPTED or reason in {Reason.RESTORED, Reason.NOTHING_TO_RESTORE}:
+        return condition_sets.working(Reason.STOPPED, message), {"retry_at": None}
+    if reason in _FINAL:
+        return condition_sets.failed(reason, message), finished
+    failures = context.status.attempt - context.status.attempts_before
+    if failures > context.restore.spec.backoff_limit:
+        text = f"{message} It failed more often than spec.backoffLimit allows; remove the cause and set spec.retry."
+        return condition_sets.failed(Reason.BACKOFF_LIMIT_EXCEEDED, text), finished
+    at = context.now.replace(microsecond=0) + backoff(max(failures - 1, 0), first=_FIRST_RETRY, longest=_LAST_RETRY)
+    text = f"{message} The next attempt begins at {moment_text(at)}."
+    return condition_sets.working(reason, text), {"retry_at": at}
+
+
+def _conditions_while_running(context: Context, attempt: Attempt) -> Mapping[ConditionType, ConditionUpdate]:
+    what = f"The {attempt.engine} {attempt.name}"
+    if attempt.phase is Phase.PENDING:
+        trouble = attempt.trouble
+        reason = trouble.reason if trouble is not None else Reason.STARTING
+        return condition_sets.working(reason, trouble.message if trouble is not None else f"{what} is being started.")
+    if context.running_role == PLAN_ROLE:
+        return condition_sets.working(Reason.PLANNING, f"{what} looks at the archive and the target.")
+    line = last_line(attempt)
+    if context.restore.spec.mode == "Follow" and line is not None and line.state == "following":
+        message = f"{what} waits for new segments."
+        return condition_sets.of_work(
+            ready=ConditionUpdate(True, Reason.FOLLOWING, message),
+            reconciling=ConditionUpdate(False, Reason.SETTLED),
+            succeeded=ConditionUpdate(None, Reason.FOLLOWING, message),
+        )
+    return condition_sets.working(Reason.RESTORING, f"{what} writes records.")

@@ -1,0 +1,133 @@
+"""Owns the plan, the progress and the losses in a Restore's status, out of what its pods log.
+
+Must not know what follows from them.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from gapless_api.offsets.ids import MAX_OFFSET
+from gapless_api.v1alpha1.restore_status import (
+    LONGEST_LOST,
+    LONGEST_PLANNED_TOPICS,
+    LostRange,
+    PlannedTopic,
+    RestorePlan,
+    RestoreProgress,
+)
+from gapless_operator.common.observed import moment
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gapless_api.wire.reading_progress import ReadingLine
+    from gapless_api.wire.restore_progress import RestoreLine, RestorePlanLine
+    from gapless_operator.engines.engine import Attempt
+
+WRITE_EVERY = timedelta(seconds=5)
+"""How often progress is written into the status at most."""
+_LONGEST_FINDING, _MOST_FINDINGS = 512, 50
+
+
+def plan_of(attempt: Attempt) -> RestorePlan | None:
+    """What an attempt at a plan has found; ``None`` when its log does not say."""
+    line = attempt.driver.output.restore_plan if attempt.driver is not None else None
+    return None if line is None else _plan(line)
+
+
+def last_line(attempt: Attempt | None) -> RestoreLine | None:
+    """The last progress line of an attempt; ``None`` while there is none."""
+    return attempt.driver.output.restore if attempt is not None and attempt.driver is not None else None
+
+
+def progress_of(
+    before: RestoreProgress | None, attempt: Attempt | None, now: datetime, *, at_once: bool = False
+) -> RestoreProgress | None:
+    """What the status should say of the progress; `before` itself while it must not, or need not, change.
+
+    Args:
+        before: what the status says.
+        attempt: which runs or has ended; ``None`` for one that is gone.
+        now: the time.
+        at_once: whether the attempt has ended, so that this is its last word.
+    """
+    output = attempt.driver.output if attempt is not None and attempt.driver is not None else None
+    if output is None:
+        return before
+    is_recent = before is not None and before.updated_at is not None and now - before.updated_at < WRITE_EVERY
+    if is_recent and not at_once:
+        return before
+    found = None
+    if output.restore is not None:
+        found = _progress(output.restore)
+    elif output.reading is not None:
+        found = _reading(output.reading)
+    if found is None or (before is not None and found == before.model_copy(update={"updated_at": None})):
+        return before
+    return found.model_copy(update={"updated_at": now.replace(microsecond=0)})
+
+
+def lost_ranges(line: RestoreLine | None) -> tuple[LostRange, ...]:
+    """What could not be restored, as far as the status has room."""
+    return tuple(
+        LostRange(topic=one.topic, partition=one.partition, first=one.first, last=one.last, reason=one.reason[:64])
+        for one in (line.lost_ranges[:LONGEST_LOST] if line is not None else ())
+    )
+
+
+def _plan(line: RestorePlanLine) -> RestorePlan:
+    return RestorePlan(
+        records=_count(line.records),
+        bytes=_count(line.bytes),
+        segments=_count(line.segments),
+        restored_before=_count(line.restored_before),
+        topics=tuple(
+            PlannedTopic(
+                topic=one.topic,
+                to_topic=one.to_topic,
+                topic_id=one.topic_id or None,
+                partitions=one.partitions,
+                records=_count(one.records),
+                create=one.create,
+            )
+            for one in line.topics[:LONGEST_PLANNED_TOPICS]
+        ),
+        topics_omitted=_count(line.topics_omitted + max(len(line.topics) - LONGEST_PLANNED_TOPICS, 0)),
+        findings=tuple(text[:_LONGEST_FINDING] for text in line.findings[:_MOST_FINDINGS]),
+    )
+
+
+def _progress(line: RestoreLine) -> RestoreProgress:
+    done = line.planned - line.remaining
+    return RestoreProgress(
+        planned=_count(line.planned),
+        restored=_count(line.restored),
+        lost=_count(line.lost),
+        remaining=_count(line.remaining),
+        percent=_percent(done, line.planned),
+        records_per_second=line.records_per_second,
+        eta_seconds=line.eta_seconds,
+        last_write_time=moment(line.last_write),
+    )
+
+
+def _reading(line: ReadingLine) -> RestoreProgress:
+    """While records are written only offsets are counted, of which some have no record."""
+    return RestoreProgress(
+        planned=_count(line.offsets),
+        restored=_count(line.read),
+        remaining=_count(max(line.offsets - line.read, 0)),
+        percent=_percent(line.read, line.offsets),
+        records_per_second=line.offsets_per_second,
+        eta_seconds=line.eta_seconds,
+    )
+
+
+def _percent(done: int, planned: int) -> int:
+    return min(max(100 * done // planned, 0), 100) if planned else 100
+
+
+def _count(number: int) -> int:
+    return min(number, MAX_OFFSET)

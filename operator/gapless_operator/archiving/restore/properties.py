@@ -1,0 +1,131 @@
+"""Owns the settings that a Restore gives to ``gapless restore``, and what its pods get; must not know when."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from gapless_operator.archiving.place import archive_folders, archive_secrets, archive_settings
+from gapless_operator.archiving.restore.context import PLAN_ROLE
+from gapless_operator.common.access import config_map_source, kafka_arguments, kafka_secrets, kafka_settings
+from gapless_operator.common.children import digest, owned
+from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
+from gapless_operator.engines.scheduling import settings_name
+from gapless_operator.engines.tracks import SETTINGS_ROLE
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gapless_api.v1alpha1.restore import Restore, RestoreOffsets, RestoreSpec
+    from gapless_operator.common.plan import Manifest
+    from gapless_operator.common.references import ArchiveAccess
+
+SETTINGS_FILE, GROUP_OFFSETS_FILE = "archive.properties", "offsets.csv"
+_ADJUSTMENTS = {"No": "false", "WhileRestoring": "true", "Keep": "keep"}
+_DELIVERIES = {"ExactlyOnce": "exactly-once", "AtLeastOnce": "at-least-once"}
+
+
+def work_digest(restore: Restore, access: ArchiveAccess) -> str:
+    """A digest of what may change while an attempt runs; another one means that it has to be replaced."""
+    spec = restore.spec.to_dict()
+    is_follow = restore.spec.mode == "Follow"
+    return digest([spec.get("engine"), is_follow, access.archive.location.to_dict(), access.kafka.to_dict()])
+
+
+def command_arguments(access: ArchiveAccess) -> tuple[str, ...]:
+    """Of ``gapless``; what must hold whatever the settings say stands here and not there."""
+    return ("restore", f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *kafka_arguments(access.kafka))
+
+
+def targets(spec: RestoreSpec) -> tuple[str, ...]:
+    """The topics that are written."""
+    return tuple(topic.to_topic or topic.name for topic in spec.topics)
+
+
+def settings_map(restore: Restore, access: ArchiveAccess, attempt: str, role: str) -> Manifest:
+    """The ConfigMap with the settings of an attempt; there is nothing secret in it."""
+    lines = {
+        **kafka_settings(access.kafka, SECRETS_FOLDER),
+        **archive_settings(access.archive, writes=False),
+        **_selection(restore.spec, access.archive.region),
+        **_target(restore.spec),
+        **_writing(restore.spec, role),
+    }
+    content = {SETTINGS_FILE: "".join(f"{name}={value}\n" for name, value in lines.items())}
+    return owned(
+        restore,
+        {"apiVersion": "v1", "kind": "ConfigMap", "data": content},
+        name=settings_name(attempt),
+        role=SETTINGS_ROLE,
+    )
+
+
+def driver_content(restore: Restore, access: ArchiveAccess, attempt: str) -> Content:
+    """What is put into a driver."""
+    sources = [config_map_source(settings_name(attempt), {SETTINGS_FILE: SETTINGS_FILE})]
+    if (groups := restore.spec.group_offsets) is not None:
+        sources.append(config_map_source(groups.config_map.name, {groups.config_map.key: GROUP_OFFSETS_FILE}))
+    executor = executor_content(access)
+    return Content(sources=tuple(sources), secrets=executor.secrets, folders=executor.folders)
+
+
+def executor_content(access: ArchiveAccess) -> Content:
+    """What is put into an executor, which reads segments and writes records itself."""
+    return Content(
+        secrets=(*kafka_secrets(access.kafka), *archive_secrets(access.archive)),
+        folders=archive_folders(access.archive, read_only=True),
+    )
+
+
+def _selection(spec: RestoreSpec, region: str) -> dict[str, str]:
+    """What is restored."""
+    sources = [f"{region}/{topic.name}" + (f"={topic.to_topic}" if topic.to_topic else "") for topic in spec.topics]
+    chosen = {
+        "source": ",".join(sources),
+        "generation": spec.generation,
+        "partitions": ",".join(map(str, spec.partitions)),
+        "offsets": _offsets(spec.offsets),
+        "since": _time(spec.since),
+        "until": _time(spec.until),
+    }
+    return {name: value for name, value in chosen.items() if value}
+
+
+def _target(spec: RestoreSpec) -> dict[str, str]:
+    """How the target may be, and what is done with it."""
+    groups = spec.group_offsets
+    chosen = {
+        "remapPartitions": spec.remap_partitions,
+        "createTopics": None if spec.create_topics else "false",
+        "replicationFactor": str(spec.replication_factor or ""),
+        "adjustRetention": _ADJUSTMENTS[spec.adjust_retention],
+        "timestamps": spec.timestamps.lower(),
+        "groupOffsets": None if groups is None else f"{CONFIGURATION_FOLDER}/{GROUP_OFFSETS_FILE}",
+        "groupName": None if groups is None else groups.group_name,
+    }
+    return {name: value for name, value in chosen.items() if value}
+
+
+def _writing(spec: RestoreSpec, role: str) -> dict[str, str]:
+    """How records are written."""
+    return {
+        "plan": "true" if role == PLAN_ROLE else "false",
+        "follow": "true" if spec.mode == "Follow" else "false",
+        "delivery": _DELIVERIES[spec.delivery],
+        "onLost": spec.on_lost.lower(),
+        "lostSegmentTimeout": f"{spec.lost_segment_timeout_seconds}s",
+        "lateSegmentRetries": str(spec.late_segment_retries),
+        "engine": spec.engine.reader.lower(),
+        "master": f"local[{spec.engine.driver.cores}]",
+        "driverMemory": java_memory(spec.engine.driver.memory),
+    }
+
+
+def _offsets(offsets: RestoreOffsets | None) -> str:
+    if offsets is None or (offsets.from_ is None and offsets.to is None):
+        return ""
+    return f"{offsets.from_ or 0}-{'' if offsets.to is None else offsets.to}"
+
+
+def _time(at: datetime | None) -> str:
+    return "" if at is None else at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

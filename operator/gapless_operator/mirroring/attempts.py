@@ -1,0 +1,225 @@
+"""Owns the attempts at copying: when one must end, what its end leads to, and when the next begins.
+
+An attempt never ends by itself unless it fails. Two that run at the same time are harmless: a lane belongs to whoever
+took it last, and the positions are written with the records.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from gapless_api.base.backoff import backoff
+from gapless_api.v1alpha1.attempt_status import LastAttempt
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.common.children import digest_of
+from gapless_operator.common.plan import Event, EventType
+from gapless_operator.common.references import NotFound
+from gapless_operator.common.result import Result
+from gapless_operator.engines.choice import fell_back, ref_of
+from gapless_operator.engines.endings import Ending
+from gapless_operator.engines.engine import Run, attempt_annotations
+from gapless_operator.engines.scheduling import attempt_name, number_of, unscheduled_suffix
+from gapless_operator.engines.tracks import check_again_after, ended, must_end, own_end
+from gapless_operator.engines.validate import RECHECK_AFTER, Refusal, validated_engine
+from gapless_operator.mirroring import conditions as condition_sets
+from gapless_operator.mirroring.context import SPARK_ROLE
+from gapless_operator.mirroring.figures import WRITE_EVERY, figures, told_by
+from gapless_operator.mirroring.properties import (
+    command_arguments,
+    content_of,
+    executor_content,
+    limits_map,
+    limits_name,
+    mirror_name,
+    settings_map,
+    target_topics,
+    work_digest,
+)
+from gapless_operator.mirroring.workers import workers_manifest
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gapless_operator.common.plan import Manifest
+    from gapless_operator.common.references import MirrorAccess
+    from gapless_operator.engines.engine import Attempt, SparkEngine
+    from gapless_operator.mirroring.context import Context
+
+SOON = timedelta(seconds=0.9)
+"""When to continue after something was recorded."""
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
+_ENDED = Ending(Reason.STOPPED, "The pod has ended, although it copies continuously.")
+
+
+def stop(context: Context) -> Result | None:
+    """End an attempt that must not run any more; ``None`` if it may run, or none does."""
+    attempt = context.track.current
+    if attempt is None or attempt.ended or attempt.meta.deleting:
+        return None
+    ending = _reason_to_stop(context, attempt)
+    if ending is None and (attempt.meta.role == SPARK_ROLE or attempt.started is None):
+        # Workers take over from one another, and the Job replaces them, also those of a lost node.
+        ending = must_end(attempt, start_seconds=context.start_seconds, run_seconds=None, now=context.now)
+    return None if ending is None else _record(context, ending, attempt)
+
+
+def conclude(context: Context) -> Result | None:
+    """Record how an attempt ended by itself; ``None`` while it runs, or its log is being read."""
+    ending = own_end(
+        context.track,
+        succeeded=_ENDED,
+        incomplete=Reason.RECORDS_LOST,
+        failed=Reason.MIRROR_FAILED,
+        now=context.now,
+    )
+    return None if ending is None else _record(context, ending, context.track.current)
+
+
+def watch(context: Context) -> Result | None:
+    """Show how far an attempt is that runs; ``None`` when none does. Changed limits are written for it to read."""
+    attempt = context.track.current
+    if attempt is None:
+        return None
+    told = told_by(context.running_pods())
+    update: dict[str, Any] = {**figures(context.mirror.status, told, context.now), **_names(context)}
+    update["last_attempt"] = context.track.last
+    copied = told.last_commit
+    if copied is not None and attempt.started is not None and copied >= attempt.started:
+        update["failures"] = 0
+    again_after = check_again_after(attempt, start_seconds=context.start_seconds, run_seconds=None, now=context.now)
+    return Result(
+        conditions=condition_sets.running(context, attempt, told),
+        update=update,
+        apply=_changed_limits(context),
+        again_after=WRITE_EVERY if again_after is None else max(min(again_after, WRITE_EVERY), timedelta()),
+    )
+
+
+def rest_or_start(context: Context) -> Result:
+    """Begin an attempt that may begin; otherwise say what is waited for."""
+    if context.mirror.spec.suspend:
+        return Result(conditions=condition_sets.suspended(), update={"workers": 0, "lanes_owned": 0, "problems": ()})
+    found, access = _validated(context), context.access
+    if isinstance(found, Refusal):
+        return Result(conditions=condition_sets.blocked(*found), again_after=RECHECK_AFTER)
+    if isinstance(access, NotFound):
+        raise TypeError(access)
+    last, generation, number = context.track.last, context.mirror.metadata.generation, 1
+    if last is not None and last.generation == generation:
+        at = _retry_at(context, last, context.mirror.status.failures)
+        if at is not None and at > context.now:
+            conditions = condition_sets.after_attempt(last, at)
+            return Result(conditions=conditions, again_after=at - context.now)
+        number = number_of(last.name) + 1
+    name = attempt_name(context.mirror, unscheduled_suffix(generation, number), prefix=SPARK_ROLE)
+    return _start(context, name, access, found)
+
+
+def _validated(context: Context) -> SparkEngine | Refusal | None:
+    """The engine of Spark, if Spark copies; a refusal says why nothing may begin."""
+    spec, access = context.mirror.spec, context.access
+    if isinstance(access, NotFound):
+        return Refusal(*access)
+    refused = Refusal.of_topics(spec.topics, access.source) or Refusal.of_topics(target_topics(spec), access.target)
+    if refused is not None:
+        return refused
+    if not spec.on_spark:
+        return None
+    return validated_engine(spec.spark, access, context.spark, spark_operator=context.observed.spark_operator)
+
+
+def _start(context: Context, name: str, access: MirrorAccess, engine: SparkEngine | None) -> Result:
+    mirror = context.mirror
+    generation = mirror.metadata.generation
+    annotations = attempt_annotations(generation, work_digest(mirror, access, context.program))
+    content, arguments = content_of(mirror, access, name), command_arguments(access)
+    message = f"The {engine.name if engine is not None else 'Job'} {name} is being started."
+    manifest: Manifest
+    if engine is None:
+        manifest = workers_manifest(
+            mirror, context.workers, content, name=name, arguments=arguments, annotations=annotations
+        )
+    else:
+        run = Run(
+            owner=mirror,
+            options=mirror.spec.spark,
+            name=name,
+            role=SPARK_ROLE,
+            arguments=arguments,
+            driver=content,
+            executor=executor_content(access),
+            annotations=annotations,
+            deadline_seconds=None,
+        )
+        manifest = engine.manifest(run, context.spark)
+        if fell_back(mirror.spec.spark, engine.name):
+            message = f"{message} spark.type is Auto and there is no Spark operator, so it has no executors."
+    kind = engine.name if engine is not None else "Job"
+    return Result(
+        conditions=condition_sets.starting(context, message),
+        update={
+            "last_attempt": LastAttempt(name=name, engine=kind, generation=generation, started=context.now),
+            **_names(context),
+        },
+        apply=(settings_map(mirror, access, name), limits_map(mirror), manifest),
+        events=(Event(EventType.NORMAL, Reason.MIRRORING, message),),
+        again_after=timedelta(seconds=context.start_seconds),
+    )
+
+
+def _names(context: Context) -> dict[str, Any]:
+    engine = "Spark" if context.mirror.spec.on_spark else "Workers"
+    return {"mirror_name": mirror_name(context.mirror), "engine": engine}
+
+
+def _changed_limits(context: Context) -> tuple[Manifest, ...]:
+    """The limits, if they are not as the spec has them."""
+    name, manifest = limits_name(context.mirror), limits_map(context.mirror)
+    known = next((child for child in context.observed.config_maps if child.meta.name == name), None)
+    return () if known is not None and known.meta.digest == digest_of(manifest) else (manifest,)
+
+
+def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
+    """Why an attempt that runs is of no use any more."""
+    access = context.access
+    if isinstance(access, NotFound):
+        return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
+    if context.mirror.spec.suspend:
+        return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
+    if attempt.meta.role != context.role or attempt.work != work_digest(context.mirror, access, context.program):
+        return Ending(
+            Reason.STOPPED, f"{attempt.name} was stopped because the spec, what it names, or the image has changed."
+        )
+    return None
+
+
+def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result:
+    """Record how an attempt ended; whatever is left of it is deleted at once, because another may follow."""
+    running = context.track.running
+    if running is None:
+        raise ValueError("no attempt runs")
+    last, status = ended(running, ending, attempt, context.now), context.mirror.status
+    told = told_by([attempt.driver] if attempt is not None and attempt.driver is not None else ())
+    is_failure = ending.reason not in {Reason.STOPPED, Reason.SUSPENDED}
+    copied = told.last_commit or status.last_commit_time
+    has_copied = copied is not None and running.started is not None and copied >= running.started
+    failures = 0 if not is_failure else 1 if has_copied else status.failures + 1
+    update: dict[str, Any] = {
+        "last_attempt": last,
+        "failures": failures,
+        "workers": 0,
+        "lanes_owned": 0,
+    }
+    conditions = condition_sets.after_attempt(last, _retry_at(context, last, failures))
+    if ending.reason is Reason.SUSPENDED:
+        conditions = condition_sets.suspended()
+    stop = (ref_of(attempt),) if attempt is not None and not attempt.ended and not attempt.meta.deleting else ()
+    return Result(conditions=conditions, update=update, stop=stop, again_after=SOON)
+
+
+def _retry_at(context: Context, last: LastAttempt, failures: int) -> datetime | None:
+    """When an attempt is replaced; ``None`` for at once."""
+    if last.finished is None or not failures or last.generation != context.mirror.metadata.generation:
+        return None
+    return last.finished + backoff(failures - 1, first=_FIRST_RETRY, longest=_LAST_RETRY)

@@ -1,0 +1,450 @@
+"""An Archive runs for ever or by the clock, says how far it is, and is replaced when its pod or its spec changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gapless_api.wire.archive_progress import ArchiveProblem
+from gapless_operator.common.observed import ObservedNode
+from kit.story.plans import is_empty
+
+Make = Callable[..., Any]
+Line = Callable[..., str]
+FIRST = "site-owner-ui-g1-1"
+
+
+def test_a_continuous_archive_begins_at_once_as_a_job_that_no_deadline_ends(archive: Make) -> None:
+    site = archive()
+    site.step()
+    assert site.begun == [FIRST]
+    assert site.names("ConfigMap") == [f"{FIRST}-settings"]
+    spec = site.attempt()["spec"]
+    assert "activeDeadlineSeconds" not in spec
+    assert spec["backoffLimit"] == 0
+    runner = spec["template"]["spec"]["containers"][0]
+    assert runner["args"] == ["archive", "/etc/gapless/archive.properties", "--allowed-topics=transfer*,alarm"]
+    assert site.settings() == {
+        "bootstrapServers": "kafka:9092",
+        "topics": "transfer",
+        "once": "false",
+        "maxSegmentRecords": "1000000",
+        "maxSegmentBytes": "104857600",
+        "maxSegmentAge": "300s",
+        "archive": "s3://archive/north",
+        "region": "site-a",
+        "s3Endpoint": "https://s3.storage:9000",
+        "s3AccessKeyIdFile": "/etc/gapless/secrets/s3-access-key-id",
+        "s3SecretAccessKeyFile": "/etc/gapless/secrets/s3-secret-access-key",
+        "s3SessionTokenFile": "/etc/gapless/secrets/s3-session-token",
+        "s3StorageClass": "STANDARD_IA",
+        "s3Tags": "owner=us",
+        "engine": "spark",
+        "master": "local[1]",
+        "driverMemory": "1024m",
+    }
+    assert site.condition("Ready") == ("Unknown", "NeverArchived")
+    assert site.condition("Reconciling") == ("True", "Archiving")
+    assert site.condition("Stalled") == ("False", "NotStalled")
+
+
+def test_how_far_it_is_stands_in_the_status_and_is_written_every_ten_seconds(archive: Make, line: Line) -> None:
+    site = archive()
+    site.step()
+    site.run(line(lag_records=1200, lag_seconds=40.0))
+    site.settle()
+    status = site.status
+    assert (status["segments"], status["bytes"], status["records"], status["lagRecords"]) == (7, 7000, 700, 1200)
+    assert status["topics"][0]["coveredUpTo"] == "2026-11-20T10:00:00Z"
+    assert (status["lastCommitTime"], status["readBy"]) == ("2026-11-20T10:00:00Z", "spark")
+    assert site.condition("Ready") == ("True", "Archiving")
+    assert site.condition("Progressing") == ("True", "Archiving")
+    assert site.condition("Reconciling") == ("False", "Settled"), "steady, or a Kustomization would wait for ever"
+    site.later(seconds=5)
+    site.log_more(line(lag_records=0))
+    assert is_empty(site.plan()), "too soon"
+    site.later(seconds=5)
+    site.step()
+    assert site.status["lagRecords"] == 0
+
+
+def test_a_pod_that_dies_is_replaced_with_growing_pauses_until_something_is_committed(
+    archive: Make, line: Line
+) -> None:
+    site = archive()
+    site.step()
+    waited = []
+    for number in (1, 2, 3):
+        site.run()
+        site.step()
+        site.end("gapless: Kafka does not answer.\n", exit_code=3)
+        site.step()
+        assert site.status["lastAttempt"]["outcome"] == "SourceUnreachable"
+        assert site.status["failures"] == number
+        assert site.condition("Ready") == ("False", "SourceUnreachable")
+        assert site.condition("Reconciling") == ("True", "Retrying")
+        began = site.now
+        while len(site.begun) == number:
+            site.later(seconds=1)
+            site.step()
+        waited.append(round((site.now - began).total_seconds()))
+    assert waited == [10, 20, 40]
+    assert site.begun[-1] == "site-owner-ui-g1-4"
+    site.later(seconds=30)
+    site.run()
+    site.log_more(line(site.now))
+    site.step()
+    assert site.condition("Ready") == ("True", "Archiving")
+    site.end(line(site.now) + "gapless: Kafka does not answer.\n", exit_code=3)
+    site.step()
+    assert site.status["failures"] == 1, "it has committed meanwhile"
+
+
+def test_a_deleted_pod_is_replaced_at_once(archive: Make) -> None:
+    site = archive()
+    site.step()
+    site.run()
+    site.step()
+    site.objects.pop(("Job", FIRST))
+    site.pods.clear()
+    site.settle()
+    assert site.begun == [FIRST, "site-owner-ui-g1-2"]
+    assert "was deleted before it ended" in " ".join(event.message for event in site.events)
+
+
+def test_on_a_lost_node_another_pod_takes_over_after_a_minute(archive: Make, line: Line) -> None:
+    site = archive()
+    site.step()
+    site.run(line())
+    site.step()
+    site.nodes["node"] = ObservedNode(name="node", ready=False, since=site.now)
+    site.later(seconds=59)
+    site.step()
+    assert site.begun == [FIRST]
+    site.later(seconds=1)
+    site.step()
+    assert site.status["lastAttempt"]["outcome"] == "NodeLost"
+    assert [ref.name for ref in site.plans[-1].stop] == [FIRST]
+    site.later(seconds=11)
+    site.step()
+    assert len(site.begun) == 2
+
+
+def test_another_spec_or_image_replaces_what_runs(archive: Make, line: Line) -> None:
+    site = archive()
+    site.step()
+    site.run(line())
+    site.settle()
+    site.change(topics=["transfer", "transfer-2"])
+    site.settle()
+    assert site.begun == [FIRST, "site-owner-ui-g2-1"]
+    assert site.names("Job") == ["site-owner-ui-g2-1"], "the old one is gone"
+    assert site.names("ConfigMap") == ["site-owner-ui-g2-1-settings"]
+    site.run(line())
+    site.settle()
+    site.programs["program"] = type(site.programs["program"])(image="gapless/spark:2")
+    site.settle()
+    assert site.attempt()["spec"]["template"]["spec"]["containers"][0]["image"] == "gapless/spark:2"
+    assert len(site.begun) == 3
+
+
+def test_what_does_not_concern_the_pod_leaves_it_alone(archive: Make, line: Line) -> None:
+    site = archive()
+    site.step()
+    site.run(line())
+    site.settle()
+    site.change(compaction={"schedule": {"cron": "0 3 * * *"}})
+    site.settle()
+    assert site.begun == [FIRST]
+    assert site.status["nextCompactionTime"] == "2026-11-21T03:00:00Z"
+    assert site.status["observedGeneration"] == 2
+
+
+def test_suspend_stops_it_and_it_continues_afterwards(archive: Make, line: Line) -> None:
+    site = archive()
+    site.step()
+    site.run(line())
+    site.settle()
+    site.change(suspend=True)
+    site.settle()
+    assert site.names("Job") == []
+    for kind in ("Ready", "Reconciling"):
+        assert site.condition(kind) == ("False", "Suspended")
+    site.change(suspend=False)
+    site.settle()
+    assert site.begun == [FIRST, "site-owner-ui-g3-1"]
+
+
+@pytest.mark.parametrize("reason", ["RetentionOvertaking", "RecordsLost", "TopicRecreated", "NoProgress"])
+def test_a_problem_that_the_pod_names_is_the_reason_of_stalled(archive: Make, line: Line, reason: Any) -> None:
+    site = archive()
+    site.step()
+    site.run(line(lag_records=5, problems=(ArchiveProblem(reason=reason, topic="transfer", message="It is bad."),)))
+    site.settle()
+    assert site.condition("Stalled") == ("True", reason)
+    assert site.message("Stalled") == "It is bad."
+    assert [(event.type, event.reason) for event in site.events][1:] == [("Warning", reason)]
+    assert site.condition("Ready") == ("True", "Archiving")
+    is_slow = reason in {"RetentionOvertaking", "NoProgress"}
+    assert site.condition("Progressing") == (("False", reason) if is_slow else ("True", "Archiving"))
+    site.later(seconds=10)
+    site.log_more(line())
+    site.step()
+    assert site.condition("Stalled") == ("False", "NotStalled")
+
+
+def test_the_worst_problem_is_shown(archive: Make, line: Line) -> None:
+    site = archive()
+    site.step()
+    problems = [
+        ArchiveProblem(reason=reason, topic="transfer", message=f"{reason}.")
+        for reason in ("TopicRecreated", "RecordsLost", "RetentionOvertaking")
+    ]
+    site.run(line(problems=tuple(problems)))
+    site.settle()
+    assert site.condition("Stalled") == ("True", "RetentionOvertaking")
+
+
+def test_nothing_committed_for_a_quarter_of_an_hour_is_no_progress_if_there_is_something_to_archive(
+    archive: Make, line: Line
+) -> None:
+    site = archive()
+    site.step()
+    site.run(line())
+    committed = site.now
+    site.settle()
+    site.later(hours=3)
+    site.log_more(line(committed, lag_records=0))
+    site.settle()
+    assert site.condition("Stalled") == ("False", "NotStalled"), "there is nothing to do"
+    site.later(seconds=10)
+    site.log_more(line(committed, lag_records=5))
+    site.settle()
+    assert site.condition("Stalled") == ("True", "NoProgress")
+    assert site.condition("Progressing") == ("False", "NoProgress")
+    site.later(seconds=10)
+    site.log_more(line(site.now - timedelta(minutes=14), lag_records=5))
+    site.settle()
+    assert site.condition("Stalled") == ("False", "NotStalled")
+
+
+def test_a_pod_that_logs_nothing_is_no_progress(archive: Make) -> None:
+    site = archive()
+    site.step()
+    site.run()
+    site.step()
+    site.later(minutes=14)
+    site.step()
+    assert site.condition("Stalled") == ("False", "NotStalled")
+    site.later(minutes=1)
+    site.step()
+    assert site.condition("Stalled") == ("True", "NoProgress")
+
+
+def test_with_the_spark_operator_it_is_an_application_whose_executors_write_segments(archive: Make) -> None:
+    site = archive(spark_operator=True, storageRef={"name": "volume"}, engine={"executor": {"instances": 3}})
+    site.step()
+    body = site.attempt()
+    assert body["kind"] == "SparkApplication"
+    assert body["spec"]["executor"]["instances"] == 3
+    for part in ("driver", "executor"):
+        template = body["spec"][part]["template"]["spec"]
+        assert {"name": "archive", "persistentVolumeClaim": {"claimName": "archive"}} in template["volumes"]
+        mounts = template["containers"][0]["volumeMounts"]
+        assert {"name": "archive", "mountPath": "/archive", "subPath": "kept"} in mounts
+    assert site.settings()["archive"] == "/archive"
+
+
+def test_where_only_jobs_may_run_it_is_a_job_or_refused(archive: Make) -> None:
+    site = archive(spark_operator=True)
+    site.jobs_only = ("archives",)
+    site.step()
+    assert site.attempt()["kind"] == "Job"
+    other = archive(spark_operator=True, engine={"type": "SparkApplication"})
+    other.jobs_only = ("archives",)
+    other.settle()
+    assert other.condition("Stalled") == ("True", "EngineUnavailable")
+
+
+def test_the_layout_is_that_of_the_spec(archive: Make) -> None:
+    for spec, expected in (({}, None), ({"layout": "KafkaReplicator"}, "kafka-replicator")):
+        site = archive(**spec)
+        site.step()
+        assert site.settings().get("layout") == expected
+
+
+def test_a_hold_reaches_what_archives_by_another_attempt(archive: Make, line: Line) -> None:
+    site = archive()
+    site.step()
+    assert "hold" not in site.settings()
+    for number, hold in enumerate((True, False), 2):
+        site.run(line())
+        site.settle()
+        site.change(hold=hold)
+        site.settle()
+        assert len(site.begun) == number
+        assert site.settings()["hold"] == ("true" if hold else "false")
+
+
+def test_limits_of_single_topics_are_a_file(archive: Make) -> None:
+    site = archive(segments={"perTopic": [{"topic": "transfer-urgent*", "maxAgeSeconds": 5}]})
+    site.step()
+    data = site.objects["ConfigMap", f"{FIRST}-settings"]["data"]
+    assert '"transfer-urgent*"' in data["thresholds.json"]
+    assert site.settings()["topicThresholds"] == "/etc/gapless/thresholds.json"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "said"),
+    [
+        ({"kafkas": {}}, "KafkaConnectionNotFound", "There is no KafkaConnection kafka"),
+        ({"locations": {}}, "StorageLocationNotFound", "There is no StorageLocation store"),
+    ],
+)
+def test_what_it_names_and_is_not_there_stops_it_and_is_waited_for(
+    archive: Make, line: Line, change: dict[str, Any], reason: str, said: str
+) -> None:
+    site = archive()
+    site.step()
+    site.run(line())
+    site.settle()
+    kept = {name: getattr(site, name) for name in change}
+    for name, value in change.items():
+        setattr(site, name, value)
+    site.settle()
+    assert site.names("Job") == []
+    assert site.condition("Stalled") == ("True", reason)
+    assert said in site.message("Ready")
+    assert site.plan().requeue_after_seconds == pytest.approx(10, abs=1)
+    for name, value in kept.items():
+        setattr(site, name, value)
+    site.later(seconds=15)
+    site.settle()
+    assert len(site.begun) == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"topics": ["secret"]}, "spec requests the topic secret"),
+        ({"engine": {"image": "other"}}, "spec.engine.image names other"),
+        ({"engine": {"serviceAccountName": "other"}}, "spec.engine.serviceAccountName names other"),
+        ({"schedule": {"cron": "0 0 30 2 *"}}, "is no cron line"),
+        ({"compaction": {"schedule": {"cron": "0 3 * * *", "timeZone": "Mars/One"}}}, "time zone"),
+    ],
+)
+def test_what_is_not_allowed_does_not_begin(archive: Make, spec: dict[str, Any], said: str) -> None:
+    site = archive(**spec)
+    site.settle()
+    assert site.begun == []
+    assert site.condition("Stalled") == ("True", "BadConfiguration")
+    assert said in site.message("Stalled")
+    assert [event.reason for event in site.events] == ["BadConfiguration"], "said once"
+
+
+def test_a_connection_that_may_only_be_written_is_refused(archive: Make) -> None:
+    site = archive()
+    site.kafkas["kafka"]["access"] = ["Write"]
+    site.settle()
+    assert site.begun == []
+    assert "may not be used for reading" in site.message("Stalled")
+
+
+def test_applications_where_there_are_none_are_refused(archive: Make) -> None:
+    site = archive(engine={"type": "SparkApplication"})
+    site.settle()
+    assert site.condition("Stalled") == ("True", "EngineUnavailable")
+
+
+def test_a_driver_that_cannot_start_is_given_up_and_tried_again(archive: Make) -> None:
+    site = archive()
+    site.step()
+    site.pod(
+        phase="Pending",
+        containerStatuses=[{"name": "archive", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}}],
+    )
+    site.later(seconds=31)
+    site.step()
+    assert site.status["lastAttempt"]["outcome"] == "ImagePullFailed"
+    assert site.condition("Stalled") == ("True", "ImagePullFailed")
+    assert site.names("Job") == []
+    site.later(seconds=11)
+    site.step()
+    assert len(site.begun) == 2
+
+
+NIGHTLY = {"cron": "0 2 * * *"}
+
+
+def test_a_scheduled_archive_runs_once_at_each_time(archive: Make, line: Line) -> None:
+    site = archive(schedule=NIGHTLY)
+    site.settle()
+    assert site.begun == []
+    assert site.status["nextScheduleTime"] == "2026-11-21T02:00:00Z"
+    assert site.condition("Ready") == ("Unknown", "NeverArchived")
+    site.later(hours=16)
+    site.step()
+    assert len(site.begun) == 1
+    assert site.settings()["once"] == "true"
+    assert site.attempt()["spec"]["activeDeadlineSeconds"] == 600 + 21600
+    site.run(line(site.now))
+    site.step()
+    assert site.condition("Reconciling") == ("True", "Archiving")
+    site.later(seconds=2)
+    site.end(line(site.now))
+    site.settle()
+    assert site.condition("Ready") == ("True", "Archived")
+    assert site.condition("Reconciling") == ("False", "Scheduled")
+    assert (site.status["lastScheduleTime"], site.status["segments"]) == ("2026-11-21T02:00:00Z", 7)
+    assert site.status["nextScheduleTime"] == "2026-11-22T02:00:00Z"
+    site.later(hours=24)
+    site.step()
+    assert len(site.begun) == 2
+
+
+def test_a_scheduled_run_that_lost_records_says_so(archive: Make, line: Line) -> None:
+    site = archive(schedule=NIGHTLY)
+    site.later(hours=16)
+    site.step()
+    site.end(f"{line(site.now, lost_records=3)}gapless: Kafka had deleted 3 offsets.\n", exit_code=4)
+    site.settle()
+    assert site.condition("Ready") == ("False", "RecordsLost")
+    assert site.message("Ready") == "Kafka had deleted 3 offsets."
+    assert site.status["lostRecords"] == 3
+
+
+def test_a_scheduled_run_ends_at_its_deadline(archive: Make) -> None:
+    site = archive(schedule=NIGHTLY, runDeadlineSeconds=60)
+    site.later(hours=16)
+    site.step()
+    site.run()
+    site.step()
+    site.later(seconds=60)
+    site.step()
+    assert site.status["lastAttempt"]["outcome"] == "RunDeadlineExceeded"
+    assert site.names("Job") == []
+
+
+def test_an_operator_that_dies_after_any_write_repeats_nothing(archive: Make, line: Line) -> None:
+    for writes in range(4):
+        site = archive()
+        site.step(writes=writes)
+        site.settle()
+        assert site.begun == [FIRST], writes
+        assert site.names("ConfigMap") == [f"{FIRST}-settings"], writes
+        site.run(line())
+        site.settle()
+        site.change(topics=["alarm"])
+        site.step(writes=writes)
+        site.settle()
+        assert site.begun == [FIRST, "site-owner-ui-g2-1"], writes
+        assert site.names("Job") == ["site-owner-ui-g2-1"], writes
+
+
+def test_a_deleted_archive_begins_nothing(archive: Make) -> None:
+    site = archive()
+    site.body["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
+    assert is_empty(site.plan())

@@ -1,0 +1,117 @@
+"""Compacting runs beside archiving, by its own clock, and its end stands in the status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gapless_api.wire.compaction_result import COMPACTION_LINE, CompactionLine
+
+Make = Callable[..., Any]
+Line = Callable[..., str]
+COMPACTION = {"schedule": {"cron": "30 0 3 * * *"}, "maxLevel": 1}
+DONE = COMPACTION_LINE.to_line(
+    CompactionLine(
+        time="2026-11-21T03:10:00Z", segments_before=40, segments_after=2, records=9, bytes=90, deleted_objects=5
+    )
+)
+
+
+def _due(archive: Make, line: Line, **spec: Any) -> Any:
+    """An Archive that runs, whose first compaction has just begun."""
+    site = archive(**{"compaction": COMPACTION, **spec})
+    site.step()
+    site.run(line())
+    site.settle()
+    assert site.status["nextCompactionTime"] == "2026-11-21T03:00:30Z"
+    site.later(hours=17, seconds=31)
+    site.step()
+    return site
+
+
+def test_a_compaction_begins_at_its_second_beside_what_runs(archive: Make, line: Line) -> None:
+    site = _due(archive, line, retention={"maxAgeSeconds": 86400, "maxBytes": 1000})
+    main, compaction = site.begun
+    assert site.attempt(compaction)["spec"]["template"]["spec"]["containers"][0]["args"] == [
+        "compact",
+        "/etc/gapless/archive.properties",
+    ]
+    settings = site.settings(compaction)
+    assert "bootstrapServers" not in settings, "it needs no Kafka"
+    assert {name: settings[name] for name in ("maxLevel", "minSegmentAge", "maxSegmentSize", "delete")} == {
+        "maxLevel": "1",
+        "minSegmentAge": "3600s",
+        "maxSegmentSize": "4294967296",
+        "delete": "true",
+    }
+    assert (settings["olderThan"], settings["keepBytes"]) == ("86400s", "1000")
+    assert site.condition("Ready") == ("True", "Archiving")
+    site.run(name=compaction)
+    site.settle()
+    assert site.names("Job") == sorted([main, compaction])
+    site.end(DONE, name=compaction)
+    site.settle()
+    found = site.status["compaction"]
+    assert (found["segmentsBefore"], found["segmentsAfter"], found["deletedObjects"]) == (40, 2, 5)
+    assert found["lastAttempt"]["outcome"] == "CompactionDone"
+    assert site.status["lastAttempt"]["name"] == main
+    assert "outcome" not in site.status["lastAttempt"]
+    site.later(hours=24)
+    site.step()
+    assert len(site.begun) == 3
+
+
+def test_levels_have_their_storage_classes(archive: Make, line: Line) -> None:
+    classes = [{"level": 1, "storageClass": "STANDARD_IA"}, {"level": 2, "storageClass": "GLACIER_IR"}]
+    assert "levelStorageClass" not in _due(archive, line).settings()
+    site = _due(archive, line, compaction={**COMPACTION, "levelStorageClass": classes})
+    assert site.settings()["levelStorageClass"] == "1=STANDARD_IA,2=GLACIER_IR"
+
+
+def test_a_legal_hold_deletes_nothing(archive: Make, line: Line) -> None:
+    site = _due(archive, line, retention={"maxAgeSeconds": 86400}, hold=True)
+    settings = site.settings()
+    assert settings["delete"] == "false"
+    assert "olderThan" not in settings
+
+
+def test_a_compaction_that_fails_is_told_and_archiving_continues(archive: Make, line: Line) -> None:
+    site = _due(archive, line)
+    site.end("gapless: The store does not answer.\n", exit_code=3)
+    site.settle()
+    assert site.status["compaction"]["lastAttempt"]["outcome"] == "SourceUnreachable"
+    assert site.condition("Ready") == ("True", "Archiving")
+    assert site.events[-1].type == "Warning"
+    assert len(site.begun) == 2, "the next one comes at its time"
+
+
+def test_a_compaction_ends_at_its_deadline_and_with_its_spec(archive: Make, line: Line) -> None:
+    site = _due(archive, line)
+    site.run()
+    site.settle()
+    site.later(hours=6)
+    site.settle()
+    assert site.status["compaction"]["lastAttempt"]["outcome"] == "RunDeadlineExceeded"
+    assert site.names("Job") == [site.begun[0]]
+
+    other = _due(archive, line)
+    other.run()
+    other.settle()
+    del other.body["spec"]["compaction"]
+    other.change()
+    other.settle()
+    assert other.names("Job") == [other.begun[0]]
+    assert "nextCompactionTime" not in other.status
+
+
+def test_an_operator_that_dies_after_any_write_begins_a_compaction_once(archive: Make, line: Line) -> None:
+    for writes in range(4):
+        site = archive(compaction=COMPACTION)
+        site.step()
+        site.run(line())
+        site.settle()
+        site.later(hours=17, seconds=31)
+        site.step(writes=writes)
+        site.settle()
+        assert len(site.begun) == 2, writes
+        assert len(site.names("ConfigMap")) == 2, writes

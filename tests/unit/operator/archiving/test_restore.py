@@ -1,0 +1,270 @@
+"""A Restore plans, waits for a person, writes, and never begins again once it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gapless_api.wire.reading_progress import READING_LINE, ReadingLine
+from gapless_api.wire.restore_progress import (
+    RESTORE_LINE,
+    RESTORE_PLAN_LINE,
+    LostRangeLine,
+    PlannedTopicLine,
+    RestoreLine,
+    RestorePlanLine,
+)
+from kit.story.plans import is_empty
+
+Make = Callable[..., Any]
+PLAN = RESTORE_PLAN_LINE.to_line(
+    RestorePlanLine(
+        time="2026-11-20T10:00:00Z",
+        records=1000,
+        bytes=50_000,
+        segments=4,
+        restored_before=0,
+        topics=(
+            PlannedTopicLine(
+                topic="transfer", to_topic="transfer", topic_id="A" * 22, partitions=3, records=1000, create=True
+            ),
+        ),
+        topics_omitted=0,
+        findings=("The retention of the target deletes 10 records at once.",),
+    )
+)
+READING = READING_LINE.to_line(
+    ReadingLine(
+        time="2026-11-20T10:00:00Z",
+        command="restore",
+        offsets=1000,
+        read=250,
+        percent=25.0,
+        offsets_per_second=50.0,
+        eta_seconds=15.0,
+    )
+)
+
+
+def line(**figures: Any) -> str:
+    given: dict[str, Any] = {
+        "time": "2026-11-20T10:00:00Z",
+        "state": "done",
+        "planned": 1000,
+        "restored": 1000,
+        "remaining": 0,
+        "lost": 0,
+        "lost_ranges": (),
+        "records_per_second": 100.0,
+        "eta_seconds": None,
+        "last_write": "2026-11-20T10:00:00Z",
+        **figures,
+    }
+    return RESTORE_LINE.to_line(RestoreLine(**given)) + "\n"
+
+
+def planned(restore: Make, **spec: Any) -> Any:
+    outage = restore(**spec)
+    outage.step()
+    outage.run()
+    outage.step()
+    outage.end(PLAN)
+    outage.settle()
+    return outage
+
+
+def test_a_restore_plans_first_and_writes_nothing(restore: Make) -> None:
+    outage = restore()
+    outage.step()
+    assert outage.begun == ["outage-owner-ui-plan-1"]
+    settings = outage.settings()
+    assert settings["plan"] == "true"
+    assert (settings["source"], settings["archive"], settings["region"]) == (
+        "site-a/transfer",
+        "s3://archive/north",
+        "site-a",
+    )
+    assert settings["bootstrapServers"] == "target:9093"
+    assert "s3StorageClass" not in settings, "it writes no objects"
+    assert outage.condition("Reconciling") == ("True", "Planning")
+    outage.run()
+    outage.step()
+    outage.end(PLAN)
+    outage.settle()
+    plan = outage.status["plan"]
+    assert (plan["records"], plan["segments"], plan["topics"][0]["create"]) == (1000, 4, True)
+    assert outage.condition("Ready") == ("True", "Planned")
+    assert "The retention of the target deletes 10 records" in outage.message("Ready")
+    assert outage.status["phase"] == "Planned"
+    outage.later(days=30)
+    assert is_empty(outage.plan())
+
+
+def test_after_the_approval_it_writes_and_shows_how_far_it_is(restore: Make) -> None:
+    outage = planned(restore)
+    outage.change(mode="Once")
+    outage.step()
+    assert outage.begun[-1] == "outage-owner-ui-restore-2"
+    assert outage.settings()["plan"] == "false"
+    outage.run(READING)
+    outage.settle()
+    assert outage.status["progress"]["percent"] == 25
+    assert outage.condition("Reconciling") == ("True", "Restoring")
+    outage.later(seconds=20)
+    outage.end(line())
+    outage.settle()
+    assert outage.status["progress"]["restored"] == 1000
+    assert outage.status["progress"]["percent"] == 100
+    assert outage.condition("Succeeded") == ("True", "Restored")
+    assert outage.status["finishedAt"] == "2026-11-20T10:00:20Z"
+
+
+def test_what_has_ended_never_begins_again(restore: Make) -> None:
+    outage = planned(restore)
+    outage.change(mode="Once")
+    outage.step()
+    outage.end(line())
+    outage.settle()
+    begun = list(outage.begun)
+    for change in ({}, {"suspend": True}, {"suspend": False}, {"retry": "again"}, {"backoffLimit": 3}):
+        outage.change(**change)
+        outage.later(days=1)
+        outage.settle()
+    assert outage.begun == begun
+    assert outage.condition("Succeeded") == ("True", "Restored")
+
+
+def test_lost_offsets_make_it_incomplete(restore: Make) -> None:
+    outage = restore(mode="Once", onLost="Skip")
+    outage.step()
+    lost = LostRangeLine(topic="transfer", partition=1, first=5, last=9, reason="Damaged")
+    outage.end(f"{line(lost=5, lost_ranges=(lost,))}gapless: 5 offsets could not be read.\n", exit_code=4)
+    outage.settle()
+    assert outage.condition("Succeeded") == ("False", "Incomplete")
+    assert outage.status["lost"] == [
+        {"topic": "transfer", "partition": 1, "first": 5, "last": 9, "reason": "Damaged"},
+    ]
+    assert outage.settings()["onLost"] == "skip"
+
+
+def test_a_failure_is_tried_again_until_the_limit_and_another_retry_begins_a_new_round(restore: Make) -> None:
+    outage = restore(mode="Once", backoffLimit=1)
+    for number in (1, 2):
+        outage.step()
+        assert len(outage.begun) == number
+        outage.end("gapless: Kafka does not answer.\n", exit_code=3)
+        outage.step()
+        outage.later(seconds=60)
+    outage.settle()
+    assert outage.condition("Stalled") == ("True", "BackoffLimitExceeded")
+    outage.change(retry="now")
+    outage.step()
+    outage.step()
+    assert len(outage.begun) == 3
+    outage.end(line())
+    outage.settle()
+    assert outage.condition("Succeeded") == ("True", "Restored")
+
+
+def test_a_bad_configuration_is_not_tried_again(restore: Make) -> None:
+    outage = restore(mode="Once")
+    outage.step()
+    outage.end("gapless: The target has fewer partitions.\n", exit_code=2)
+    outage.settle()
+    assert outage.condition("Stalled") == ("True", "BadConfiguration")
+    assert outage.message("Stalled") == "The target has fewer partitions."
+    assert len(outage.begun) == 1
+
+
+def test_follow_is_ready_while_it_waits_and_is_replaced_when_its_pod_dies(restore: Make) -> None:
+    outage = restore(mode="Follow")
+    outage.step()
+    assert outage.settings()["follow"] == "true"
+    outage.run(line(state="following"))
+    outage.settle()
+    assert outage.condition("Ready") == ("True", "Following")
+    assert outage.condition("Reconciling") == ("False", "Settled")
+    outage.objects.pop(("Job", outage.begun[-1]))
+    outage.pods.clear()
+    outage.settle()
+    assert len(outage.begun) == 2
+    outage.run(line(state="following"))
+    outage.settle()
+    outage.change(mode="Once")
+    outage.settle()
+    assert outage.settings()["follow"] == "false"
+    outage.end(line())
+    outage.settle()
+    assert outage.condition("Succeeded") == ("True", "Restored")
+
+
+def test_suspend_stops_it_and_it_continues(restore: Make) -> None:
+    outage = restore(mode="Once")
+    outage.step()
+    outage.run(READING)
+    outage.settle()
+    outage.change(suspend=True)
+    outage.settle()
+    assert outage.names("Job") == []
+    assert outage.condition("Ready") == ("False", "Suspended")
+    outage.change(suspend=False)
+    outage.settle()
+    assert len(outage.begun) == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"archiveRef": {"name": "other"}}, "ArchiveNotFound"),
+        ({"kafkaRef": {"name": "other"}}, "KafkaConnectionNotFound"),
+        ({"archiveRef": None, "storageRef": {"name": "other"}, "region": "b"}, "StorageLocationNotFound"),
+        ({"kafkaRef": {"name": "kafka"}}, "BadConfiguration"),
+        ({"topics": [{"name": "transfer", "toTopic": "secret"}]}, "BadConfiguration"),
+    ],
+)
+def test_what_is_missing_or_not_allowed_does_not_begin(restore: Make, spec: dict[str, Any], reason: str) -> None:
+    outage = restore(mode="Once", **spec)
+    outage.settle()
+    assert outage.begun == []
+    assert outage.condition("Accepted") == ("False", reason)
+    assert outage.condition("Stalled")[0] == ("True" if reason == "BadConfiguration" else "False")
+
+
+def test_a_volume_is_only_read_and_groups_are_a_file(restore: Make) -> None:
+    outage = restore(
+        archiveRef=None,
+        storageRef={"name": "volume"},
+        folder="north",
+        region="site-b",
+        groupOffsets={"configMap": {"name": "groups"}, "groupName": "billing"},
+        partitions=[0, 2],
+        offsets={"from": 7},
+        since="2026-11-20T10:00:00+01:00",
+        topics=[{"name": "transfer", "toTopic": "transfer-2"}, {"name": "transfer-9"}],
+    )
+    outage.step()
+    template = outage.attempt()["spec"]["template"]["spec"]
+    claim = {"name": "archive", "persistentVolumeClaim": {"claimName": "archive", "readOnly": True}}
+    assert claim in template["volumes"]
+    mount = {"name": "archive", "mountPath": "/archive", "subPath": "kept/north", "readOnly": True}
+    assert mount in template["containers"][0]["volumeMounts"]
+    settings = outage.settings()
+    assert settings["source"] == "site-b/transfer=transfer-2,site-b/transfer-9"
+    assert (settings["partitions"], settings["offsets"]) == ("0,2", "7-")
+    assert settings["since"] == "2026-11-20T09:00:00.000Z"
+    assert (settings["groupOffsets"], settings["groupName"]) == ("/etc/gapless/offsets.csv", "billing")
+
+
+def test_an_operator_that_dies_after_any_write_repeats_nothing(restore: Make) -> None:
+    for writes in range(4):
+        outage = restore(mode="Once")
+        outage.step(writes=writes)
+        outage.settle()
+        assert len(outage.begun) == 1, writes
+        outage.end(line())
+        outage.step(writes=writes)
+        outage.settle()
+        assert outage.condition("Succeeded") == ("True", "Restored"), writes
+        assert len(outage.begun) == 1, writes

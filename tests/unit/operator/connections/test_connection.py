@@ -1,0 +1,212 @@
+"""A KafkaConnection is checked once for each value of its annotation, and its status says what was found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gapless_api.wire.doctor_report import DOCTOR_REPORT, DoctorFinding, DoctorReport, Severity
+from gapless_operator.common.settings import Program
+from gapless_operator.connections.reconcile import reconcile_connection
+from kit.story.memory_cluster import START, MemoryCluster, a_resource, stamp
+from kit.story.plans import is_empty
+
+SPEC = {
+    "bootstrapServers": "kafka:9093",
+    "tls": {"caSecret": {"name": "kafka-ca"}},
+    "allowedTopics": ["orders*"],
+}
+PROGRAM = Program(image="gapless/sender:1", service_account="gapless-spark")
+FIRST = "kafka-owner-ui-doctor-1"
+
+
+def a_connection(request: str | None = None) -> MemoryCluster:
+    body = a_resource("KafkaConnection", "kafka", "mirrors", dict(SPEC))
+    found = MemoryCluster(body, reconcile_connection, {"program": PROGRAM})
+    if request is not None:
+        annotate(found, request)
+    return found
+
+
+def annotate(connection: MemoryCluster, value: str) -> None:
+    connection.body["metadata"]["annotations"] = {"gapless.dev/doctor": value}
+
+
+def report(*severities: Severity, exit_code: int = 0, omitted: int = 0) -> str:
+    findings = tuple(
+        DoctorFinding(
+            id=f"check-{number}",
+            severity=severity,
+            side="source",
+            where=f"orders-{number}",
+            message=f"Finding {number}.",
+            action="Do something.",
+            danger="",
+        )
+        for number, severity in enumerate(severities)
+    )
+    counts = [severities.count(severity) for severity in ("error", "warning", "note")]
+    found = DoctorReport(
+        time=stamp(START),
+        product="1",
+        exit_code=exit_code,
+        errors=counts[0],
+        warnings=counts[1],
+        notes=counts[2],
+        source=None,
+        target=None,
+        findings=findings,
+        findings_omitted=omitted,
+    )
+    return DOCTOR_REPORT.to_line(found) + "\n"
+
+
+@pytest.mark.parametrize("request_", [None, "", "  "])
+def test_a_connection_that_nobody_asks_about_is_left_alone(request_: str | None) -> None:
+    assert is_empty(a_connection(request_).plan())
+
+
+def test_a_check_is_one_pod_with_the_connections_settings_and_secrets() -> None:
+    kafka = a_connection("today")
+    kafka.step()
+    assert kafka.begun == [FIRST]
+    assert kafka.settings() == {
+        "bootstrapServers": "kafka:9093",
+        "tls": "true",
+        "caFile": "/etc/gapless/secrets/kafka-ca.crt",
+    }
+    spec = kafka.attempt()["spec"]
+    (runner,) = spec["template"]["spec"]["containers"]
+    assert runner["args"] == ["doctor", "/etc/gapless/doctor.properties", "--report-line", "--allowed-topics=orders*"]
+    assert runner["image"] == "gapless/sender:1"
+    assert spec["template"]["spec"]["automountServiceAccountToken"] is False
+    assert spec["activeDeadlineSeconds"] == 900
+    assert kafka.condition("Healthy") == ("Unknown", "Checking")
+    assert kafka.condition("Reconciling") == ("True", "Checking")
+
+
+def test_what_a_check_finds_stands_in_the_status_and_it_is_not_repeated() -> None:
+    kafka = a_connection("today")
+    kafka.step()
+    kafka.run()
+    kafka.step()
+    kafka.end(report("error", "warning", "warning", "note", exit_code=4, omitted=3), exit_code=4)
+    kafka.settle()
+    doctor = kafka.status["doctor"]
+    assert (doctor["request"], doctor["checkedAt"], doctor["worst"]) == ("today", "2026-11-20T10:00:00Z", "Error")
+    assert (doctor["errors"], doctor["warnings"], doctor["notes"], doctor["findingsOmitted"]) == (1, 2, 1, 3)
+    assert doctor["findings"][0] == {
+        "id": "check-0",
+        "severity": "Error",
+        "where": "orders-0",
+        "message": "Finding 0.",
+        "action": "Do something.",
+        "danger": "",
+    }
+    assert kafka.condition("Healthy") == ("False", "ProblemsFound")
+    assert kafka.message("Healthy") == "The check found 1 errors, 2 warnings and 1 notes. Finding 0."
+    assert kafka.condition("Reconciling") == ("False", "Settled")
+    (event,) = [event for event in kafka.events if event.reason == "ProblemsFound"]
+    assert event.type == "Warning"
+    kafka.later(days=3)
+    assert is_empty(kafka.plan())
+    assert kafka.begun == [FIRST]
+
+
+def test_another_value_asks_for_another_check_and_an_old_one_again() -> None:
+    kafka = a_connection("today")
+    for number, value in enumerate(("today", "tomorrow", "today"), start=1):
+        annotate(kafka, value)
+        kafka.step()
+        kafka.run()
+        kafka.step()
+        kafka.end(report("warning"))
+        kafka.settle()
+        assert len(kafka.begun) == number
+        assert kafka.condition("Healthy") == ("True", "NothingFound")
+        assert (kafka.status["doctor"]["request"], kafka.status["doctor"]["worst"]) == (value, "Warning")
+    assert len(kafka.names("Job")) == 2, "the logs of two are kept"
+
+
+def test_only_the_first_twenty_findings_are_listed() -> None:
+    kafka = a_connection("today")
+    kafka.step()
+    kafka.run()
+    kafka.end(report(*["note"] * 25, omitted=4))
+    kafka.settle()
+    doctor = kafka.status["doctor"]
+    assert (len(doctor["findings"]), doctor["findingsOmitted"], doctor["notes"]) == (20, 9, 25)
+
+
+def test_a_check_that_another_one_replaces_is_stopped() -> None:
+    kafka = a_connection("today")
+    kafka.step()
+    kafka.run()
+    kafka.step()
+    annotate(kafka, "now")
+    kafka.settle()
+    assert kafka.begun == [FIRST, "kafka-owner-ui-doctor-2"]
+    assert kafka.names("Job") == ["kafka-owner-ui-doctor-2"]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "log", "reason"),
+    [
+        (2, "gapless: The file is wrong.\n", "BadConfiguration"),
+        (3, "gapless: Kafka does not answer.\n", "SourceUnreachable"),
+        (4, "gapless: It broke.\n", "DoctorFailed"),
+        (1, "Traceback\n", "DoctorFailed"),
+        (0, "nothing\n", "DoctorFailed"),
+    ],
+)
+def test_a_check_without_a_result_says_why_and_keeps_what_was_found_before(
+    exit_code: int, log: str, reason: str
+) -> None:
+    kafka = a_connection("today")
+    kafka.step()
+    kafka.run()
+    kafka.end(report("warning"))
+    kafka.settle()
+    annotate(kafka, "again")
+    kafka.step()
+    kafka.run()
+    kafka.end(log, exit_code=exit_code)
+    kafka.settle()
+    assert kafka.condition("Healthy") == ("Unknown", reason)
+    assert (kafka.status["doctor"]["request"], kafka.status["doctor"]["warnings"]) == ("again", 1)
+    kafka.later(hours=1)
+    assert is_empty(kafka.plan()), "a person asks again"
+
+
+def test_a_check_that_does_not_start_or_end_is_given_up() -> None:
+    kafka = a_connection("today")
+    kafka.step()
+    kafka.later(seconds=301)
+    kafka.settle()
+    assert kafka.condition("Healthy") == ("Unknown", "StartDeadlineExceeded")
+    annotate(kafka, "again")
+    kafka.step()
+    kafka.run()
+    kafka.later(seconds=601)
+    kafka.settle()
+    assert kafka.condition("Healthy") == ("Unknown", "RunDeadlineExceeded")
+    assert len(kafka.begun) == 2
+
+
+def test_a_crash_anywhere_checks_nothing_twice() -> None:
+    for writes in range(5):
+        kafka = a_connection("today")
+        kafka.step(writes=writes)
+        kafka.run() if kafka.begun else None
+        kafka.settle()
+        assert kafka.begun == [FIRST]
+
+
+def test_a_connection_that_is_being_deleted_stops_its_check() -> None:
+    kafka = a_connection("today")
+    kafka.step()
+    kafka.run()
+    kafka.body["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
+    kinds: list[Any] = [ref.kind for ref in kafka.plan().stop]
+    assert kinds == ["Job", "Pod"]

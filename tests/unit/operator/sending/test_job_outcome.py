@@ -1,0 +1,208 @@
+"""What the end of a Job means for its Resend, by what is left of its pods: to the word."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.wire.totals import Totals
+from gapless_operator.common.observed import Meta, ObservedJob, ObservedPod
+from gapless_operator.common.pod_output import read_output
+from gapless_operator.sending.resend.job_outcome import GO_ON, End, Outcome, outcome_of, pause_before
+from kit.story import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NOW = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
+
+
+def meta(name: str, seconds: int = 0) -> Meta:
+    return Meta(name=name, namespace="ns", uid=name, created=NOW + timedelta(seconds=seconds))
+
+
+def pod(
+    code: int | None, *lines: Mapping[str, Any] | str, index: int = 0, number: int = 0, why: str = ""
+) -> ObservedPod:
+    """A pod that ended with a code, `number` seconds younger than its shard's first, with what its log says."""
+    log = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+    return ObservedPod(
+        meta=meta(f"job-{index}-{number}", number),
+        index=index,
+        exit_code=code,
+        ended_reason=why,
+        output=read_output(log),
+    )
+
+
+def report(sent: int = 0, planned: int = 1000, **more: Any) -> dict[str, Any]:
+    return messages.report(Totals(planned=planned, sent=sent, remaining=planned - sent), **more)
+
+
+def ended(*pods: ObservedPod, shards: int = 1, attempt: int = 1, backoff_limit: int = 2, **job: Any) -> Outcome:
+    """How a Job ended that failed, unless `job` says otherwise."""
+    observed = ObservedJob(meta=meta("job"), **{"failed": True, "failure_reason": "FailedIndexes", **job})
+    return outcome_of(observed, pods, shards=shards, attempt=attempt, backoff_limit=backoff_limit)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "seconds"), [(1, 10), (2, 10), (3, 20), (4, 40), (5, 80), (6, 160), (7, 300), (8, 300), (1000, 300)]
+)
+def test_pauses_double_up_to_five_minutes(attempt: int, seconds: int) -> None:
+    assert pause_before(attempt) == timedelta(seconds=seconds)
+
+
+def test_a_job_whose_time_is_over_is_given_up_whatever_its_pods_say() -> None:
+    found = ended(pod(2, "gapless: Wrong; correct it."), failure_reason="DeadlineExceeded")
+    assert (found.end, found.reason) == (End.GIVEN_UP, Reason.DEADLINE_EXCEEDED)
+    assert found.message == (
+        "It was not finished within spec.activeDeadlineSeconds; what was sent is in status.progress. Give "
+        "spec.activeDeadlineSeconds more, or set spec.retry to another word: it continues where it stopped."
+    )
+
+
+def test_one_shard_with_a_wrong_configuration_gives_all_up() -> None:
+    pods = [pod(3, "gapless: Away."), pod(2, "gapless: Wrong; correct it.", index=1)]
+    found = ended(*pods, shards=2)
+    assert found == Outcome(End.GIVEN_UP, Reason.BAD_CONFIGURATION, f"Wrong; correct it. {GO_ON}")
+    assert ended(*pods, shards=1) == Outcome(End.RETRY, Reason.SOURCE_UNREACHABLE, "Away."), "it had one shard"
+
+
+def test_only_the_last_pod_of_a_shard_counts() -> None:
+    pods = [pod(3, "gapless: Away.", number=1), pod(2, "gapless: Wrong; correct it.")]
+    assert ended(*pods) == Outcome(End.RETRY, Reason.SOURCE_UNREACHABLE, "Away.")
+
+
+def test_shards_that_went_through_are_the_end_also_when_something_could_not_be_sent() -> None:
+    whole = messages.report(Totals(planned=1000, sent=1000))
+    part = messages.report(Totals(planned=1000, sent=990, unavailable=10))
+    found = ended(pod(0, whole), pod(4, part, index=1), shards=2)
+    assert (found.end, found.reason) == (End.FINISHED, Reason.INCOMPLETE)
+    assert found.message == (
+        "Sent 1,990 of 2,000 events; 10 could not be sent (10 Expired) and are listed in status.unavailable."
+    )
+
+
+def test_a_shard_that_ended_as_incomplete_is_no_success_although_its_log_is_gone() -> None:
+    found = ended(pod(4), pod(0, messages.report(Totals(planned=9, sent=9)), index=1), shards=2)
+    assert (found.end, found.reason) == (End.FINISHED, Reason.INCOMPLETE)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "words"),
+    [({}, ""), ({"Expired": 0}, ""), ({"TooLarge": 4, "Expired": 6}, " (6 Expired, 4 TooLarge)")],
+)
+def test_what_could_not_be_sent_is_said_by_reason(reasons: dict[str, int], words: str) -> None:
+    line = messages.report(Totals(planned=2000, sent=1990, unavailable=10), unavailable=reasons)
+    found = ended(pod(0, line), complete=True, failed=False)
+    assert (found.end, found.reason) == (End.FINISHED, Reason.INCOMPLETE)
+    assert found.message == (
+        f"Sent 1,990 of 2,000 events; 10 could not be sent{words} and are listed in status.unavailable."
+    )
+
+
+@pytest.mark.parametrize(
+    ("totals", "reason", "message"),
+    [
+        (Totals(planned=1000, sent=1000), Reason.SENT, "Sent 1,000 of 1,000 events."),
+        (
+            Totals(planned=1000, sent=900, filtered=100),
+            Reason.SENT,
+            "Sent 900 of 1,000 events (100 filtered as empty ones).",
+        ),
+        (
+            Totals(planned=9000, sent=6000, filtered=1000, filled=2000),
+            Reason.SENT,
+            "Sent 6,000 of 9,000 events (1,000 filtered, 2,000 filled as empty ones).",
+        ),
+        (Totals(), Reason.NOTHING_TO_SEND, "There was nothing to send: no event was selected."),
+        (
+            Totals(planned=1000, sent=999, remaining=1),
+            Reason.SENT,
+            "Everything was sent; the pods' logs, which have the counts, can no longer be read.",
+        ),
+    ],
+)
+def test_a_job_that_completed_has_sent_everything(totals: Totals, reason: Reason, message: str) -> None:
+    job = {"complete": True, "failed": False, "failure_reason": ""}
+    assert ended(pod(0, messages.report(totals)), **job) == Outcome(End.FINISHED, reason, message)
+
+
+def test_a_job_that_completed_and_whose_logs_are_gone_has_sent_everything() -> None:
+    found = ended(pod(0), complete=True)
+    assert (found.end, found.reason) == (End.FINISHED, Reason.SENT)
+    assert "can no longer be read" in found.message
+
+
+@pytest.mark.parametrize("line", [{**report(), "gaplessReport": 99}, {**messages.plan(1), "gaplessPlan": 99}])
+def test_a_last_word_that_cannot_be_read_is_no_end(line: dict[str, Any]) -> None:
+    found = ended(pod(0, line), complete=True)
+    assert (found.end, found.reason) == (End.GIVEN_UP, Reason.REPORT_UNREADABLE)
+    assert found.message.startswith("The output of pod job-0-0 cannot be read: ")
+    assert found.message.endswith(
+        f". The senders succeeded; what they sent is recorded in their logs and checkpoints only. {GO_ON}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        ({"failure_reason": "Evicted", "failure_message": "too much memory"}, "Evicted: too much memory"),
+        ({"failure_reason": "Evicted"}, "Evicted"),
+        ({"failure_reason": ""}, "no reason given"),
+    ],
+)
+def test_a_job_without_pods_is_tried_again_as_often_as_the_backoff_limit_says(job: dict[str, str], why: str) -> None:
+    message = f"The Job job failed ({why}) and its pods are gone."
+    for pods in ((), (pod(None),)):
+        for attempt, end, reason in ((1, End.RETRY, Reason.RETRYING), (2, End.RETRY, Reason.RETRYING)):
+            assert ended(*pods, attempt=attempt, **job) == Outcome(end, reason, message)
+        given_up = Outcome(End.GIVEN_UP, Reason.BACKOFF_LIMIT_EXCEEDED, f"{message} {GO_ON}")
+        assert ended(*pods, attempt=3, **job) == given_up
+
+
+@pytest.mark.parametrize(("code", "reason"), [(5, Reason.LINK_FAILED), (1, Reason.BACKOFF_LIMIT_EXCEEDED)])
+def test_what_failed_as_often_as_it_may_is_given_up_with_its_last_error(code: int, reason: Reason) -> None:
+    pods = [pod(None), pod(3, "gapless: Away.", index=1), pod(code, "gapless: Broken; mend it.", index=2)]
+    message = f"All 3 attempts failed; the last error: Broken; mend it. {GO_ON}"
+    assert ended(*pods, shards=3) == Outcome(End.GIVEN_UP, reason, message)
+
+
+def test_a_shard_that_says_why_it_failed_comes_before_one_of_which_nothing_is_known() -> None:
+    pods = [pod(None), pod(3, "gapless: Away.", index=1), pod(0, index=2), pod(3, "gapless: Gone.", index=3)]
+    assert ended(*pods, shards=4) == Outcome(End.RETRY, Reason.SOURCE_UNREACHABLE, "Away.")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (report(reason="TopicRecreated", message="M."), "TopicRecreated"),
+        (report(reason="SomethingNew", message="M."), "SourceUnreachable"),
+        (report(message="M."), "SourceUnreachable"),
+    ],
+)
+def test_the_reason_of_a_report_comes_before_what_the_exit_code_means(line: dict[str, Any], reason: str) -> None:
+    assert ended(pod(3, line)) == Outcome(End.RETRY, Reason(reason), "M.")
+
+
+@pytest.mark.parametrize(
+    ("lines", "why", "message"),
+    [
+        ([report(message="Of the report."), "gapless: Of the command."], "OOMKilled", "Of the report."),
+        ([report(), "gapless: Of the command."], "OOMKilled", "Of the command."),
+        ([], "", "Pod job-0-0 ended with exit code 3; see kubectl logs job-0-0."),
+        ([], "OOMKilled", "Pod job-0-0 ended with exit code 3, OOMKilled; see kubectl logs job-0-0."),
+    ],
+)
+def test_why_a_pod_failed_is_what_it_says_or_how_it_ended(lines: list[Any], why: str, message: str) -> None:
+    assert ended(pod(3, *lines, why=why)).message == message
+
+
+def test_why_a_pod_failed_is_said_with_what_cannot_be_read() -> None:
+    found = ended(pod(3, {**report(), "gaplessReport": 99}))
+    begin = "Pod job-0-0 ended with exit code 3; see kubectl logs job-0-0. The output of pod job-0-0 cannot be read: "
+    assert found.message.startswith(begin)
