@@ -76,6 +76,38 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* The namespaces of archives and restores besides the senders', as a JSON list. Never the release's own: see gapless.validate. */}}
+{{- define "gapless.archiveNamespaces" -}}
+{{- if .Values.roles.archive.enabled -}}
+{{- default (list "gapless-archive") .Values.archive.namespaces | uniq | toJson }}
+{{- else -}}
+[]
+{{- end }}
+{{- end }}
+
+{{/* The namespaces of mirrors, as a JSON list. Never the release's own nor the senders': see gapless.validate. */}}
+{{- define "gapless.mirrorNamespaces" -}}
+{{- if .Values.roles.mirror.enabled -}}
+{{- default (list "gapless-mirror") .Values.mirror.namespaces | uniq | toJson }}
+{{- else -}}
+[]
+{{- end }}
+{{- end }}
+
+{{/* The senders' namespace as one of archives, which run there as Jobs; a JSON list. */}}
+{{- define "gapless.jobsOnlyNamespaces" -}}
+{{- if .Values.roles.archive.enabled -}}
+{{- include "gapless.senderNamespaces" . }}
+{{- else -}}
+[]
+{{- end }}
+{{- end }}
+
+{{/* The namespaces in which Spark drivers may start executors, as a JSON list. */}}
+{{- define "gapless.sparkNamespaces" -}}
+{{- concat (include "gapless.scanNamespaces" . | fromJsonArray) (include "gapless.archiveNamespaces" . | fromJsonArray) (include "gapless.mirrorNamespaces" . | fromJsonArray) | uniq | toJson }}
+{{- end }}
+
 {{/* The namespaces of senders, as a JSON list. */}}
 {{- define "gapless.senderNamespaces" -}}
 {{- if .Values.roles.upstream.enabled -}}
@@ -90,7 +122,7 @@ annotations:
 {{- prepend .Values.sender.allowedImages (include "gapless.image" (dict "context" $ "image" "sender")) | uniq | toJson }}
 {{- end }}
 
-{{/* The images that pods of scans may have, as a JSON list. */}}
+{{/* The images that pods on Spark may have, as a JSON list. */}}
 {{- define "gapless.scanImages" -}}
 {{- prepend .Values.scan.allowedImages (include "gapless.image" (dict "context" $ "image" "spark")) | uniq | toJson }}
 {{- end }}
@@ -109,5 +141,20 @@ authorizer.group('gapless.dev').resource('diodes').namespace(request.namespace).
 
 {{/* Every namespace that the operator watches, as a JSON list. */}}
 {{- define "gapless.watchedNamespaces" -}}
-{{- concat (include "gapless.scanNamespaces" . | fromJsonArray) (include "gapless.senderNamespaces" . | fromJsonArray) | uniq | sortAlpha | toJson }}
+{{- concat (include "gapless.sparkNamespaces" . | fromJsonArray) (include "gapless.senderNamespaces" . | fromJsonArray) | uniq | sortAlpha | toJson }}
+{{- end }}
+
+{{/* The kinds whose objects the operator serves in each namespace: a JSON object of lists. */}}
+{{- define "gapless.servedKinds" -}}
+{{- $served := dict }}
+{{- $senders := include "gapless.senderNamespaces" . | fromJsonArray }}
+{{- $archives := concat (include "gapless.archiveNamespaces" . | fromJsonArray) (include "gapless.jobsOnlyNamespaces" . | fromJsonArray) }}
+{{- $scans := include "gapless.scanNamespaces" . | fromJsonArray }}
+{{- $mirrors := include "gapless.mirrorNamespaces" . | fromJsonArray }}
+{{- range $kinds, $namespaces := dict "archives restores" $archives "diodes resends" $senders "gapscans" $scans "mirrors" $mirrors }}
+{{- range $namespaces }}
+{{- $_ := set $served . (concat (default (list) (get $served .)) (splitList " " $kinds)) }}
+{{- end }}
+{{- end }}
+{{- $served | toJson }}
 {{- end }}

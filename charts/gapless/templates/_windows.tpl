@@ -20,8 +20,8 @@
 
 {{/* Refuses what cannot be meant. One sentence each: what is wrong, where, what to do. */}}
 {{- define "gapless.validate" -}}
-{{- if not (or .Values.roles.downstream.enabled .Values.roles.upstream.enabled) -}}
-{{- fail "The values give this cluster no role; set roles.downstream.enabled=true where events are received, roles.upstream.enabled=true where they are sent, or both." -}}
+{{- if not (or .Values.roles.downstream.enabled .Values.roles.upstream.enabled .Values.roles.archive.enabled .Values.roles.mirror.enabled) -}}
+{{- fail "The values give this cluster no role; set roles.downstream.enabled=true where events are received, roles.upstream.enabled=true where they are sent, roles.archive.enabled=true where they are kept, roles.mirror.enabled=true where topics are copied between clusters, or several." -}}
 {{- end -}}
 {{- $clusters := list -}}
 {{- $byCluster := dict -}}
@@ -62,6 +62,22 @@
 {{- end -}}
 {{- if and .Values.roles.downstream.enabled (has .Values.sender.namespace.name (include "gapless.scanNamespaces" . | fromJsonArray)) -}}
 {{- fail (printf "The namespace %s would hold both scans and senders; senders need a namespace of their own, where pods may use the node's network: take it out of scan.namespaces." .Values.sender.namespace.name) -}}
+{{- end -}}
+{{- end -}}
+{{- range include "gapless.archiveNamespaces" . | fromJsonArray -}}
+{{- if eq . $.Release.Namespace -}}
+{{- fail (printf "The namespace %s would hold both the release and archives; a Spark driver may start pods in its namespace, which could use the operator's account there: take it out of archive.namespaces, or install the release in another namespace." .) -}}
+{{- end -}}
+{{- if has . (include "gapless.senderNamespaces" $ | fromJsonArray) -}}
+{{- fail (printf "The namespace %s is the senders', where archives are served anyway, as Jobs: take it out of archive.namespaces." .) -}}
+{{- end -}}
+{{- end -}}
+{{- range include "gapless.mirrorNamespaces" . | fromJsonArray -}}
+{{- if eq . $.Release.Namespace -}}
+{{- fail (printf "The namespace %s would hold both the release and mirrors; a Spark driver may start pods in its namespace, which could use the operator's account there: take it out of mirror.namespaces, or install the release in another namespace." .) -}}
+{{- end -}}
+{{- if has . (include "gapless.senderNamespaces" $ | fromJsonArray) -}}
+{{- fail (printf "The namespace %s would hold both mirrors and senders; senders need a namespace of their own, where pods may use the node's network: take it out of mirror.namespaces." .) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.roles.downstream.enabled (has .Release.Namespace (include "gapless.scanNamespaces" . | fromJsonArray)) -}}
