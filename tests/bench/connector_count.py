@@ -1,4 +1,4 @@
-"""Owns a bare count() of a topic through Spark's Kafka connector, beside which audits and scans are measured.
+"""Owns a bare count() and a bare write of a topic through Spark's Kafka connector, beside which our jobs are measured.
 
 The connector is a dependency of the benches alone. It gets what helped it most when the product used it: the newer of
 its two sources, a class archive of its own, and for more than some seconds of work Java's second compiler.
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from gapless_kafka.connection import KafkaConnection
-from gapless_kafka.topic_offsets import read_cut
+from gapless_kafka.access.connection import KafkaConnection
+from gapless_kafka.reading.topic_offsets import read_cut
 from kit.machine.maven import alone, jars_of
 
 if TYPE_CHECKING:
-    from gapless_kafka.cuts import TopicCut
+    from gapless_kafka.reading.cuts import TopicCut
 
 _SHORT_WORK = 200_000
 _HOTTEST_ONLY = [
@@ -44,10 +44,32 @@ def _archive(jars: list[Path]) -> Path:
 
 def count(bootstrap: str, topic: str, *, master: str, cores: int, archive_to: Path | None = None) -> int:
     """Count the keys of all committed records."""
-    cut = read_cut(KafkaConnection(bootstrap_servers=bootstrap), [topic], timeout_seconds=30)
+    cut = _cut(bootstrap, topic)
+    spark = _session(cut.offsets <= _SHORT_WORK, master=master, cores=cores, archive_to=archive_to)
+    counted = spark.read.format("kafka").options(**_kafka_options(bootstrap, cut, cores)).load().select("key").count()
+    _end(spark)
+    return int(counted)
+
+
+def write(bootstrap: str, topic: str, folder: str, *, master: str, cores: int) -> int:
+    """Write all columns of all committed records as Parquet with zstd, and return how many bytes that takes."""
+    cut = _cut(bootstrap, topic)
+    spark = _session(short=False, master=master, cores=cores)
+    options = {**_kafka_options(bootstrap, cut, cores), "includeHeaders": "true"}
+    records = spark.read.format("kafka").options(**options).load()
+    options = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
+    records.write.options(**options).mode("overwrite").parquet(folder)
+    _end(spark)
+    return sum(file.stat().st_size for file in Path(folder).glob("*.parquet"))
+
+
+def _cut(bootstrap: str, topic: str) -> TopicCut:
+    (found,) = read_cut(KafkaConnection(bootstrap_servers=bootstrap), [topic], timeout_seconds=30).topics
+    return found
+
+
+def _session(short: bool, *, master: str, cores: int, archive_to: Path | None = None) -> SparkSession:  # noqa: FBT001
     jars = _jars()
-    (found,) = cut.topics
-    short = found.offsets <= _SHORT_WORK
     java = ["-Xlog:disable", "-XX:+UseSerialGC"]
     java.append(f"-XX:ArchiveClassesAtExit={archive_to}" if archive_to else f"-XX:SharedArchiveFile={_archive(jars)}")
     java += ["-XX:TieredStopAtLevel=1"] if short else _HOTTEST_ONLY
@@ -67,14 +89,15 @@ def count(bootstrap: str, topic: str, *, master: str, cores: int, archive_to: Pa
     building = SparkSession.builder.master(master).appName("count")
     for name, value in options.items():
         building = building.config(name, value)
-    spark = building.getOrCreate()
-    counted = spark.read.format("kafka").options(**_kafka_options(bootstrap, found, cores)).load().select("key").count()
+    return building.getOrCreate()
+
+
+def _end(spark: SparkSession) -> None:
     gateway = spark.sparkContext._gateway
     spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()  # so that what Java took counts as this program's
-    return int(counted)
 
 
 def _kafka_options(bootstrap: str, cut: TopicCut, cores: int) -> dict[str, str]:
@@ -98,10 +121,12 @@ def prepare(bootstrap: str, topic: str, *, master: str, cores: int) -> None:
 
 
 def main() -> int:
-    """Count, or prepare the counting."""
-    doing, bootstrap, topic, master, cores = sys.argv[1:]
+    """Count, write, or prepare that."""
+    doing, bootstrap, topic, master, cores, *folder = sys.argv[1:]
     if doing == "prepare":
         prepare(bootstrap, topic, master=master, cores=int(cores))
+    elif doing == "write":
+        print(write(bootstrap, topic, folder[0], master=master, cores=int(cores)))
     else:
         print(count(bootstrap, topic, master=master, cores=int(cores)))
     return 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.wire.result_lines import find_result
-from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, said
+from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, said, volume
 from kit.signing import key_pair
 from kit.story.resending import PROGRAM
 
@@ -38,7 +38,7 @@ def test_a_signed_inventory_shows_a_silent_partition_and_a_state_has_the_next_au
     site.link.change(drop=0.0)
     keys = key_pair(tmp_path)
     announce(site, keys.private)
-    claim(cluster, "audits")
+    volume(cluster, "audits", SCAN_NAMESPACE)
     for name in ("upstream-key", "foreign-key"):
         # Whose key it is makes the difference: the foreign one has signed nothing.
         folder = tmp_path / name
@@ -82,16 +82,6 @@ def announce(site: Site, signing_key: Path) -> None:
     command = [PROGRAM, "inventory", *(f"--{name}={value}" for name, value in settings.items())]
     subprocess.run(command, check=True, timeout=60)
     site.settle()
-
-
-def claim(cluster: Cluster, name: str) -> None:
-    """A volume for states, opened by a StorageLocation of the same name."""
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
-    cluster.apply(body, namespace=SCAN_NAMESPACE)
-    location = {"spec": {"persistentVolumeClaim": {"claimName": name}}, "metadata": {"name": name}}
-    head = {"apiVersion": "gapless.dev/v1alpha1", "kind": "StorageLocation"}
-    cluster.apply({**head, **location}, namespace=SCAN_NAMESPACE)
 
 
 def wanted(site: Site, internal: str, key: str) -> dict[str, Any]:

@@ -471,7 +471,9 @@ USED_ELSEWHERE = {
     # The key of an encrypted Resend: test_resends.
     Right("", "secrets", "create"),
 }
-AFTER_A_CONFLICT = {Right("gapless.dev", kind, "get") for kind in ("diodes", "gapscans", "resends")}
+AFTER_A_CONFLICT = {
+    Right("gapless.dev", kind, "get") for kind in ("archives", "diodes", "gapscans", "resends", "restores")
+}
 
 
 def test_the_charts_roles_give_what_was_needed_and_nothing_more(

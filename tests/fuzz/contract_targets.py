@@ -179,7 +179,8 @@ CONTRACT_TARGETS = (
         tokens=(
             *_JSON,
             b'"gaplessReport":1',
-            b'"gaplessReport":2,"form":"full"',
+            b'"gaplessReport":3,"form":"full"',
+            b'"ArchiveDamaged":',
             b'"partitions":[{',
             b'"ranges":{',
             b'"sent":',

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from gapless_api.base.errors import SourceUnreachableError
-from gapless_kafka.connection import KafkaConnection
-from gapless_kafka.cuts import Slice, divided, slices_of
-from gapless_kafka.reader import read_slices
-from gapless_kafka.topic_offsets import read_cut
+from gapless_kafka.access.connection import KafkaConnection
+from gapless_kafka.reading.cuts import Slice, divided, slices_of
+from gapless_kafka.reading.reader import read_slices
+from gapless_kafka.reading.topic_offsets import read_cut, read_settled_cut
 from kit.kafka.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from conftest import TopicFactory
-    from gapless_kafka.cuts import Cut
+    from gapless_kafka.reading.cuts import Cut
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration
@@ -104,3 +106,21 @@ def test_what_expires_after_the_cut_is_no_loss_only_where_nobody_keeps_count(
     for first, end in ((0, 100), (50, 75)):
         with pytest.raises(SourceUnreachableError, match="has deleted records of the topic"):
             list(rows_of(connection, [Slice(name, 0, first, end, may_begin_later=False)]))
+
+
+def test_a_settled_cut_ends_behind_transactions_that_end_soon(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic(2)
+    connection = KafkaConnection(bootstrap_servers=kafka.bootstrap)
+    soon = in_transaction(kafka, name, [(None, b"1"), (None, b"2")])
+    ending = threading.Timer(1.0, end_transaction, [soon], {"commit": True})
+    ending.start()
+    (settled,) = read_settled_cut(connection, [name], timeout_seconds=10, patience_seconds=30).topics
+    ending.join()
+    assert (settled.end_offsets, settled.uncommitted) == ((3, 0), 0)  # two records and the marker
+
+    late = in_transaction(kafka, name, [(None, b"3")])
+    began = time.monotonic()
+    (unsettled,) = read_settled_cut(connection, [name], timeout_seconds=10, patience_seconds=0.3).topics
+    assert (unsettled.end_offsets, unsettled.uncommitted) == ((3, 0), 1)
+    assert time.monotonic() - began >= 0.3
+    end_transaction(late, commit=False)

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from gapless_kafka.connection import KafkaConnection
+from gapless_kafka.access.connection import KafkaConnection
 from kit.kafka.cluster import USERS
 
 if TYPE_CHECKING:

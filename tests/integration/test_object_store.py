@@ -20,7 +20,8 @@ from gapless_api.bundle.form import BundleKind, PartitionGaps
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.writer import write_bundle
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_archive.store.object_store import S3Access, open_store
+from gapless_archive.store.access import S3Access
+from gapless_archive.store.object_store import open_store
 from kit.object_store import ObjectStore
 
 if TYPE_CHECKING:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kit.machine.processes import children_of, wait_for_the_end_of
+from kit.machine.small_disk import full, small_disk
 from kit.story.resending import events_of, ids_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
     from kit.network.listener import Listener
@@ -179,50 +176,32 @@ def test_an_open_end_ends_where_it_ended_at_the_first_start(
     assert sorted(ids_of(listener.settled())) == sorted(f"{name}_0_{offset}" for offset in range(100, 400))
 
 
-def full_disk(folder: Path) -> Path:
-    place = folder / "full"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=False).returncode:
-        pytest.skip("mounting needs root")
-    return place
-
-
 def test_a_disk_that_fills_up_ends_the_resend_and_loses_nothing(
     filled: str, resend: Resend, listener: Listener
 ) -> None:
-    place = full_disk(resend.folder)
-    try:
+    with small_disk(resend.folder) as place:
         settings = {"topic": filled, "partition": 0, "offsetFrom": 0, "offsetTo": 3999, "checkpoint": place / "c"}
         process = resend.start(**settings, eps=1000)
         listener.wait_for(1200)
-        with (place / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
-            while True:
-                ballast.write(bytes(4096))
-        ended = resend.ended(process)
+        with full(place):
+            ended = resend.ended(process)
         if ended.exit_code == 0:
             pytest.skip("the lines of the checkpoint fitted into its last block")
         assert ended.exit_code == 2, ended.stderr
         assert "No space left on device" in ended.stderr
-        (place / "ballast").unlink()
         resumed = resend.run(**settings)
         assert resumed.exit_code == 0, resumed.stderr
         assert resumed.ledger["sent"] == 4000
         sent = Counter(ids_of(listener.settled()))
         assert len(sent) == 4000
         assert sum(sent.values()) <= 5000
-    finally:
-        subprocess.run(["umount", place], check=True)
 
 
 def test_a_report_that_finds_no_room_goes_to_standard_error(filled: str, resend: Resend) -> None:
-    place = full_disk(resend.folder)
-    try:
-        (place / "ballast").write_bytes(bytes(64 * 1024))
+    with small_disk(resend.folder) as place, full(place):
         ended = resend.run(topic=filled, partition=0, offsetFrom=0, offsetTo=9, report=place / "report.json")
         assert ended.exit_code == 2
         assert "The report" in ended.stderr
         shown = json.loads(ended.stderr[ended.stderr.index("{") : ended.stderr.rindex("}") + 1])
         assert shown["ledger"]["sent"] == 10
         assert [file.name for file in place.iterdir()] == ["ballast"]
-    finally:
-        subprocess.run(["umount", place], check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 HERE = Path(__file__).parent
-SETS = ("upstream", "downstream", "both")
+SETS = ("upstream", "downstream", "both", "archive", "mirror")
 BOTH = {"roles": {"downstream": {"enabled": True}, "upstream": {"enabled": True}}}
 EVERYTHING = {
     **BOTH,
+    "roles.archive.enabled": True,
+    "roles.mirror.enabled": True,
     "metrics.readers": [{"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}],
     "sender.resourceQuota.enabled": True,
     "metrics.serviceMonitor.enabled": True,
@@ -135,7 +138,7 @@ def granted(helm: Helm, role: str) -> set[tuple[str, str, str]]:
     }
 
 
-@pytest.mark.parametrize("role", ["gapless-scans", "gapless-senders"])
+@pytest.mark.parametrize("role", ["gapless-scans", "gapless-senders", "gapless-archives", "gapless-mirrors"])
 def test_the_operator_may_watch_every_kind_that_it_watches_and_no_other(helm: Helm, role: str) -> None:
     watched = {(kind.group, kind.plural, verb) for kind in (*OWNERS, *NAMED, *CHILDREN) for verb in ("list", "watch")}
     found = granted(helm, role)
@@ -161,14 +164,28 @@ def test_the_operator_may_write_what_its_children_are_and_no_more(helm: Helm) ->
         return found
 
     child = {"create", "patch", "delete"}
+    everywhere = {
+        "events": {"create"},
+        "leases": {"create", "update"},
+        "kafkaconnections/status": {"patch"},
+        "kafkaconnections/finalizers": {"update"},
+    }
     assert writes("gapless-scans") == {
         "gapscans/status": {"patch"},
         "gapscans/finalizers": {"update"},
         "jobs": child,
         "sparkapplications": child,
         "configmaps": child,
-        "events": {"create"},
-        "leases": {"create", "update"},
+        **everywhere,
+    }
+    assert writes("gapless-mirrors") == {
+        "mirrors/status": {"patch"},
+        "mirrors/finalizers": {"update"},
+        "jobs": child,
+        "sparkapplications": child,
+        "pods": {"delete"},
+        "configmaps": child,
+        **everywhere,
     }
     assert writes("gapless-senders") == {
         "diodes/status": {"patch"},
@@ -181,8 +198,7 @@ def test_the_operator_may_write_what_its_children_are_and_no_more(helm: Helm) ->
         "configmaps": child,
         "persistentvolumeclaims": {"create", "patch"},
         "secrets": {"create"},
-        "events": {"create"},
-        "leases": {"create", "update"},
+        **everywhere,
     }
 
 
@@ -209,11 +225,11 @@ def test_the_operator_has_rights_only_in_namespaces_that_it_serves(helm: Helm) -
 def test_who_may_edit_may_resend_and_scan_but_not_change_a_diode(helm: Helm) -> None:
     roles = {role["metadata"]["name"]: role for role in of_kind(helm.manifests(values=EVERYTHING), "ClusterRole")}
     [edit] = roles["gapless-edit"]["rules"]
-    assert set(edit["resources"]) == {"gapscans", "resends"}
+    assert set(edit["resources"]) == {"archives", "gapscans", "mirrors", "resends", "restores"}
     assert roles["gapless-edit"]["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-edit"] == "true"
     [view] = roles["gapless-view"]["rules"]
     assert (set(view["resources"]), set(view["verbs"])) == (
-        {"diodes", "gapscans", "kafkaconnections", "resends", "storagelocations"},
+        {"archives", "diodes", "gapscans", "kafkaconnections", "mirrors", "resends", "restores", "storagelocations"},
         {"get", "list", "watch"},
     )
     for name in ("gapless-diodes", "gapless-connections"):
@@ -308,7 +324,7 @@ def test_a_certificate_of_ones_own_is_mounted_and_verified(helm: Helm) -> None:
 
 def test_operator_and_scans_are_closed_in_by_default_and_reach_what_they_need(helm: Helm) -> None:
     policies = {p["metadata"]["name"]: p["spec"] for p in of_kind(helm.manifests(values=BOTH), "NetworkPolicy")}
-    assert set(policies) == {"gapless-operator", "gapless-scans"}
+    assert set(policies) == {"gapless-operator", "gapless-scans", "gapless-checks"}
     for spec in policies.values():
         assert spec["policyTypes"] == ["Ingress", "Egress"]
         assert {} not in spec["egress"], "a rule that allows everything"
@@ -367,7 +383,13 @@ def test_the_diode_policy_demands_this_clusters_window(helm: Helm) -> None:
 @pytest.mark.parametrize(
     ("value", "names"),
     [
-        ("kafkaTopics", {"gapless-gapscans-topics", "gapless-resends-topics"}),
+        (
+            "kafkaTopics",
+            {
+                f"gapless-{kind}-topics"
+                for kind in ("archives", "gapscans", "mirrors", "mirrors-target", "resends", "restores")
+            },
+        ),
         ("resendLimits", {"gapless-resend-limits"}),
         ("gapScans", {"gapless-gapscans"}),
         ("senderPods", {"gapless-sender-pods", "gapless-sender-nodes", "gapless-sender-jobs", "gapless-sender-shells"}),
@@ -390,8 +412,37 @@ def test_a_driver_may_start_see_and_end_pods_and_nothing_else(helm: Helm) -> Non
     assert granted(helm, "gapless-spark-driver") == {("", "pods", verb) for verb in verbs}
     manifests = helm.manifests(values=EVERYTHING)
     bindings = [each for each in of_kind(manifests, "RoleBinding") if each["roleRef"]["name"] == "gapless-spark-driver"]
-    assert {each["metadata"]["namespace"] for each in bindings} == {"gapless-scan"}
-    assert {subject["namespace"] for each in bindings for subject in each["subjects"]} == {"gapless-scan"}
+    places = {"gapless-scan", "gapless-archive", "gapless-mirror"}
+    assert {each["metadata"]["namespace"] for each in bindings} == places, "never in the senders' namespace"
+    assert {subject["namespace"] for each in bindings for subject in each["subjects"]} == places
+
+
+def test_beside_senders_archives_run_as_jobs_without_rights(helm: Helm) -> None:
+    manifests = helm.manifests(values=EVERYTHING)
+    here = [each for each in manifests if each["metadata"].get("namespace") == "gapless-sender"]
+    [role] = [each for each in of_kind(here, "Role") if each["metadata"]["name"] == "gapless-archives"]
+    written = {name for rule in role["rules"] if "create" in rule["verbs"] for name in rule["resources"]}
+    assert "sparkapplications" not in written
+    assert "jobs" in written
+    assert "gapless-spark" in {each["metadata"]["name"] for each in of_kind(here, "ServiceAccount")}
+    [deployment] = of_kind(manifests, "Deployment")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert read_settings(arguments, {}).jobs_only_namespaces == {"gapless-sender"}
+
+
+def test_an_archive_may_not_share_the_namespace_of_the_release_or_of_senders(helm: Helm) -> None:
+    for namespace, said in (("gapless-system", "both the release and archives"), ("gapless-sender", "is the senders'")):
+        refused = helm.template(values={**EVERYTHING, "archive.namespaces": [namespace]})
+        assert refused.returncode != 0
+        assert said in refused.stderr
+
+
+def test_mirrors_may_not_share_the_namespace_of_the_release_or_of_senders(helm: Helm) -> None:
+    for namespace in ("gapless-system", "gapless-sender"):
+        refused = helm.template(values={**EVERYTHING, "mirror.namespaces": [namespace]})
+        assert refused.returncode != 0
+        assert f"The namespace {namespace} would hold both" in refused.stderr
+        assert "take it out of mirror.namespaces" in refused.stderr
 
 
 def test_what_scans_may_name_reaches_the_operator(helm: Helm) -> None:
@@ -430,6 +481,23 @@ def test_the_test_pod_runs_the_checked_in_program(helm: Helm) -> None:
     [service] = helm.manifests(values=BOTH, show="templates/deployment.yaml")[1:]
     health = pod["spec"]["containers"][0]["env"][0]["value"]
     assert health == f"http://{service['metadata']['name']}.gapless-system:8081/readyz"
+
+
+def test_the_test_pod_knows_the_kinds_that_each_role_of_the_operator_serves(helm: Helm) -> None:
+    manifests = helm.manifests(values=EVERYTHING)
+    served: dict[str, set[str]] = {}
+    for role in of_kind(manifests, "Role"):
+        for rule in role["rules"]:
+            kinds = {name.removesuffix("/status") for name in rule["resources"] if name.endswith("/status")}
+            served.setdefault(role["metadata"]["namespace"], set()).update(kinds - {"kafkaconnections"})
+    [pod] = [pod for pod in of_kind(manifests, "Pod") if pod["metadata"]["name"] == "gapless-test"]
+    [known] = [
+        json.loads(one["value"]) for one in pod["spec"]["containers"][0]["env"] if one["name"] == "GAPLESS_SERVED"
+    ]
+    assert {namespace: set(kinds) for namespace, kinds in known.items()} == {
+        ns: some for ns, some in served.items() if some
+    }
+    assert {"mirrors", "archives", "restores", "gapscans", "diodes", "resends"} == set().union(*served.values())
 
 
 def test_what_the_notes_say_holds_for_these_values(helm: Helm, tmp_path: Path) -> None:

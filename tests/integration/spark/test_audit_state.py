@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_spark.audit.state_place import HEAD, open_place
+from gapless_archive.store.state_place import HEAD, open_place
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
@@ -263,7 +263,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning(
 def test_a_state_in_use_is_refused_to_a_second_audit(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, state: Path
 ) -> None:
-    from gapless_archive.store.object_store import S3Access  # noqa: PLC0415
+    from gapless_archive.store.access import S3Access  # noqa: PLC0415
 
     name = topic()
     receive(kafka, name, ["t_0_0"])
@@ -275,8 +275,9 @@ def test_a_state_in_use_is_refused_to_a_second_audit(
 def test_a_state_in_an_object_store_goes_on_and_only_one_of_two_audits_changes_it(
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, store: ObjectStore, tmp_path: Path
 ) -> None:
-    from gapless_archive.store.object_store import ObjectAddress, S3Access  # noqa: PLC0415
-    from gapless_spark.audit.state import StateError  # noqa: PLC0415
+    from gapless_archive.store.access import S3Access  # noqa: PLC0415
+    from gapless_archive.store.object_store import ObjectAddress  # noqa: PLC0415
+    from gapless_archive.store.state_place import StateError  # noqa: PLC0415
 
     name = topic()
     (tmp_path / "access").write_text(store.ACCESS_KEY)

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from gapless_api.cli import reading_progress
-from gapless_kafka import reader
-from gapless_kafka.cuts import Cut, TopicCut
+from gapless_kafka.reading import reader
+from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.runtime.spark_progress import SparkReading
 from integration.spark.test_audit import receive
 
@@ -67,7 +67,7 @@ def test_an_audit_says_how_far_it_has_read(
     assert read == sorted(read)
     assert read[-1] == lines[0]["offsets"]
     if engine == "local":
-        assert 0 < read[0] < 2 * amount, "it is told while it reads"
+        assert any(0 < one < 2 * amount for one in read), "it is told while it reads"
     quiet = gapless(
         "audit", f"--bootstrap-servers={kafka.bootstrap}", f"--topics={name}", "--engine=local", "--progress-interval=0"
     )

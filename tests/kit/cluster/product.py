@@ -28,13 +28,17 @@ if TYPE_CHECKING:
 
 RELEASE = "gapless"
 OPERATOR_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE = "gapless", "gapless-receiving", "gapless-sender"
+ARCHIVE_NAMESPACE, MIRROR_NAMESPACE = "gapless-archiving", "gapless-mirroring"
 CHART = CHECKOUT / "charts" / "gapless"
 API_VERSION = "gapless.dev/v1alpha1"
 DEFINITIONS = (
+    "archives.gapless.dev",
     "diodes.gapless.dev",
     "gapscans.gapless.dev",
     "kafkaconnections.gapless.dev",
+    "mirrors.gapless.dev",
     "resends.gapless.dev",
+    "restores.gapless.dev",
     "storagelocations.gapless.dev",
 )
 SIGNING_SECRET = "bundle-signing"  # noqa: S105 -- the name of a Secret
@@ -47,7 +51,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Installation:
-    """The chart in a cluster, in both roles: one cluster plays both sides, each in a namespace of its own."""
+    """The chart in a cluster, in all roles: one cluster plays both sides, each in a namespace of its own."""
 
     cluster: Cluster
     values: Mapping[str, Any]
@@ -100,10 +104,16 @@ class Installation:
 
 
 def installation(cluster: Cluster, image_version: str) -> Installation:
-    """The chart's values for tests: images that were loaded by hand, both roles."""
+    """The chart's values for tests: images that were loaded by hand, all roles."""
     values: dict[str, Any] = {
         "roles.downstream.enabled": True,
         "roles.upstream.enabled": True,
+        "roles.archive.enabled": True,
+        "archive.namespaces": [ARCHIVE_NAMESPACE],
+        "archive.createNamespaces": True,
+        "roles.mirror.enabled": True,
+        "mirror.namespaces": [MIRROR_NAMESPACE],
+        "mirror.createNamespaces": True,
         "image.pullPolicy": "Never",
         "scan.namespaces": [SCAN_NAMESPACE],
         "scan.createNamespaces": True,
@@ -122,7 +132,7 @@ def remove(cluster: Cluster) -> None:
     there = cluster.kubectl("get", "crd", "-o=name", "--ignore-not-found", *DEFINITIONS).split()
     if there:
         cluster.kubectl("delete", *there, "--timeout=90s")
-    places = (OPERATOR_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE)
+    places = (OPERATOR_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE, ARCHIVE_NAMESPACE, MIRROR_NAMESPACE)
     cluster.kubectl("delete", "namespace", "--ignore-not-found", *places, timeout_seconds=180)
 
 
@@ -177,11 +187,37 @@ class Site:
         sides = [
             (KAFKA, SCAN_NAMESPACE, self.kafka.downstream.bootstrap, received),
             (KAFKA_UP, SENDER_NAMESPACE, self.kafka.upstream.bootstrap, ["transfer*"]),
+            (KAFKA_UP, ARCHIVE_NAMESPACE, self.kafka.upstream.bootstrap, ["transfer*"]),
         ]
         return [
-            _body("KafkaConnection", name, namespace, {"bootstrapServers": bootstrap, "allowedTopics": topics})
+            _body(
+                "KafkaConnection",
+                name,
+                namespace,
+                {"bootstrapServers": bootstrap, "allowedTopics": topics, "access": ["Read", "Write"]},
+            )
             for name, namespace, bootstrap, topics in sides
         ]
+
+    def archive(self, name: str, namespace: str, **spec: Any) -> dict[str, Any]:
+        """An Archive of its topic, in the StorageLocation `archive`."""
+        wanted = {
+            "kafkaRef": {"name": KAFKA_UP},
+            "storageRef": {"name": "archive"},
+            "folder": name,
+            "region": "north",
+            "topics": [self.topic],
+        }
+        return _body("Archive", name, namespace, {**wanted, **spec})
+
+    def restore(self, name: str, archive: str, to_topic: str, **spec: Any) -> dict[str, Any]:
+        """A Restore of its topic to another one."""
+        wanted = {
+            "kafkaRef": {"name": KAFKA_UP},
+            "archiveRef": {"name": archive},
+            "topics": [{"name": self.topic, "toTopic": to_topic}],
+        }
+        return _body("Restore", name, ARCHIVE_NAMESPACE, {**wanted, **spec})
 
     # What a person writes
 
@@ -254,9 +290,22 @@ def _clear(made: Site) -> None:
         if resend["spec"]["diodeRef"]["name"] == made.name:
             cluster.delete("resend", resend["metadata"]["name"], SENDER_NAMESPACE, wait=False)
     cluster.delete("diode", made.name, SENDER_NAMESPACE, wait=False)
+    for namespace in (SENDER_NAMESPACE, ARCHIVE_NAMESPACE):
+        for kind in ("archive", "restore"):
+            for each in cluster.list(kind, namespace):
+                if each["metadata"]["name"].startswith(made.name):
+                    cluster.delete(kind, each["metadata"]["name"], namespace, wait=False)
     for scan in cluster.list("gapscan", SCAN_NAMESPACE):
         if scan["spec"].get("resend", {}).get("diodeRef", {}).get("name") == made.name:
             cluster.delete("gapscan", scan["metadata"]["name"], SCAN_NAMESPACE, wait=False)
+
+
+def volume(cluster: Cluster, name: str, namespace: str) -> None:
+    """A volume, opened by a StorageLocation of the same name."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+    cluster.apply(body, namespace=namespace)
+    cluster.apply(_body("StorageLocation", name, namespace, {"persistentVolumeClaim": {"claimName": name}}))
 
 
 def has_answered(found: dict[str, Any]) -> bool:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -255,10 +255,7 @@ class KafkaCluster:
         partitions = self.admin().list_topics(topic, timeout=10).topics[topic].partitions
         consumer = Consumer(self.client_options(**{"group.id": "kit"}))
         try:
-            return {
-                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
-                for number in sorted(partitions)
-            }
+            return {number: _watermarks(consumer, TopicPartition(topic, number)) for number in sorted(partitions)}
         finally:
             consumer.close()
 
@@ -348,3 +345,17 @@ def _make_archive(archive: Path) -> None:
         server.stop()
     finally:
         broker.close()
+
+
+def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """Ask for the first offset and the end, once the broker leads: one that has just started does a moment later."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(partition, timeout=10)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return low, high

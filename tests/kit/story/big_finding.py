@@ -119,9 +119,8 @@ def write_big_page(folder: Path) -> tuple[Path, dict[str, Any]]:
     compared = reconcile(older, finding_of(conclusion)).as_json()
     report = report_of(conclusion, reconciliation=compared)
     page = folder / "gaps.html"
-    values = {"html": page, "bootstrapServers": "kafka-down:9092"}
-    full = told_by_page(report, conclusion, values)
-    write_page(full, values)
+    full = told_by_page(report, conclusion, page)
+    write_page(full, page, "kafka-down:9092")
     return page, full
 
 
@@ -135,6 +134,7 @@ def write_page_of_big_verify(folder: Path) -> Path:
         "created": _CREATED,
         "older": "gaps.bundle.json",
         "against": "audit",
+        "topics": ["transfer"],
         "outcome": "gaps-left",
         "exit_code": 4,
         "message": became["sentence"],
@@ -142,5 +142,5 @@ def write_page_of_big_verify(folder: Path) -> Path:
         "seconds": 12.5,
     }
     page = folder / "verify.html"
-    write_page_of_verify(report, {"html": page, "bootstrapServers": "kafka-down:9092", "topics": ("transfer",)})
+    write_page_of_verify(report, page, "kafka-down:9092")
     return page

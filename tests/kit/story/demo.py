@@ -25,6 +25,7 @@ from kit.kafka.events import fill_topic
 from kit.network.link import LossyLink
 from kit.peer.detector import Detector
 from kit.peer.receiver import Receiver
+from kit.story.archive_act import archive_act
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,7 @@ class Demo:
 
     def __init__(self, arguments: argparse.Namespace, work: Path, stack: ExitStack) -> None:
         self.arguments = arguments
+        self.console = console
         self.work = work
         self.upstream = stack.enter_context(KafkaBroker())
         self.downstream = stack.enter_context(KafkaBroker())
@@ -63,7 +65,7 @@ class Demo:
             else []
         )
 
-    def resend(self, name: str, *selection: str, copies: int) -> dict[str, Any]:
+    def resend(self, name: str, *selection: str, copies: int, accept: Sequence[int] = (0,)) -> dict[str, Any]:
         """Run ``gapless resend`` over the link and return its report."""
         report = self.work / f"{name}.report.json"
         self.gapless(
@@ -76,6 +78,7 @@ class Demo:
             f"--eps={self.arguments.eps}",
             f"--report={report}",
             *self.encryption,
+            accept=accept,
         )
         self.wait_until_received()
         found: dict[str, Any] = json.loads(report.read_text())
@@ -140,7 +143,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         console.rule("[bold]Gapless: find the gaps, carry the bundle, close the gaps")
         console.print("Two real Kafka brokers, upstream and downstream, with a one-way link between them …")
         demo = Demo(arguments, work, stack)
-        return {**_story(demo, arguments, work), "seconds": round(time.monotonic() - began, 1)}
+        result = _story(demo, arguments, work)
+        result["archive"] = None if arguments.short else archive_act(demo)
+        return {**result, "seconds": round(time.monotonic() - began, 1)}
 
 
 def _story(demo: Demo, arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
@@ -223,6 +228,7 @@ def main() -> None:
     parser.add_argument("--eps", type=float, default=20_000, help="pace of all sending, in events per second")
     parser.add_argument("--seed", type=int, default=20261120)
     parser.add_argument("--encrypt", action="store_true", help="encrypted and compressed")
+    parser.add_argument("--short", action="store_true", help="without the archive")
     parser.add_argument("--build", type=Path, default=Path("build/demo"))
     result = run(parser.parse_args())
     table = Table(title="What happened", title_justify="left")
@@ -234,7 +240,13 @@ def main() -> None:
         table.add_row(str(number), done["by"], done["read_by"], *figures)
     console.print()
     console.print(table)
-    complete = result["missing_final"] == 0 and result["byte_identical"]
+    act = result["archive"]
+    if act is not None:
+        console.print(
+            f"With the archive: of {act['events']:,} events {act['lost_live']:,} were lost, of these "
+            f"{act['expired']:,} deleted upstream; missing now: {act['missing_final']:,}."
+        )
+    complete = all(part["missing_final"] == 0 and part["byte_identical"] for part in (result, act or result))
     verdict = (
         "[green]Nothing is missing; every event is byte-identical.[/green]" if complete else "[red]Incomplete.[/red]"
     )

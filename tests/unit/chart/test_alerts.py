@@ -48,6 +48,34 @@ CACHE_OBJECTS = [
         },
     ),
     ("Resend", {"progress": {"planned": 5, "sent": 1, "percent": 20, "eventsPerSecond": 1.5}}),
+    (
+        "Archive",
+        {
+            "segments": 1,
+            "bytes": 1,
+            "lagRecords": 1,
+            "lagSeconds": 1.0,
+            "retentionSeconds": 1.0,
+            "lostRecords": 1,
+            "lastCommitTime": "2026-11-20T10:00:00Z",
+            "topics": [{"topic": "t", "lagRecords": 1}],
+        },
+    ),
+    ("Restore", {"progress": {"planned": 5}}),
+    (
+        "Mirror",
+        {
+            "lagRecords": 1,
+            "lagSeconds": 1.0,
+            "retentionSeconds": 1.0,
+            "heartbeatAgeSeconds": 1.0,
+            "lostRecords": 1,
+            "workers": 1,
+            "lastCommitTime": "2026-11-20T10:00:00Z",
+            "topics": [{"topic": "t", "lagRecords": 1}],
+        },
+    ),
+    ("KafkaConnection", {"doctor": {"checkedAt": "2026-11-20T10:00:00Z", "errors": 2}}),
 ]
 
 

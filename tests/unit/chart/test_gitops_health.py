@@ -10,14 +10,17 @@ import pytest
 import yaml
 from lupa import lua51  # the version that Argo CD's engine speaks
 
+from gapless_api.v1alpha1.archive import Archive
 from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.gapscan import GapScan
+from gapless_api.v1alpha1.mirror import Mirror
 from gapless_api.v1alpha1.reason_meanings import MEANINGS
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resend import Resend
+from gapless_api.v1alpha1.restore import Restore
 
 FILES = Path(__file__).parents[3] / "charts" / "gapless" / "files"
-KINDS = {"Diode": Diode, "GapScan": GapScan, "Resend": Resend}
+KINDS = {"Archive": Archive, "Diode": Diode, "GapScan": GapScan, "Mirror": Mirror, "Resend": Resend, "Restore": Restore}
 CASES = [
     pytest.param(kind, case, id=f"{kind}-{Path(case['inputPath']).stem}")
     for kind in KINDS

@@ -1,5 +1,6 @@
 """The documentation says the same as the code."""
 
+import functools
 import re
 import subprocess
 import sys
@@ -29,15 +30,16 @@ def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_option_that_a_page_shows_exists(page: Path) -> None:
-    known = {option for name in _commands() for option in _options(name)} | {"--help", "--version"}
     text = page.read_text(encoding="utf-8")
     commands = re.findall(r"(?m)(?:(?<=`)|(?<=\$ )|^)gapless (?:[a-z]+)(?:[^`]|\n)*?(?=`|\n\n|\n *```)", text)
     shown = {option for command in commands for option in re.findall(r"--[a-zA-Z][a-zA-Z-]+", command)}
-    assert shown - known == set()
+    assert shown - _known_options() == set()
 
 
-def _commands() -> list[str]:
-    return gapless.list_commands(click.Context(gapless))
+@functools.cache
+def _known_options() -> set[str]:
+    commands = gapless.list_commands(click.Context(gapless))
+    return {option for name in commands for option in _options(name)} | {"--help", "--version"}
 
 
 def _options(name: str) -> set[str]:
@@ -57,9 +59,10 @@ def _options(name: str) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_test_that_a_page_names_exists(page: Path) -> None:
-    written = {
-        name
-        for file in (ROOT / "tests").rglob("test_*.py")
-        for name in re.findall(r"def (test_\w+)", file.read_text(encoding="utf-8"))
-    }
-    assert set(re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8"))) - written == set()
+    assert set(re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8"))) - _written_tests() == set()
+
+
+@functools.cache
+def _written_tests() -> set[str]:
+    files = (ROOT / "tests").rglob("test_*.py")
+    return {name for file in files for name in re.findall(r"def (test_\w+)", file.read_text(encoding="utf-8"))}

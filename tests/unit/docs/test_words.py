@@ -4,6 +4,7 @@ An exception names file patterns, a word and the reason. One that no longer appl
 """
 
 import fnmatch
+import functools
 import io
 import re
 import tokenize
@@ -90,6 +91,12 @@ def _texts() -> list[Path]:
     return sorted({path for pattern in TEXTS for path in ROOT.glob(pattern) if path.is_file()})
 
 
+@functools.cache
+def _pages() -> list[tuple[str, str]]:
+    """The name and the prose of each text, read once for all words."""
+    return [(path.relative_to(ROOT).as_posix(), _prose(path.read_text(encoding="utf-8"))) for path in _texts()]
+
+
 def _word(word: str) -> re.Pattern[str]:
     return re.compile(rf"(?i)(?<![\w`-]){re.escape(word)}(?![\w`-])".replace(r"\ ", r"\s+"))
 
@@ -106,9 +113,7 @@ def _excused(path: str, word: str, exceptions: dict[tuple[str, str], str]) -> bo
 @pytest.mark.parametrize("word", FORBIDDEN)
 def test_no_page_uses_the_word(word: str) -> None:
     found = []
-    for path in _texts():
-        name = path.relative_to(ROOT).as_posix()
-        text = _prose(path.read_text(encoding="utf-8"))
+    for name, text in _pages():
         if _word(word).search(text) and not _excused(name, word, TEXT_EXCEPTIONS):
             found += [f"{name}: {' '.join(match.group(0).split())}" for match in _lines(word, text)]
     assert found == [], FORBIDDEN[word]
@@ -135,9 +140,9 @@ def test_no_old_name_is_left_in_the_code(room: str) -> None:
 
 def test_every_exception_is_still_needed() -> None:
     for (pattern, word), reason in TEXT_EXCEPTIONS.items():
-        pages = [path for path in _texts() if fnmatch.fnmatch(path.relative_to(ROOT).as_posix(), pattern)]
+        pages = [text for name, text in _pages() if fnmatch.fnmatch(name, pattern)]
         assert reason
-        assert any(_word(word).search(_prose(path.read_text(encoding="utf-8"))) for path in pages), (pattern, word)
+        assert any(_word(word).search(text) for text in pages), (pattern, word)
     for (pattern, name), reason in NAME_EXCEPTIONS.items():
         modules = [path for path in ROOT.rglob("*.py") if fnmatch.fnmatch(path.relative_to(ROOT).as_posix(), pattern)]
         assert reason
@@ -148,6 +153,7 @@ def _lines(word: str, text: str) -> list[re.Match[str]]:
     return list(re.finditer(rf"[^\n]*{_word(word).pattern.removeprefix('(?i)')}[^\n]*", text, re.IGNORECASE))
 
 
+@functools.cache
 def _help_pages() -> list[tuple[str, str]]:
     pages = []
     queue: list[tuple[str, click.Command]] = [("gapless", gapless)]

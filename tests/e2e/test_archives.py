@@ -1,0 +1,171 @@
+"""What Kafka has deleted comes back from an archive: to the receiving side by a Resend, and to Kafka by a Restore."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from kit.cluster.product import ARCHIVE_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE, said, volume
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kit.cluster.access import Cluster
+    from kit.cluster.product import Site
+    from kit.kafka.broker import KafkaBroker
+
+pytestmark = pytest.mark.timeout(900)
+SMALL = {"cores": 1, "cpu": "200m", "memory": "512Mi"}
+AS_JOB = {"type": "Job", "reader": "Local", "driver": SMALL}
+QUICK = {"maxAgeSeconds": 1}
+
+
+def test_events_that_kafka_has_deleted_come_back_over_the_link(cluster: Cluster, site: Site) -> None:
+    site.fill(3000)
+    cluster.apply(site.diode())
+    volume(cluster, "archive", SENDER_NAMESPACE)
+    archive = f"{site.name}-kept"
+    cluster.apply(site.archive(archive, SENDER_NAMESPACE, engine=AS_JOB, segments=QUICK))
+    kept = wait_for_archive(cluster, archive, SENDER_NAMESPACE, has(3000))
+    assert said(kept, "Ready") == ("True", "Archiving")
+    assert kept["readBy"] == "local"
+    first = kept["lastAttempt"]["name"]
+    assert kept["lastAttempt"]["engine"] == "Job"
+
+    # Its pod is killed; another one takes over, and nothing is archived twice.
+    (pod,) = cluster.list("pod", SENDER_NAMESPACE, f"batch.kubernetes.io/job-name={first}")
+    at_once = ["--grace-period=0", "--force"]
+    cluster.kubectl("delete", "pod", pod["metadata"]["name"], f"--namespace={SENDER_NAMESPACE}", *at_once)
+    again = wait_for_archive(
+        cluster, archive, SENDER_NAMESPACE, lambda status: status["lastAttempt"]["name"] != first and has(3000)(status)
+    )
+    assert again["records"] == 3000
+
+    # Some events are lost on the link, and found to be missing.
+    cluster.wait_for("diode", site.name, "Ready", namespace=SENDER_NAMESPACE)
+    site.link.change(drop=0.1)
+    cluster.apply(site.everything(f"{site.name}-live"))
+    cluster.wait_for("resend", f"{site.name}-live", "Succeeded", namespace=SENDER_NAMESPACE, timeout_seconds=120)
+    lost = site.compare().missing
+    assert lost
+    site.link.change(drop=0.0)
+    upstream = sent_events(site)
+    scan = f"{site.name}-audit"
+    found = audited(cluster, site, scan)
+    assert found["missingEvents"] == lost
+
+    # Meanwhile Kafka has deleted all of them upstream.
+    for partition, (_, end) in site.kafka.upstream.watermarks(site.topic).items():
+        site.kafka.upstream.delete_records(site.topic, partition, end)
+    resend = yaml.safe_load(found["resendManifest"])
+    resend["spec"] |= {"fallback": {"archiveRef": {"name": archive}}, "mode": "Plan"}
+    name = resend["metadata"]["name"]
+    cluster.apply(resend)
+    planned = cluster.wait_for("resend", name, "Ready", namespace=SENDER_NAMESPACE, timeout_seconds=120)["status"]
+    assert (planned["plan"]["events"], planned["plan"]["unavailable"]) == (lost, 0)
+    patch(cluster, "resend", name, SENDER_NAMESPACE, mode="Send")
+    sent = cluster.wait_for("resend", name, "Succeeded", namespace=SENDER_NAMESPACE, timeout_seconds=180)["status"]
+    assert (sent["progress"]["sent"], sent["progress"]["unavailable"]) == (lost, 0)
+
+    closed = audited(cluster, site, scan, copies=2)
+    assert closed["missingEvents"] == 0
+    assert said(closed, "GapsClosed") == ("True", "AllClosed")
+    site.settle()
+    assert received_events(site) == upstream
+
+
+def test_a_restore_plans_first_and_brings_a_topic_back(spark_operator: Cluster, site: Site) -> None:
+    cluster = spark_operator
+    site.fill(2000)
+    volume(cluster, "archive", ARCHIVE_NAMESPACE)
+    archive = f"{site.name}-night"
+    engine = {"type": "SparkApplication", "driver": SMALL, "executor": {**SMALL, "instances": 1}}
+    cluster.apply(site.archive(archive, ARCHIVE_NAMESPACE, engine=engine, schedule={"cron": "* * * * *"}))
+    kept = wait_for_archive(cluster, archive, ARCHIVE_NAMESPACE, ended_as("Archived"))
+    assert kept["lastAttempt"]["engine"] == "SparkApplication"
+    assert (kept["records"], kept["lagRecords"], kept["readBy"]) == (2000, 0, "spark")
+    patch(cluster, "archive", archive, ARCHIVE_NAMESPACE, suspend=True)
+
+    target, name = f"{site.topic}-restored", f"{site.name}-back"
+    cluster.apply(site.restore(name, archive, target, engine=AS_JOB, adjustRetention="WhileRestoring"))
+    planned = cluster.wait_for("restore", name, "Ready", namespace=ARCHIVE_NAMESPACE, timeout_seconds=240)["status"]
+    assert said(planned, "Ready") == ("True", "Planned")
+    assert planned["plan"]["records"] == 2000
+    assert planned["plan"]["topics"][0]["create"] is True
+    assert target not in site.kafka.upstream.admin().list_topics(timeout=10).topics
+
+    patch(cluster, "restore", name, ARCHIVE_NAMESPACE, mode="Once")
+    done = cluster.wait_for("restore", name, "Succeeded", namespace=ARCHIVE_NAMESPACE, timeout_seconds=300)["status"]
+    assert said(done, "Succeeded") == ("True", "Restored")
+    assert (done["progress"]["restored"], done["progress"]["percent"]) == (2000, 100)
+    assert events_in(site.kafka.upstream, target) == events_in(site.kafka.upstream, site.topic)
+
+
+def has(records: int) -> Callable[[dict[str, Any]], bool]:
+    """Whether an archive has so many records, and nothing is left to archive."""
+    return lambda status: status.get("records") == records and status.get("lagRecords") == 0
+
+
+def ended_as(outcome: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether an attempt has ended so."""
+    return lambda status: status.get("lastAttempt", {}).get("outcome") == outcome
+
+
+def wait_for_archive(
+    cluster: Cluster, name: str, namespace: str, done: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """Wait until the status of an Archive says something, and return it."""
+    found = cluster.wait_for(
+        "archive", name, lambda body: done(body.get("status", {})), namespace=namespace, timeout_seconds=300
+    )
+    status: dict[str, Any] = found["status"]
+    return status
+
+
+def patch(cluster: Cluster, kind: str, name: str, namespace: str, **spec: Any) -> None:
+    """Change the spec as a person would."""
+    change = json.dumps({"spec": spec})
+    cluster.kubectl("patch", kind, name, f"--namespace={namespace}", "--type=merge", "-p", change)
+
+
+def audited(cluster: Cluster, site: Site, name: str, *, copies: int = 1) -> dict[str, Any]:
+    """Apply the GapScan, or change it, and wait until a scan for it has ended; return its status."""
+    source = {"events": {"topics": [site.topic], "expect": site.expected}}
+    body = site.gap_scan(name, source=source, engine={**AS_JOB})
+    body["spec"]["resend"]["copies"] = copies
+    cluster.apply(body)
+
+    def has_ended(found: dict[str, Any]) -> bool:
+        last = found.get("status", {}).get("lastAttempt", {})
+        return last.get("generation") == found["metadata"]["generation"] and bool(last.get("outcome"))
+
+    found = cluster.wait_for("gapscan", name, has_ended, namespace=SCAN_NAMESPACE, timeout_seconds=240)
+    status: dict[str, Any] = found["status"]
+    return status
+
+
+def events_in(kafka: KafkaBroker, topic: str) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
+    """Keys and values of a topic, by partition, in their order."""
+    found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
+    for message in kafka.read(topic):
+        found.setdefault(message.partition() or 0, []).append((message.key(), message.value()))
+    return found
+
+
+def sent_events(site: Site) -> dict[tuple[int, int], bytes]:
+    """Values upstream by partition and offset; the wire makes null and empty the same."""
+    read = site.kafka.upstream.read(site.topic)
+    return {(message.partition() or 0, message.offset() or 0): message.value() or b"" for message in read}
+
+
+def received_events(site: Site) -> dict[tuple[int, int], bytes]:
+    """The same of what arrived, by the ids of the events."""
+    found = {}
+    for message in site.kafka.downstream.read(site.topic):
+        topic, partition, offset = (message.key() or b"").decode().rsplit("_", 2)
+        assert topic == site.topic
+        found[int(partition), int(offset)] = message.value() or b""
+    return found

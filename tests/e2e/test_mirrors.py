@@ -1,0 +1,235 @@
+"""A Mirror and an Archive of the same topics keep every record once, while their pods are killed and replaced."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kit.cluster.product import API_VERSION, ARCHIVE_NAMESPACE, MIRROR_NAMESPACE, said, volume
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kit.cluster.access import Cluster
+    from kit.cluster.product import Installation
+    from kit.cluster.scene import TwoSides
+    from kit.kafka.broker import KafkaBroker
+
+pytestmark = pytest.mark.timeout(900)
+TOPIC, PARTITIONS = "transfer-mirrored", 4
+SOURCE, TARGET = "north", "hall"
+AS_JOB = {"type": "Job", "reader": "Local", "driver": {"cores": 1, "cpu": "200m", "memory": "512Mi"}}
+AT_ONCE = ("--grace-period=0", "--force")
+
+
+def test_a_mirror_and_an_archive_keep_every_record_once_while_pods_are_killed(
+    installed: Installation, cluster_kafka: TwoSides
+) -> None:
+    cluster, kafka = installed.cluster, cluster_kafka
+    kafka.upstream.create_topic(TOPIC, PARTITIONS)
+    open_clusters(cluster, kafka)
+    volume(cluster, "archive", ARCHIVE_NAMESPACE)
+    with records(kafka.upstream) as written:
+        cluster.apply(
+            body(
+                "Archive",
+                "mirrored",
+                ARCHIVE_NAMESPACE,
+                kafkaRef={"name": SOURCE},
+                storageRef={"name": "archive"},
+                region="north",
+                topics=[TOPIC],
+                engine=AS_JOB,
+                segments={"maxAgeSeconds": 1},
+            )
+        )
+        workers = {"count": 2, "cpu": "100m", "memory": "256Mi"}
+        cluster.apply(
+            body(
+                "Mirror",
+                "copy",
+                MIRROR_NAMESPACE,
+                sourceRef={"name": SOURCE},
+                targetRef={"name": TARGET},
+                topics=[TOPIC],
+                workers=workers,
+            )
+        )
+        begun = wait_for(cluster, "mirror", "copy", MIRROR_NAMESPACE, lambda status: status.get("workers") == 2)
+        assert (begun["mirrorName"], begun["engine"]) == (f"{MIRROR_NAMESPACE}.copy", "Workers")
+        wait_for(cluster, "mirror", "copy", MIRROR_NAMESPACE, is_ready("Mirroring"))
+
+        # A worker is killed: the other one has its lanes, and the Job replaces it.
+        first = begun["lastAttempt"]["name"]
+        killed = pods(cluster, MIRROR_NAMESPACE, first)[0]
+        cluster.kubectl("delete", "pod", killed, f"--namespace={MIRROR_NAMESPACE}", *AT_ONCE)
+        wait_until(lambda: len(set(pods(cluster, MIRROR_NAMESPACE, first)) - {killed}) == 2)
+
+        # The pod of the Archive, too.
+        archive = cluster.get("archive", "mirrored", ARCHIVE_NAMESPACE)["status"]["lastAttempt"]["name"]
+        (pod,) = pods(cluster, ARCHIVE_NAMESPACE, archive)
+        cluster.kubectl("delete", "pod", pod, f"--namespace={ARCHIVE_NAMESPACE}", *AT_ONCE)
+
+        # Limits change without another pod.
+        before = set(pods(cluster, MIRROR_NAMESPACE, first))
+        patch(cluster, "mirror", "copy", limits={"maxRecordsPerSecond": 100_000})
+        wait_until(lambda: "maxRecordsPerSecond=50000" in limits(cluster))
+        assert set(pods(cluster, MIRROR_NAMESPACE, first)) == before
+
+        # Another spec replaces all workers, as an upgrade does.
+        patch(cluster, "mirror", "copy", workers={**workers, "memory": "300Mi"})
+        replaced = wait_for(
+            cluster,
+            "mirror",
+            "copy",
+            MIRROR_NAMESPACE,
+            lambda status: status["lastAttempt"]["name"] != first and status.get("workers") == 2,
+        )
+        assert replaced["failures"] == 0
+
+    done = wait_for(
+        cluster,
+        "mirror",
+        "copy",
+        MIRROR_NAMESPACE,
+        lambda status: len(kafka.downstream.read(TOPIC)) >= len(written) and status.get("lagRecords") == 0,
+    )
+    assert done.get("lostRecords", 0) == 0
+    # Each value is another one, so a record that is there twice, or not, is seen.
+    copied = events_in(kafka.downstream)
+    assert copied == events_in(kafka.upstream)
+    assert Counter(value for part in copied.values() for _, value in part) == Counter(written)
+    kept = wait_for(
+        cluster,
+        "archive",
+        "mirrored",
+        ARCHIVE_NAMESPACE,
+        lambda status: status.get("lagRecords") == 0 and status.get("records") == len(written),
+    )
+    assert kept["records"] == len(written)
+
+
+def test_a_cluster_is_checked_when_the_annotation_changes(installed: Installation, cluster_kafka: TwoSides) -> None:
+    cluster = installed.cluster
+    open_clusters(cluster, cluster_kafka)
+    for number, value in enumerate(("today", "tomorrow"), start=1):
+        annotation = f"gapless.dev/doctor={value}"
+        place = f"--namespace={MIRROR_NAMESPACE}"
+        cluster.kubectl("annotate", "kafkaconnection", TARGET, annotation, "--overwrite", place)
+        status = wait_for(
+            cluster,
+            "kafkaconnection",
+            TARGET,
+            MIRROR_NAMESPACE,
+            lambda found, value=value: (
+                found.get("doctor", {}).get("request") == value and bool(found["lastAttempt"].get("outcome"))
+            ),
+        )
+        assert said(status, "Healthy") in {("True", "NothingFound"), ("False", "ProblemsFound")}
+        doctor = status["doctor"]
+        assert doctor["checkedAt"]
+        counted = Counter(finding["severity"] for finding in doctor["findings"])
+        if not doctor.get("findingsOmitted"):
+            assert counted == Counter(
+                {"Error": doctor["errors"], "Warning": doctor["warnings"], "Note": doctor["notes"]}
+            )
+        assert status["runs"] == number
+
+
+def body(kind: str, name: str, namespace: str, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def open_clusters(cluster: Cluster, kafka: TwoSides) -> None:
+    """The KafkaConnections of both clusters, where they are needed."""
+    both = ["Read", "Write"]
+    for name, namespace, bootstrap, topics in (
+        (SOURCE, MIRROR_NAMESPACE, kafka.upstream.bootstrap, [TOPIC]),
+        (TARGET, MIRROR_NAMESPACE, kafka.downstream.bootstrap, [TOPIC]),
+        (SOURCE, ARCHIVE_NAMESPACE, kafka.upstream.bootstrap, [TOPIC]),
+    ):
+        cluster.apply(
+            body("KafkaConnection", name, namespace, bootstrapServers=bootstrap, allowedTopics=topics, access=both)
+        )
+
+
+@contextmanager
+def records(kafka: KafkaBroker) -> Iterator[list[bytes]]:
+    """Write a few hundred records a second while the block runs, and give their values."""
+    values: list[bytes] = []
+    is_over = threading.Event()
+
+    def write() -> None:
+        while not is_over.is_set():
+            begin = len(values)
+            batch = [f"value-{number}".encode() for number in range(begin, begin + 100)]
+            kafka.produce(TOPIC, batch, partition=begin // 100 % PARTITIONS)
+            values.extend(batch)
+            is_over.wait(0.5)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield values
+    finally:
+        is_over.set()
+        writer.join(60)
+
+
+def events_in(kafka: KafkaBroker) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
+    """Keys and values of the topic, by partition, in their order."""
+    found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
+    for message in kafka.read(TOPIC):
+        found.setdefault(message.partition() or 0, []).append((message.key(), message.value()))
+    return found
+
+
+def is_ready(reason: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda status: bool(status.get("conditions")) and said(status, "Ready") == ("True", reason)
+
+
+def wait_for(
+    cluster: Cluster, kind: str, name: str, namespace: str, done: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """Wait until the status of an object says something, and return it."""
+    found = cluster.wait_for(
+        kind, name, lambda one: done(one.get("status", {})), namespace=namespace, timeout_seconds=240
+    )
+    status: dict[str, Any] = found["status"]
+    return status
+
+
+def wait_until(holds: Callable[[], bool], *, timeout_seconds: float = 120) -> None:
+    ends = time.monotonic() + timeout_seconds
+    while not holds():
+        assert time.monotonic() < ends, "it has not come true"
+        time.sleep(1)
+
+
+def pods(cluster: Cluster, namespace: str, job: str) -> list[str]:
+    """The pods of a Job that run."""
+    found = cluster.list("pod", namespace, f"batch.kubernetes.io/job-name={job}")
+    return [
+        pod["metadata"]["name"]
+        for pod in found
+        if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+    ]
+
+
+def limits(cluster: Cluster) -> str:
+    """The file of limits as a worker of the Mirror sees it."""
+    found = cluster.list("configmap", MIRROR_NAMESPACE, "gapless.dev/role=limits")
+    return json.dumps([one.get("data") for one in found])
+
+
+def patch(cluster: Cluster, kind: str, name: str, **spec: Any) -> None:
+    """Change the spec as a person would."""
+    change = json.dumps({"spec": spec})
+    cluster.kubectl("patch", kind, name, f"--namespace={MIRROR_NAMESPACE}", "--type=merge", "-p", change)

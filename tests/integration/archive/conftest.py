@@ -1,0 +1,132 @@
+"""Owns how these tests run ``gapless archive`` in this process, and how they read an archive without the product."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gapless_api.cli import main
+from gapless_spark.runtime.session import Engine, session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kit.kafka.broker import KafkaBroker
+
+REGION = "site-a"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+    report: dict[str, Any]
+
+    def topic(self, name: str) -> dict[str, Any]:
+        """What the report says of a topic."""
+        (found,) = (topic for topic in self.report["topics"] if topic["topic"] == name)
+        return dict(found)
+
+
+class Archive(Protocol):
+    """Runs ``gapless archive --once`` into the archive of the test, with a report."""
+
+    def __call__(self, *arguments: str) -> Ended: ...
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[None]:
+    """One Spark session for all commands of this process."""
+    with session(Engine("tests")):
+        yield
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """The archive of the test."""
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+def archive(
+    kafka: KafkaBroker,
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Archive:
+    def run(*arguments: str) -> Ended:
+        report = tmp_path / "report.json"
+        report.unlink(missing_ok=True)
+        given = [f"--bootstrap-servers={kafka.bootstrap}", f"--archive={place}", f"--region={REGION}", "--once"]
+        monkeypatch.setattr(sys, "argv", ["gapless", "archive", *given, f"--report={report}", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        told = capfd.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Ended(ended.value.code, told.out, told.err, json.loads(report.read_text()) if report.exists() else {})
+
+    return run
+
+
+def commits(place: Path, topic: str) -> list[dict[str, Any]]:
+    """All commits of a topic of one generation, as they lie in a folder."""
+    files = sorted(file for file in place.glob(f"{REGION}/{topic}/*/chain/*.json") if ".snapshot" not in file.name)
+    found = [json.loads(file.read_text()) for file in files]
+    assert [commit["sequence"] for commit in found] == list(range(1, len(found) + 1))
+    return found
+
+
+def segments(place: Path, topic: str, partition: int) -> list[dict[str, Any]]:
+    """All segments of a partition, by their offsets."""
+    added = [segment for commit in commits(place, topic) for segment in commit["added"]]
+    return sorted((one for one in added if one["partition"] == partition), key=lambda one: one["first"])
+
+
+def archived(place: Path, topic: str, partition: int = 0) -> list[dict[str, Any]]:
+    """All records of a partition, and the check that its segments cover its offsets without holes."""
+    rows: list[dict[str, Any]] = []
+    before = None
+    for segment in segments(place, topic, partition):
+        assert before is None or segment["first"] == before
+        before = segment["end"]
+        inside: list[dict[str, Any]] = []
+        if segment["object"]:
+            file = pq.ParquetFile(place / segment["object"], page_checksum_verification=True)
+            for group in segment["rowGroups"]:
+                part: pa.Table = file.read_row_group(group["number"]).slice(group["firstRow"], group["rows"])
+                inside += part.to_pylist()
+        assert len(inside) == segment["records"]
+        assert all(segment["first"] <= row["offset"] < segment["end"] for row in inside)
+        rows += inside
+    assert all(row.pop("partition") == partition for row in rows)
+    return rows
+
+
+def in_kafka(kafka: KafkaBroker, topic: str, partition: int = 0) -> list[dict[str, Any]]:
+    """All committed records of a partition, as a plain consumer reads them."""
+    rows = []
+    for message in kafka.read(topic):
+        if message.partition() == partition:
+            kind, time = message.timestamp()
+            rows.append(
+                {
+                    "offset": message.offset(),
+                    "timestamp": time if kind and time >= 0 else None,
+                    "timestamp_type": kind - 1 if kind and time >= 0 else None,
+                    "key": message.key(),
+                    "value": message.value(),
+                    "headers": [{"key": key, "value": value} for key, value in message.headers() or []],
+                }
+            )
+    return sorted(rows, key=lambda row: row["offset"])

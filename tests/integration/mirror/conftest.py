@@ -1,0 +1,149 @@
+"""Owns how these tests run ``gapless mirror`` between two real clusters, and read what is in both."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from kit.kafka.broker import KafkaBroker
+from kit.machine.processes import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GAPLESS = Path(sys.executable).parent / "gapless"
+INTERRUPTED = Path(__file__).parent / "interrupted_mirror.py"
+
+
+class Row(NamedTuple):
+    """A record without the offset that it has."""
+
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class Mirror:
+    """A ``gapless mirror`` that runs."""
+
+    def __init__(self, folder: Path, arguments: list[str], program: list[str]) -> None:
+        self.report_file = folder / f"report-{len(list(folder.iterdir()))}.json"
+        self.log_file = self.report_file.with_suffix(".log")
+        with self.log_file.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*program, "mirror", f"--report={self.report_file}", *arguments], stdout=log, stderr=log
+            )
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    @property
+    def report(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.report_file.read_text())
+        return found
+
+    def wait(self, timeout_seconds: float = 120.0) -> int:
+        """Wait for the end; the exit code."""
+        return self.process.wait(timeout_seconds)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End it in good order; the exit code."""
+        self.process.send_signal(number)
+        return self.wait(40)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait(10)
+
+    def workers(self) -> list[int]:
+        """The ids of its worker processes."""
+        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(each) for each in found if "resource_tracker" not in Path(f"/proc/{each}/cmdline").read_text()]
+
+
+class Scene:
+    """Two clusters and the mirrors between them."""
+
+    def __init__(self, source: KafkaBroker, target: KafkaBroker, folder: Path) -> None:
+        self.source, self.target, self._folder = source, target, folder
+        self._running: list[Mirror] = []
+        self.name = f"m{os.getpid()}-{folder.name}".lower().replace("_", "-")[:50].strip("-.")
+
+    def start(self, *arguments: str, interrupted: tuple[str, int] | None = None) -> Mirror:
+        """Run ``gapless mirror`` with a name of this test; `interrupted` by a signal before a commit."""
+        program = [str(GAPLESS)]
+        if interrupted is not None:
+            program = [sys.executable, str(INTERRUPTED), interrupted[0], str(interrupted[1])]
+        clusters = [
+            f"--source-bootstrap-servers={self.source.bootstrap}",
+            f"--target-bootstrap-servers={self.target.bootstrap}",
+        ]
+        mirror = Mirror(self._folder, [*clusters, f"--name={self.name}", *arguments], program)
+        self._running.append(mirror)
+        return mirror
+
+    def run(self, *arguments: str) -> Mirror:
+        """Run it to its end."""
+        mirror = self.start(*arguments)
+        mirror.wait()
+        return mirror
+
+    def close(self) -> None:
+        for mirror in self._running:
+            mirror.kill()
+
+    def copied(self, topic: str, target: str = "") -> bool:
+        """Whether the committed records of both topics are the same, in the same order."""
+        return rows(self.source, topic) == rows(self.target, target or topic)
+
+    def arrived(self, topic: str) -> dict[int, list[Row]]:
+        """All committed records of a topic of the target in their order, by partition."""
+        return rows(self.target, topic)
+
+    def wait_for(self, topic: str, records: int, *, timeout_seconds: float = 60.0) -> None:
+        """Wait until the target has so many committed records of a topic."""
+
+        def there() -> bool:
+            if topic not in self.target.admin().list_topics(timeout=10).topics:
+                return False
+            return sum(map(len, rows(self.target, topic).values())) >= records
+
+        wait_until(there, timeout_seconds=timeout_seconds, what=f"{records} records of {topic} in the target")
+
+
+def rows(kafka: KafkaBroker, topic: str) -> dict[int, list[Row]]:
+    """All committed records of a topic in their order, by partition."""
+    found: dict[int, list[Row]] = {}
+    for message in kafka.read(topic):
+        kind, time = message.timestamp()
+        headers: Any = message.headers() or ()
+        parts: Any = (message.key(), message.value())
+        row = Row(time if kind and time >= 0 else None, *parts, tuple(headers))
+        found.setdefault(message.partition() or 0, []).append(row)
+    return found
+
+
+@pytest.fixture(scope="session")
+def target_kafka() -> Iterator[KafkaBroker]:
+    """The cluster that mirrors write to."""
+    with KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def scene(kafka: KafkaBroker, target_kafka: KafkaBroker, tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(kafka, target_kafka, tmp_path)
+    yield made
+    made.close()

@@ -1,0 +1,160 @@
+"""A look at a real cluster tells what the rule of stalls needs, and what cannot be looked at hides nothing else."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AclOperation
+
+from gapless_kafka.access.connection import KafkaConnection
+from gapless_kafka.mirror.lanes.identity import lane_of
+from gapless_kafka.mirror.watch.facts import PartitionEnds
+from gapless_kafka.mirror.watch.heartbeat import HEARTBEAT_TOPIC, Heartbeats, partitions_of
+from gapless_kafka.mirror.watch.looking import ClusterWatch
+from kit.kafka.broker import KafkaBroker
+from kit.kafka.transactions import end_transaction, in_transaction
+from kit.machine.processes import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import TopicFactory
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_look_tells_ends_ids_rights_and_retention(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic(2, retention_ms="600000")
+    kafka.produce(name, [b"1", b"2", b"3"])
+    kafka.delete_records(name, 0, 1)
+    open_one = in_transaction(kafka, name, [(None, b"4"), (None, b"5")])
+    watch = ClusterWatch("source", KafkaConnection(bootstrap_servers=kafka.bootstrap))
+    look = watch.look([name, "missing", "__transaction_state"], {(name, 0): 1, (name, 1): 0, ("missing", 0): 0})
+    assert look.fault is None
+    assert look.brokers == {1}
+    found = look.topics[name]
+    assert [found.partitions[number].ends for number in (0, 1)] == [PartitionEnds(1, 3, 5), PartitionEnds(0, 0, 0)]
+    assert len(found.id) == 22
+    assert found.operations is not None
+    assert {"READ", "WRITE", "DESCRIBE"} <= found.operations
+    assert (found.retention_seconds, found.partitions[0].leader, found.partitions[0].replicas) == (600.0, 1, (1,))
+    assert look.topics["missing"].error == "UNKNOWN_TOPIC_OR_PART"
+    assert {one.leader for one in look.topics["__transaction_state"].partitions.values()} == {1}
+    assert watch.newest_timestamps("missing") == {}
+    end_transaction(open_one, commit=True)
+
+    def is_ended() -> bool:
+        after = watch.look([name], {(name, 0): 3}).topics[name].partitions
+        return after[0].ends == PartitionEnds(1, 6, 6) and after[1].ends is None
+
+    wait_until(is_ended, timeout_seconds=10, what="the marker of the transaction")
+    copied = watch.look([name], {(name, 0): 6, (name, 1): 0}).topics[name].partitions
+    assert [copied[number].ends for number in (0, 1)] == [PartitionEnds(1, 6, 6), PartitionEnds(0, 0, 0)]
+
+
+def test_what_is_denied_is_told_for_its_topic_only(secure_kafka: KafkaBroker, tmp_path: Path) -> None:
+    for name in ("watch-open", "watch-unread", "watch-hidden"):
+        secure_kafka.create_topic(name)
+    secure_kafka.allow("watch-unread", "alice")
+    secure_kafka.deny("watch-unread", "alice", AclOperation.READ)
+    secure_kafka.deny("watch-hidden", "alice", AclOperation.DESCRIBE)
+    password = tmp_path / "password"
+    password.write_text("alice-secret")
+    connection = KafkaConnection(
+        bootstrap_servers=secure_kafka.address("SASL_PLAINTEXT"),
+        sasl_mechanism="PLAIN",
+        sasl_username="alice",
+        sasl_password_file=password,
+    )
+    names = ["watch-open", "watch-unread", "watch-hidden"]
+    look = ClusterWatch("source", connection).look(names, {(name, 0): 0 for name in names})
+    assert look.fault is None
+    open_one, unread = look.topics["watch-open"], look.topics["watch-unread"]
+    assert open_one.partitions[0].ends == PartitionEnds(0, 0, 0)
+    assert open_one.operations is not None
+    assert unread.operations is not None
+    assert open_one.operations - unread.operations == {"READ"}
+    assert look.topics["watch-hidden"].error == "TOPIC_AUTHORIZATION_FAILED"
+    password.write_text("wrong")
+    refused = ClusterWatch("source", connection).look(names)
+    assert refused.fault is not None
+    assert refused.fault.name == "_AUTHENTICATION"
+
+
+def test_a_cluster_that_does_not_answer_keeps_its_last_look() -> None:
+    with KafkaBroker() as broker:
+        broker.create_topic("here")
+        watch = ClusterWatch("target", KafkaConnection(bootstrap_servers=broker.bootstrap), answer_seconds=2.0)
+        before = watch.look(["here"], {("here", 0): 0})
+        broker.kill()
+        gone = watch.look(["here"], {("here", 0): 0})
+        assert (gone.topics, gone.brokers) == (before.topics, before.brokers)
+        assert gone.fault is not None
+        assert gone.fault.side == "target"
+        broker.start()
+        wait_until(lambda: watch.look(["here"]).fault is None, timeout_seconds=30, what="an answer")
+
+
+def test_a_heartbeat_goes_to_the_partition_of_its_lane() -> None:
+    with KafkaBroker() as kafka:  # one without the heartbeats of other tests
+        _write_and_find_heartbeats(kafka)
+
+
+def _write_and_find_heartbeats(kafka: KafkaBroker) -> None:
+    complaints: list[str] = []
+    beats = Heartbeats(KafkaConnection(bootstrap_servers=kafka.bootstrap), "m", 3, complain=complaints.append)
+    now = time.time()
+    beats.beat([0, 2], now=now)
+    more = Heartbeats(KafkaConnection(bootstrap_servers=kafka.bootstrap), "n", 5, complain=complaints.append)
+    more.beat([4], now=now)
+    wait_until(
+        lambda: sum(high for _, high in kafka.watermarks(HEARTBEAT_TOPIC).values()) == 3,
+        timeout_seconds=10,
+        what="three heartbeats",
+    )
+    beats.close()
+    more.close()
+    found = {(message.key(), message.partition()) for message in kafka.read(HEARTBEAT_TOPIC)}
+    assert found == {
+        (b"m", partitions_of(3)[0]),
+        (b"m", partitions_of(3)[2]),
+        (b"n", partitions_of(5)[4]),
+    }
+    assert all(lane_of(HEARTBEAT_TOPIC, partitions_of(5)[lane], 5) == lane for lane in range(5))
+    assert len(kafka.watermarks(HEARTBEAT_TOPIC)) == 5
+    watch = ClusterWatch("target", KafkaConnection(bootstrap_servers=kafka.bootstrap))
+    watch.look([HEARTBEAT_TOPIC])
+    newest = watch.newest_timestamps(HEARTBEAT_TOPIC)
+    assert newest.keys() == {partitions_of(3)[0], partitions_of(3)[2], partitions_of(5)[4]}
+    assert all(abs(at - now) < 0.002 for at in newest.values())
+    assert complaints == []
+
+
+def test_heartbeats_that_are_denied_are_reported_once(secure_kafka: KafkaBroker, tmp_path: Path) -> None:
+    secure_kafka.create_topic(HEARTBEAT_TOPIC, 2)
+    secure_kafka.allow(HEARTBEAT_TOPIC, "bob")
+    secure_kafka.deny(HEARTBEAT_TOPIC, "bob", AclOperation.WRITE)
+    password = tmp_path / "password"
+    password.write_text("bob-secret")
+    connection = KafkaConnection(
+        bootstrap_servers=secure_kafka.address("SASL_PLAINTEXT"),
+        sasl_mechanism="PLAIN",
+        sasl_username="bob",
+        sasl_password_file=password,
+    )
+    complaints: list[str] = []
+    beats = Heartbeats(connection, "m", 2, complain=complaints.append)
+
+    def complained() -> bool:
+        beats.beat([0, 1])
+        return bool(complaints)
+
+    wait_until(complained, timeout_seconds=20, what="a complaint")
+    for _ in range(3):
+        beats.beat([0, 1])
+        time.sleep(0.2)
+    beats.close()
+    (sentence,) = complaints
+    assert "the mirror works without them" in sentence

@@ -1,0 +1,112 @@
+"""Owns the proof that nothing is lost and nothing is there twice, whatever happens to workers and brokers."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration.mirror.conftest import rows
+from kit.machine.processes import wait_until
+
+if TYPE_CHECKING:
+    from conftest import TopicFactory
+    from integration.mirror.conftest import Mirror, Scene
+
+pytestmark = pytest.mark.integration
+RECORDS = [b"%d" % number for number in range(500)]
+
+
+def fill(scene: Scene, name: str, partitions: int) -> None:
+    for partition in range(partitions):
+        scene.source.produce(name, RECORDS, partition=partition)
+
+
+def await_interruption(mirror: Mirror) -> None:
+    wait_until(lambda: "interrupted" in mirror.log, timeout_seconds=60, what="the interruption")
+
+
+def test_a_worker_that_is_killed_in_a_transaction_is_replaced(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(8)
+    fill(scene, name, 8)
+    killed = scene.start(f"--topics={name}", interrupted=("SIGKILL", 3))
+    assert killed.wait() == -signal.SIGKILL
+    other = scene.start(f"--topics={name}")
+    fill(scene, name, 8)
+    scene.wait_for(name, 8000)
+    assert other.stop() == 143, other.log
+    assert scene.copied(name)
+    assert other.report["records"] < 8000  # what the first one committed is not copied again
+
+
+def test_a_worker_that_was_cut_off_writes_nothing_when_it_comes_back(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(8)
+    fill(scene, name, 8)
+    stale = scene.start(f"--topics={name}", interrupted=("SIGSTOP", 3))
+    await_interruption(stale)
+    other = scene.start(f"--topics={name}")
+    scene.wait_for(name, 4000)
+    stale.process.send_signal(signal.SIGCONT)
+    fill(scene, name, 8)
+    scene.wait_for(name, 8000)
+    assert other.stop() == 143, other.log
+    fill(scene, name, 8)
+    scene.wait_for(name, 12_000)  # by the one that was cut off, which is a worker like any other again
+    assert stale.stop() == 143, stale.log
+    assert scene.copied(name)
+
+
+def test_brokers_of_both_clusters_restart(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(8)
+    mirror = scene.start(f"--topics={name}")
+    fill(scene, name, 8)
+    scene.wait_for(name, 4000)
+    scene.source.restart()
+    fill(scene, name, 8)
+    scene.target.restart()
+    scene.wait_for(name, 8000)
+    assert mirror.stop() == 143, mirror.log
+    assert scene.copied(name)
+    assert mirror.report["records"] == 8000
+
+
+def test_a_worker_without_transactions_repeats_and_loses_nothing(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(2)
+    fill(scene, name, 2)
+    killed = scene.start(f"--topics={name}", "--delivery=at-least-once", interrupted=("SIGKILL", 2))
+    assert killed.wait() == -signal.SIGKILL
+    assert scene.run(f"--topics={name}", "--delivery=at-least-once", "--once").wait() == 0
+    copied = rows(scene.target, name)
+    for partition, expected in rows(scene.source, name).items():
+        assert list(dict.fromkeys(copied[partition])) == expected
+
+
+def test_a_record_that_the_target_refuses_holds_up_its_partition_only(scene: Scene, topic: TopicFactory) -> None:
+    name, other = topic(2, max_message_bytes="4000000"), topic(1)
+    scene.target.create_topic(name, 2, max_message_bytes="10000")
+    scene.source.produce(name, [b"1", os.urandom(100_000), b"3"], partition=0)
+    scene.source.produce(name, [b"1"], partition=1)
+    scene.source.produce(other, [b"1"])
+    refused = scene.run(f"--topics={name},{other}", "--once", "--lanes=1")
+    assert refused.wait() == 4, refused.log
+    assert f"refuses a record for the topic {name} because it is too large" in refused.log
+    assert scene.copied(other)
+    assert len(rows(scene.target, name)[1]) == 1
+    scene.target.alter_topic(name, max_message_bytes="4000000")
+    assert scene.run(f"--topics={name},{other}", "--once").wait() == 0
+    assert scene.copied(name)
+
+
+def test_records_of_others_in_the_same_partition_do_no_harm(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    scene.target.create_topic(name, 1)
+    mirror = scene.start(f"--topics={name}", "--commit-interval=0.05s")
+    values = [b"%d" % number for number in range(2000)]
+    for first in range(0, 2000, 100):
+        scene.source.produce(name, values[first : first + 100])
+        scene.target.produce(name, [b"other"] * 20)
+    scene.wait_for(name, 2400)
+    assert mirror.stop() == 143
+    assert [row.value for row in rows(scene.target, name)[0] if row.value != b"other"] == values

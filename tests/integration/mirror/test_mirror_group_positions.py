@@ -1,0 +1,143 @@
+"""Owns the proof that consumer groups continue at exactly the same record in the target, and are never set back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kit.machine.processes import wait_until
+
+if TYPE_CHECKING:
+    from mirror.conftest import Scene
+
+    from conftest import TopicFactory
+    from kit.kafka.broker import KafkaBroker
+
+pytestmark = pytest.mark.integration
+GAPLESS = Path(sys.executable).parent / "gapless"
+
+
+def consumer(kafka: KafkaBroker, group: str) -> Consumer:
+    return Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "enable.auto.commit": False})
+
+
+def commit(kafka: KafkaBroker, group: str, topic: str, offset: int) -> None:
+    one = consumer(kafka, group)
+    one.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    one.close()
+
+
+def position(kafka: KafkaBroker, group: str, topic: str) -> int:
+    one = consumer(kafka, group)
+    (found,) = one.committed([TopicPartition(topic, 0)], timeout=20)
+    one.close()
+    return int(found.offset)
+
+
+def translate(scene: Scene, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    done = subprocess.run(
+        [
+            *(str(GAPLESS), "mirror", "groups", f"--source-bootstrap-servers={scene.source.bootstrap}"),
+            *(f"--target-bootstrap-servers={scene.target.bootstrap}", f"--name={scene.name}", "--json", *arguments),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+
+
+def test_a_group_continues_at_the_same_record_and_is_never_set_back(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    group, chosen = f"group-of-{name}", f"--groups=group-of-{name}"
+    for turn in range(2):  # the marker of the first transaction takes an offset of the target
+        scene.source.produce(name, [b"%d" % (10 * turn + number) for number in range(10)])
+        assert scene.run(f"--topics={name}", "--once").wait() == 0
+    commit(scene.source, group, name, 12)
+
+    code, planned, err = translate(scene, chosen, "--plan")
+    assert (code, [move["state"] for move in planned["moves"]]) == (0, ["planned"]), err
+    assert position(scene.target, group, name) < 0
+    code, moved, err = translate(scene, chosen)
+    assert (code, [move["state"] for move in moved["moves"]]) == (0, ["moved"]), err
+    there = position(scene.target, group, name)
+    record = {message.offset(): message.value() for message in scene.target.read(name)}
+    assert (there, record[there]) == (13, b"12")
+    assert [move["state"] for move in translate(scene, chosen)[1]["moves"]] == ["unchanged"]
+
+    commit(scene.target, group, name, 15)
+    code, back, _ = translate(scene, chosen)
+    assert (code, [finding["reason"] for finding in back["findings"]]) == (0, ["NotBackwards"])
+    assert position(scene.target, group, name) == 15
+
+    scene.source.produce(name, [b"20", b"21"])
+    commit(scene.source, group, name, 21)
+    code, ahead, _ = translate(scene, chosen)
+    assert (code, [finding["reason"] for finding in ahead["findings"]]) == (4, ["AheadOfMirror"])
+    assert position(scene.target, group, name) == 15
+
+    member = consumer(scene.target, group)
+    member.subscribe([name])
+    wait_until(lambda: bool(member.poll(0.1) or member.assignment()), timeout_seconds=60, what="a member at the target")
+    mirror = scene.run(f"--topics={name}", "--once", chosen)
+    assert mirror.wait() == 0, mirror.log
+    assert "has members at the target" in mirror.log
+    assert position(scene.target, group, name) == 15
+    member.close()
+
+    running = scene.start(f"--topics={name}", chosen, "--group-interval=1s")
+    wait_until(lambda: position(scene.target, group, name) > 15, timeout_seconds=60, what="a translated position")
+    there = position(scene.target, group, name)
+    record = {message.offset(): message.value() for message in scene.target.read(name)}
+    assert record[there] == b"21"
+    assert running.stop() == 143, running.log
+
+
+def test_a_mirror_begins_where_a_group_stood_and_continues_at_its_own_positions(
+    scene: Scene, topic: TopicFactory
+) -> None:
+    name, shortened, ahead = topic(2), topic(1), topic(1)
+    group, names = f"former-{name}", f"--topics={name},{shortened},{ahead}"
+    for partition in range(2):
+        scene.source.produce(name, [b"%d" % number for number in range(10)], partition=partition)
+    scene.source.produce(shortened, [b"%d" % number for number in range(10)])
+    commit(scene.source, group, name, 4)
+    commit(scene.source, group, shortened, 3)
+    commit(scene.source, group, ahead, 2)
+    scene.source.delete_records(shortened, 0, 5)
+
+    for arguments, reason in (("nobody", "shows no consumer group nobody"), (group, "has members")):
+        member = consumer(scene.source, group)
+        member.subscribe([name])
+        wait_until(
+            lambda: bool(member.poll(0.1) or member.assignment()),  # noqa: B023 -- called at once
+            timeout_seconds=60,
+            what="a member at the source",
+        )
+        refused = scene.run(names, "--once", f"--start-at-group={arguments}")
+        member.close()
+        assert refused.wait() == 2
+        assert reason in refused.report["message"]
+    assert not {name, shortened} & scene.target.admin().list_topics(timeout=10).topics.keys()
+
+    first = scene.run(names, "--once", f"--start-at-group={group}")
+    assert (first.wait(), first.report["records"]) == (4, 16), first.log
+    stops = " ".join(first.report["stops"])
+    assert "offsets 3-4 of" in stops
+    assert f"log of {ahead}/0 ends at 0" in stops
+    assert {number: [row.value for row in found] for number, found in scene.arrived(name).items()} == {
+        0: [b"%d" % number for number in range(4, 10)],
+        1: [b"%d" % number for number in range(10)],
+    }
+    commit(scene.source, group, name, 0)
+    scene.source.produce(name, [b"10"], partition=0)
+    again = scene.run(names, "--once", f"--start-at-group={group}", "--on-data-loss=skip-and-record")
+    assert again.report["records"] == 1 + 5, again.log
+    assert [row.value for row in scene.arrived(shortened)[0]] == [b"%d" % number for number in range(5, 10)]

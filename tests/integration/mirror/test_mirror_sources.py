@@ -1,0 +1,116 @@
+"""Owns the proof that a mirror keeps records as they are, and says what it cannot copy any more."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
+
+from integration.mirror.conftest import GAPLESS, rows
+from kit.kafka.transactions import end_transaction, in_transaction
+from kit.machine.processes import wait_until
+
+if TYPE_CHECKING:
+    from conftest import TopicFactory
+    from integration.mirror.conftest import Scene
+
+pytestmark = pytest.mark.integration
+
+NOTHING_AND_EMPTY = (None, b"", b"x")
+HEADERS: tuple[list[tuple[str, bytes | None]], ...] = ([], [("a", b"1"), ("a", None), ("b", b""), ("a", b"1")])
+SKIP = "--on-data-loss=skip-and-record"
+
+
+def test_records_are_copied_as_they_are(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(2)
+    appended = topic(1, message_timestamp_type="LogAppendTime")
+    producer = Producer(scene.source.client_options())
+    for where, key, value, headers, at in itertools.product(
+        ((name, 0), (name, 1), (appended, 0)), NOTHING_AND_EMPTY, NOTHING_AND_EMPTY, HEADERS, (-1, 1, 1_700_000_000_000)
+    ):
+        given: Any = headers
+        producer.produce(where[0], value, key, where[1], timestamp=at, headers=given)
+    assert producer.flush(30) == 0
+    end_transaction(in_transaction(scene.source, name, [(b"never", b"seen")]), commit=False)
+    left_open = in_transaction(scene.source, name, [(b"open", b"open")])
+    mirror = scene.run(f"--topics={name},{appended}", "--once")
+    assert (mirror.wait(), mirror.report["records"]) == (0, 3 * 54), mirror.log
+    assert scene.copied(name)
+    assert scene.copied(appended)
+    end_transaction(left_open, commit=True)
+    mirror = scene.run(f"--topics={name},{appended}", "--once")
+    assert (mirror.wait(), mirror.report["records"]) == (0, 1), mirror.log
+    assert scene.copied(name)
+
+
+def status(scene: Scene) -> dict[int, dict[str, Any]]:
+    """What `gapless mirror status` says of the partitions of one topic."""
+    clusters = [
+        f"--source-bootstrap-servers={scene.source.bootstrap}",
+        f"--target-bootstrap-servers={scene.target.bootstrap}",
+    ]
+    command = [str(GAPLESS), "mirror", "status", *clusters, f"--name={scene.name}", "--json"]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return {one["partition"]: one for one in found["partitions"]}
+
+
+def test_what_the_source_has_deleted_stops_a_partition_or_is_recorded(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(2)
+    values = [b"%d" % number for number in range(10)]
+    for partition in (0, 1):
+        scene.source.produce(name, values, partition=partition)
+    assert scene.run(f"--topics={name}", "--once").wait() == 0
+    for partition in (0, 1):
+        scene.source.produce(name, values, partition=partition)
+    scene.source.delete_records(name, 0, 15)
+    failed = scene.run(f"--topics={name}", "--once")
+    assert (failed.wait(), failed.report["records"]) == (4, 10), failed.log
+    assert f"deleted the offsets 10-14 of {name}/0 before they were copied" in failed.log
+    skipped = scene.run(f"--topics={name}", "--once", SKIP)
+    assert (skipped.wait(), skipped.report["records"], skipped.report["lost"]) == (4, 5, 5), skipped.log
+    found = status(scene)
+    assert [(one["first"], one["last"], one["reason"]) for one in found[0]["lost_ranges"]] == [
+        (10, 14, "RetentionOvertook")
+    ]
+    assert (found[0]["lag"], found[1]["lost_ranges"]) == (0, [])
+    assert [row.value for row in rows(scene.target, name)[0]] == [*values, *values[5:]]
+    assert scene.run(f"--topics={name}", "--once").wait() == 0
+
+
+def test_a_topic_that_is_recreated_while_the_mirror_runs_is_noticed(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    scene.source.produce(name, [b"%d" % number for number in range(10)])
+    mirror = scene.start(f"--topics={name}", "--topic-refresh=1h")
+    scene.wait_for(name, 10)
+    scene.source.admin().delete_topics([name])[name].result()
+    wait_until(lambda: name not in scene.source.admin().list_topics(timeout=5).topics, timeout_seconds=20, what="gone")
+    scene.source.create_topic(name, 1)
+    scene.source.produce(name, [b"new %d" % number for number in range(30)])
+    wait_until(lambda: "recreated" in mirror.log, timeout_seconds=60, what="the message")
+    assert len(rows(scene.target, name)[0]) == 10
+    assert mirror.stop() == 3  # it stood still, whether the watch has noticed that or not
+    skipped = scene.run(f"--topics={name}", "--once", SKIP)
+    assert skipped.report["records"] == 30, skipped.log
+    assert rows(scene.target, name)[0][10:] == rows(scene.source, name)[0]
+
+
+def test_new_topics_and_partitions_are_copied_from_their_beginning(scene: Scene, topic: TopicFactory) -> None:
+    first = topic(1, prefix=f"follow{scene.name}")
+    mirror = scene.start(f"--topic-prefix=follow{scene.name}", "--topic-refresh=1s", "--workers=2")
+    scene.source.produce(first, [b"1"])
+    scene.wait_for(first, 1)
+    second = topic(2, prefix=f"follow{scene.name}")
+    scene.source.produce(second, [b"2"], partition=1)
+    scene.wait_for(second, 1)
+    scene.source.admin().create_partitions([NewPartitions(first, 3)])[first].result()
+    wait_until(lambda: len(scene.source.watermarks(first)) == 3, timeout_seconds=20, what="the partitions")
+    scene.source.produce(first, [b"3"], partition=2)
+    scene.wait_for(first, 2)
+    assert mirror.stop() == 143, mirror.log
+    assert scene.copied(first)
+    assert scene.copied(second)

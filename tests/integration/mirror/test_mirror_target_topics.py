@@ -1,0 +1,137 @@
+"""Owns the proof that topics of the target follow those of the source, and that no record goes in a circle."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.admin import NewPartitions
+
+if TYPE_CHECKING:
+    from mirror.conftest import Scene
+
+    from conftest import TopicFactory
+    from kit.kafka.broker import KafkaBroker
+
+pytestmark = pytest.mark.integration
+GAPLESS = Path(sys.executable).parent / "gapless"
+HEADER = "gapless-mirror"
+
+
+def command(name: str, scene: Scene, *arguments: str) -> subprocess.CompletedProcess[str]:
+    clusters = [
+        f"--source-bootstrap-servers={scene.source.bootstrap}",
+        f"--target-bootstrap-servers={scene.target.bootstrap}",
+    ]
+    return subprocess.run(
+        [str(GAPLESS), "mirror", name, *clusters, *arguments], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def partitions(kafka: KafkaBroker, topic: str) -> int:
+    return len(kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions)
+
+
+def add_partitions(kafka: KafkaBroker, topic: str, count: int) -> None:
+    kafka.admin().create_partitions([NewPartitions(topic, count)])[topic].result(30)
+
+
+def test_a_topic_is_created_like_its_source_grows_with_it_and_drift_is_shown(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(2, retention_ms="86400000", min_insync_replicas="1", message_timestamp_type="LogAppendTime")
+    scene.source.produce(name, [b"1", b"2"], partition=1)
+    rule = ["--rename={source}.{topic}", "--source-name=east"]
+    chosen = [f"--topics={name}", *rule]
+    missing = command("diff", scene, *chosen, "--json")
+    assert missing.returncode == 4, missing.stderr
+    differences: list[dict[str, Any]] = json.loads(missing.stdout)["topics"][0]["differences"]
+    assert differences == [{"what": "topic", "source": "present", "target": "missing"}]
+
+    first = scene.run(*chosen, "--once")
+    assert (first.wait(), first.report["records"]) == (0, 2), first.log
+    assert scene.copied(name, f"east.{name}")
+    same = command("diff", scene, *chosen)
+    assert (same.returncode, same.stdout) == (0, "No drift in 1 topics.\n"), same.stderr
+
+    add_partitions(scene.source, name, 3)
+    scene.source.produce(name, [b"3"], partition=2)
+    grown = command("diff", scene, *chosen)
+    assert (grown.returncode, grown.stdout.splitlines()[1].split()[2:]) == (4, ["partitions", "3", "2"])
+    refused = scene.run(*chosen, "--once", "--create-topics=false")
+    assert refused.wait() == 4, refused.log
+    assert "createTopics is false; add partitions" in refused.report["message"]
+    second = scene.run(*chosen, "--once")
+    assert (second.wait(), second.report["records"]) == (0, 1), second.log
+    assert partitions(scene.target, f"east.{name}") == 3
+    assert scene.copied(name, f"east.{name}")
+
+
+def test_two_mirrors_in_opposite_directions_copy_each_record_once(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    scene.source.produce(name, [b"a"])
+    first = scene.run(f"--topics={name}", "--once")
+    assert first.wait() == 0, first.log
+    back = [
+        f"--source-bootstrap-servers={scene.target.bootstrap}",
+        f"--target-bootstrap-servers={scene.source.bootstrap}",
+        f"--name={scene.name}-b",
+        f"--topics={name}",
+        "--once",
+    ]
+    refused = scene.run(*back)
+    assert refused.wait() == 2, refused.log
+    assert f"Start {scene.name} again with provenance=always" in refused.report["message"]
+
+    # What was copied without the header cannot be told from what was written there.
+    scene.target.admin().delete_topics([name])[name].result(30)
+    scene.target.admin().delete_topics([f"_gapless_mirror_{scene.name}"])[f"_gapless_mirror_{scene.name}"].result(30)
+    again = scene.run(f"--topics={name}", "--once", "--provenance=always")
+    assert (again.wait(), again.report["records"]) == (0, 1), again.log
+    scene.target.produce(name, [b"b"])
+    there = scene.run(*back)
+    assert (there.wait(), there.report["records"], there.report["returned"]) == (0, 1, 1), there.log
+    last = scene.run(f"--topics={name}", "--once", "--provenance=always")
+    assert (last.wait(), last.report["records"], last.report["returned"]) == (0, 0, 1), last.log
+    assert [message.value() for message in scene.source.read(name)] == [b"a", b"b"]
+    assert [message.value() for message in scene.target.read(name)] == [b"a", b"b"]
+    found = [[header for header, _ in message.headers() or ()] for message in scene.target.read(name)]
+    assert found == [[HEADER], []]
+    # Later tests have no mirror the other way.
+    scene.source.admin().delete_topics([f"_gapless_mirror_{scene.name}-b"])[f"_gapless_mirror_{scene.name}-b"].result(
+        30
+    )
+
+
+def test_files_of_kafkas_first_mirror_start_a_mirror(scene: Scene, topic: TopicFactory, tmp_path: Path) -> None:
+    name = topic(1)
+    scene.source.produce(name, [b"a"])
+    consumer, producer = tmp_path / "consumer.properties", tmp_path / "producer.properties"
+    consumer.write_text(
+        f"bootstrap.servers={scene.source.bootstrap}\ngroup.id={scene.name}\ndual.commit.enabled=false\nnum.streams=1\n"
+    )
+    producer.write_text(f"metadata.broker.list={scene.target.bootstrap}\ncompression.codec=gzip\nacks=-1\n")
+    report = tmp_path / "report.json"
+    done = subprocess.run(
+        [
+            *(str(GAPLESS), "mirror", f"--consumer.config={consumer}", f"--producer.config={producer}"),
+            *(f"--whitelist={name},{name}x", "--once", f"--report={report}"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("dual.commit.enabled") == 1
+    assert json.loads(report.read_text())["name"] == scene.name
+    assert scene.copied(name)
+
+
+def test_a_topic_is_not_copied_to_itself(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    refused = scene.run(f"--target-bootstrap-servers={scene.source.bootstrap}", f"--topics={name}", "--once")
+    assert refused.wait() == 2
+    assert "would be copied to itself" in refused.report["message"]

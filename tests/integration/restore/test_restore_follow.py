@@ -1,0 +1,106 @@
+"""Owns the proof that a restore which follows writes new segments, waits for late ones, and gives up as it is told."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gapless_api.base.exit_codes import ExitCode
+from integration.restore.conftest import content
+from kit.machine.processes import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conftest import TopicFactory
+    from kit.kafka.broker import KafkaBroker
+
+pytestmark = pytest.mark.integration
+
+GAPLESS = str(Path(sys.executable).parent / "gapless")
+
+
+@contextmanager
+def following(kafka: KafkaBroker, place: Path, source: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """A restore of `source` that follows; it is killed at the end of the block if it still runs."""
+    given = [f"--bootstrap-servers={kafka.bootstrap}", f"--archive={place}", f"--topics={source}", "--engine=local"]
+    command = [GAPLESS, "restore", *given, f"--to-topic={source}-back", "--follow", "--follow-interval=0.3", *more]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def write(kafka: KafkaBroker, topic: str, first: int, end: int) -> None:
+    kafka.produce(topic, [str(number).encode() for number in range(first, end)])
+
+
+def await_values(kafka: KafkaBroker, topic: str, expected: list[int]) -> None:
+    def there() -> bool:
+        known = kafka.admin().list_topics(timeout=10).topics
+        return topic in known and [int(row.value or b"") for row in content(kafka, topic)] == expected
+
+    wait_until(there, timeout_seconds=90, what=f"{len(expected)} records in {topic}")
+
+
+def test_new_segments_are_written_and_late_ones_waited_for(
+    kafka: KafkaBroker, topic: TopicFactory, archived: Callable[..., None], place: Path
+) -> None:
+    source = topic(retention_ms="-1")
+    write(kafka, source, 0, 10)
+    archived(source)
+    with following(kafka, place, source, "--lost-segment-timeout=5m") as process:
+        await_values(kafka, f"{source}-back", list(range(10)))
+        write(kafka, source, 10, 20)
+        archived(source)
+        await_values(kafka, f"{source}-back", list(range(20)))
+        # A store may show a commit before the object that it names.
+        before = set(place.glob(f"site-a/{source}/*/level-0/*.parquet"))
+        hidden = place.parent / "late.parquet"
+        process.send_signal(signal.SIGSTOP)
+        write(kafka, source, 20, 30)
+        archived(source)
+        (late,) = set(place.glob(f"site-a/{source}/*/level-0/*.parquet")) - before
+        late.rename(hidden)
+        write(kafka, source, 30, 40)
+        archived(source)
+        process.send_signal(signal.SIGCONT)
+        assert process.stderr is not None
+        wait_until(lambda: "late or damaged" in process.stderr.readline(), timeout_seconds=60, what="a warning")  # type: ignore[union-attr]
+        await_values(kafka, f"{source}-back", list(range(20)))
+        late.parent.mkdir(parents=True, exist_ok=True)
+        hidden.rename(late)
+        await_values(kafka, f"{source}-back", list(range(40)))
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.TERMINATED
+    assert "Stopped by SIGTERM" in error
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_what_does_not_come_is_given_up_as_the_setting_says(
+    kafka: KafkaBroker, topic: TopicFactory, archived: Callable[..., None], place: Path, policy: str
+) -> None:
+    source = topic(retention_ms="-1")
+    for part in range(3):
+        write(kafka, source, 10 * part, 10 * part + 10)
+        archived(source)
+    objects = sorted(place.glob(f"site-a/{source}/*/level-0/*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    objects[1].unlink()
+    patience = ("--lost-segment-timeout=3s", "--late-segment-retries=2", f"--on-lost={policy}")
+    with following(kafka, place, source, *patience) as process:
+        if policy == "skip":
+            await_values(kafka, f"{source}-back", [*range(10), *range(20, 30)])
+            return
+        _, error = process.communicate(timeout=90)
+    assert process.returncode == ExitCode.INCOMPLETE
+    assert f"Offset 10 of partition 0 of site-a/{source} did not arrive within 3 s" in error
+    assert objects[1].name in error
+    assert [int(row.value or b"") for row in content(kafka, f"{source}-back")] == list(range(10))

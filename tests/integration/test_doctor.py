@@ -1,0 +1,226 @@
+"""``gapless doctor`` against real brokers: what is wrong is named, what is right is not, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+from kit.kafka.broker import KafkaBroker
+from kit.kafka.cluster import USERS
+from kit.kafka.renumbering import renumber
+from kit.machine.processes import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import TopicFactory
+
+pytestmark = pytest.mark.integration
+
+GAPLESS = Path(sys.executable).parent / "gapless"
+
+
+class Run(NamedTuple):
+    """What a run of the doctor left."""
+
+    exit_code: int
+    report: dict[str, Any]
+    errors: str
+
+    @property
+    def ids(self) -> set[str]:
+        return {one["id"] for one in self.report["findings"]}
+
+    def the(self, id_: str, where: str = "") -> dict[str, Any]:
+        (found,) = [one for one in self.report["findings"] if one["id"] == id_ and where in one["where"]]
+        return dict(found)
+
+
+def doctor(servers: str, *options: str) -> Run:
+    command = [str(GAPLESS), "doctor", f"--bootstrap-servers={servers}", "--json", "--timeout=5", *options]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    return Run(ended.returncode, json.loads(ended.stdout) if ended.stdout else {}, ended.stderr)
+
+
+def commit(kafka: KafkaBroker, group: str, topic: str, offset: int) -> None:
+    """Leave a position of a group."""
+    consumer = Consumer(kafka.client_options(**{"group.id": group}))
+
+    def done() -> bool:
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        except KafkaException:  # the coordinator is being chosen
+            return False
+        return True
+
+    try:
+        wait_until(done, timeout_seconds=30, what=f"the position of {group}")
+    finally:
+        consumer.close()
+
+
+def test_a_topic_that_was_recreated_a_gaps_topic_and_a_group_that_was_overtaken(
+    kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path
+) -> None:
+    orders, gaps = topic(2), topic(cleanup_policy="delete")
+    kafka.produce(orders, [b"x"] * 10)
+    commit(kafka, "overtaken", orders, 3)
+    file = tmp_path / "doctor.json"
+    options = [f"--topics={orders}", "--groups=overtaken"]
+    first = doctor(kafka.bootstrap, *options, f"--report={file}")
+    assert first.exit_code == 0, first.report
+    assert json.loads(file.read_text()) == first.report
+    assert first.ids <= {"NotChecked"}
+
+    kafka.delete_records(orders, 0, 7)
+    second = doctor(kafka.bootstrap, *options, f"--gap-topic={gaps}", f"--remembered={file}")
+    assert second.exit_code == 4
+    assert second.ids - {"NotChecked"} == {"GroupOvertaken", "GapTopicNotCompacted"}
+    assert "offsets 3 to 6" in second.the("GroupOvertaken")["message"]
+
+    kafka.admin().delete_topics([orders])[orders].result()
+    wait_until(lambda: orders not in kafka.admin().list_topics(timeout=5).topics, timeout_seconds=20, what="its end")
+    kafka.create_topic(orders, 2)
+    third = doctor(kafka.bootstrap, f"--topics={orders}", f"--remembered={file}")
+    assert third.exit_code == 4
+    (before,) = [one["id"] for one in first.report["source"]["topics"] if one["name"] == orders]
+    (now,) = [one["id"] for one in third.report["source"]["topics"] if one["name"] == orders]
+    assert f"{before} -> {now}" in third.the("TopicRecreated")["message"]
+
+
+def test_a_clock_is_known_while_brokers_write_their_time(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    appended = topic(message_timestamp_type="LogAppendTime")
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.wait(0.02):
+            kafka.produce(appended, [b"x"])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        busy = doctor(kafka.bootstrap, f"--topics={appended}")
+    finally:
+        ended.set()
+        writer.join()
+    assert not [one for one in busy.report["findings"] if "clock" in one["message"]]
+
+
+def test_both_ends_of_a_mirror(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    orders = topic(max_message_bytes="5000000")
+    kafka.create_topic(f"copy.{orders}", 1, message_timestamp_type="LogAppendTime", max_message_bytes="1000")
+    target = f"--target-bootstrap-servers={kafka.bootstrap}"
+    copied = doctor(kafka.bootstrap, target, f"--topics={orders}", "--rename=copy.{topic}")
+    assert copied.exit_code == 0, copied.report
+    assert {"MessageTooLarge", "TimestampTypeDiffers"} == copied.ids - {"NotChecked"}
+    assert not [one for one in copied.report["findings"] if "transactional" in one["message"]]
+    looped = doctor(kafka.bootstrap, target, f"--topics={orders},nosuchtopic")
+    assert looped.exit_code == 4
+    assert looped.the("SameCluster")["where"] == orders
+    assert looped.the("TopicMissing")["where"] == "nosuchtopic"
+    down = doctor(kafka.bootstrap, "--target-bootstrap-servers=127.0.0.1:1", f"--topics={orders}", "--report-line")
+    assert down.exit_code == 3
+    assert down.the("ClusterUnreachable")["side"] == "target"
+    assert down.report["source"]["topics"][0]["name"] == orders
+    assert json.loads(down.errors)["event"] == "doctor"
+
+
+@pytest.fixture
+def alice(secure_kafka: KafkaBroker, tmp_path: Path) -> list[str]:
+    """Options by which alice logs in over TLS."""
+    assert secure_kafka.authority is not None
+    password = tmp_path / "password"
+    password.write_text(USERS["alice"])
+    return [
+        f"--ca-file={secure_kafka.authority.file}",
+        "--sasl-mechanism=PLAIN",
+        "--sasl-username=alice",
+        f"--sasl-password-file={password}",
+    ]
+
+
+def test_operations_that_are_denied_and_certificates_that_expire(secure_kafka: KafkaBroker, alice: list[str]) -> None:
+    readable, described = secure_kafka.create_topic("doctor-read"), secure_kafka.create_topic("doctor-described")
+    secure_kafka.create_topic("doctor-hidden")
+    secure_kafka.deny(described, "alice", AclOperation.READ)
+    secure_kafka.deny(described, "alice", AclOperation.DESCRIBE_CONFIGS)
+    secure_kafka.allow(described, "alice", AclOperation.DESCRIBE)
+    secure_kafka.deny("doctor-hidden", "alice")
+    servers = secure_kafka.address("SASL_SSL")
+    topics = f"--topics={readable},{described},doctor-hidden"
+    found = doctor(servers, *alice, topics, "--certificate-days=10")
+    assert found.exit_code == 4
+    assert found.the("OperationDenied")["where"] == described
+    assert "Read" in found.the("OperationDenied")["message"]
+    assert found.the("OperationMissing")["where"] == described
+    assert "settings of 1 topic" in found.the("NotChecked", described)["message"]
+    assert "denies" in found.the("NotChecked", "doctor-hidden")["message"]
+    assert not {"CertificateExpires", "PartitionUnreadable", "TopicMissing"} & found.ids
+
+    of_bob = AclBinding(
+        ResourceType.TRANSACTIONAL_ID,
+        "north-",
+        ResourcePatternType.PREFIXED,
+        "User:bob",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.ALLOW,
+    )
+    secure_kafka.admin().create_acls([of_bob])[of_bob].result()
+    to_itself = [f"--target-bootstrap-servers={servers}", *(one.replace("--", "--target-", 1) for one in alice)]
+    writes = ["--rename={topic}-copy", "--transactional-ids=north-0"]
+    target = doctor(servers, *alice, *to_itself, f"--topics={readable}", *writes)
+    assert target.the("OperationMissing", "north-0")["side"] == "target"
+    expiring = doctor(servers, *alice, f"--topics={readable}", "--certificate-days=60")
+    certificates = [one for one in expiring.report["findings"] if one["id"] == "CertificateExpires"]
+    # The chain has two: that of the broker, and that of the authority, which is in our file as well.
+    assert sorted(one["side"] for one in certificates) == ["local", "source", "source"]
+
+
+def test_a_broker_whose_certificate_is_not_trusted(secure_kafka: KafkaBroker) -> None:
+    found = doctor(secure_kafka.address("SSL"), "--tls", "--timeout=2")
+    assert found.exit_code == 3
+    assert found.report["source"] is None
+    assert "certificate" in found.the("CertificateRefused")["message"]
+
+
+@pytest.fixture(scope="module")
+def lonely_kafka() -> Iterator[KafkaBroker]:
+    """A broker that comes back under another id."""
+    with KafkaBroker() as broker:
+        yield broker
+
+
+def test_broker_ids_that_changed_under_the_positions_of_groups(lonely_kafka: KafkaBroker) -> None:
+    lonely_kafka.create_topic("orders", 2)
+    lonely_kafka.produce("orders", [b"x"] * 10)
+    before = set(lonely_kafka.admin().list_topics(timeout=10).topics)
+    assert doctor(lonely_kafka.bootstrap, "--groups=billing").exit_code == 0
+    assert set(lonely_kafka.admin().list_topics(timeout=10).topics) == before  # not even __consumer_offsets
+    commit(lonely_kafka, "billing", "orders", 5)
+
+    renumber(lonely_kafka, 1010)
+    lonely_kafka.create_topic("fresh")
+    lonely_kafka.produce("fresh", [b"x"])
+    started = time.monotonic()
+    found = doctor(lonely_kafka.bootstrap, "--groups=billing")
+    assert time.monotonic() - started < 60, "a stall has a name within a minute"
+    assert found.exit_code == 4
+    unregistered = found.the("BrokerNotRegistered")
+    assert "the broker ID 1, which is not registered; registered are 1010" in unregistered["message"]
+    assert unregistered["where"] == "__consumer_offsets 0-3; orders 0-1"
+    assert "destroys the positions" in unregistered["danger"]
+    lost = found.the("GroupCoordinatorUnavailable")
+    assert "billing" in lost["message"]
+    assert "Without a group, fresh 0 can be read" in lost["message"]
+    assert found.the("LeaderMissing")["where"] == "orders 0-1"
+    assert "PartitionUnreadable" not in found.ids

@@ -1,0 +1,135 @@
+"""Owns commands that start as forks of a process with their modules loaded: a process for each run, without imports.
+
+A run has its own arguments, environment, folder, output and exit code. It does not show what a command loads, nor how
+long its start takes: start those as new processes.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+LARGEST_REQUEST = 1 << 17
+
+
+class ForkedCommands:
+    """Runs of the function `entry` (``module:name``) in forks of one process that has loaded its module and `modules`.
+
+    The process starts with the first run and ends with `close`, or with the process that made it.
+    """
+
+    def __init__(self, entry: str, *modules: str) -> None:
+        self._arguments = [entry, *modules]
+        self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._owner = os.getpid()
+
+    def run(
+        self,
+        *arguments: str | Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout_seconds: float = 120,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it to its end with `arguments`; `env` and `cwd` are those of this process if nothing else is given."""
+        if self._owner != os.getpid():  # A fork must not take the answers of the process that it comes from.
+            self._server, self._owner = None, os.getpid()
+        _, channel = self._server = self._server or self._start()
+        request = {
+            "arguments": [str(argument) for argument in arguments],
+            "environment": dict(os.environ if env is None else env),
+            "folder": str(cwd) if cwd else os.getcwd(),  # noqa: PTH109 -- as subprocess does
+        }
+        with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
+            channel.settimeout(timeout_seconds)
+            socket.send_fds(channel, [json.dumps(request).encode()], [stdout.fileno(), stderr.fileno()])
+            try:
+                status = channel.recv(64)
+            except TimeoutError:
+                self.close(kill=True)
+                raise
+            if not status:
+                self.close()
+                raise ChildProcessError(f"The process that forks {self._arguments[0]} has ended.")
+            for stream in (stdout, stderr):
+                stream.seek(0)
+            return subprocess.CompletedProcess(list(arguments), int(status), stdout.read(), stderr.read())
+
+    def close(self, *, kill: bool = False) -> None:
+        """End the process, and with `kill` also the command that it runs."""
+        if self._server is not None and self._owner == os.getpid():
+            process, channel = self._server
+            self._server = None
+            channel.close()
+            if kill:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-P", __file__, str(theirs.fileno()), *self._arguments]
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
+            )
+        return process, ours
+
+
+def _serve(channel: socket.socket) -> bool:
+    """Fork for each request until the channel closes; True in a fork, which has become what was requested."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(channel, LARGEST_REQUEST, 2)
+        if not message:
+            return False
+        child = os.fork()
+        if child == 0:
+            channel.close()
+            _become(json.loads(message), descriptors)
+            return True
+        for descriptor in descriptors:
+            os.close(descriptor)
+        _, status = os.waitpid(child, 0)
+        channel.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _become(request: dict[str, object], descriptors: list[int]) -> None:
+    """Take the arguments, the environment, the folder and the output of a request."""
+    for descriptor, standard in zip(descriptors, (1, 2), strict=True):
+        os.dup2(descriptor, standard)
+        os.close(descriptor)
+    arguments, environment = request["arguments"], request["environment"]
+    assert isinstance(arguments, list)
+    assert isinstance(environment, dict)
+    sys.argv[1:] = arguments
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(str(request["folder"]))
+
+
+def main() -> None:
+    """Load the modules, then fork: the arguments are the descriptor of a channel, the entry and more modules."""
+    descriptor, entry, *modules = sys.argv[1:]
+    module, _, name = entry.partition(":")
+    function = getattr(importlib.import_module(module), name)
+    for each in modules:
+        importlib.import_module(each)
+    sys.argv[:] = [module]
+    gc.collect()
+    gc.freeze()
+    if _serve(socket.socket(fileno=int(descriptor))):
+        sys.exit(function())
+
+
+if __name__ == "__main__":
+    main()

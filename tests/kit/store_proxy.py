@@ -1,0 +1,234 @@
+"""Owns a proxy before a real object store: it notes every request, and breaks those that a test chooses.
+
+What it passes on reaches the server as it came, so that signatures hold. Conditional puts are passed on one at a time:
+the server of the kit looks and writes in two steps, where S3 has one. Must not know what is kept in the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import re
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kit.object_store import ObjectStore
+
+_TIMEOUT_SECONDS = 60.0
+_PIECES_PER_SECOND = 20
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+
+
+class Request(NamedTuple):
+    """What a client sent, and what it got."""
+
+    method: str
+    path: str
+    """With the query."""
+    headers: Mapping[str, str]
+    """By their names in lower case."""
+    body_bytes: int
+    status: int
+    """Of the answer; 0 for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What becomes of a request; by default it is answered like any other."""
+
+    status: int = 0
+    """Of an error that is answered instead."""
+    code: str = ""
+    """The error's name in S3."""
+    is_cut: bool = False
+    """The connection ends instead of the answer, or in the middle of its content, if it has any and is applied."""
+    is_silent: bool = False
+    """Nothing is answered until the proxy ends."""
+    is_applied: bool = False
+    """Whether the server gets the request all the same."""
+    bytes_per_second: int = 0
+    """How quickly content is answered; 0 for no limit."""
+
+
+SLOW_DOWN = Fault(status=503, code="SlowDown")
+LOST_ANSWER = Fault(status=504, code="GatewayTimeout", is_applied=True)
+CUT = Fault(is_cut=True)
+CUT_IN_THE_MIDDLE = Fault(is_cut=True, is_applied=True)
+SILENCE = Fault(is_silent=True)
+
+
+class Rule:
+    """Requests that meet a fault."""
+
+    def __init__(self, fault: Fault, method: str, pattern: str, left: float) -> None:
+        self.fault = fault
+        self.met = 0
+        """How many requests have met it."""
+        self._method, self._pattern, self._left = method, re.compile(pattern), left
+
+    def takes(self, method: str, path: str) -> bool:
+        """Whether a request meets the fault; it counts then."""
+        if self._left <= self.met or self._method not in {"", method} or not self._pattern.search(path):
+            return False
+        self.met += 1
+        return True
+
+
+class StoreProxy:
+    """Listens on loopback while the block lasts."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._server = _Server(store.port)
+        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=[0.05], daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.end_connections()
+        self._server.server_close()
+
+    @property
+    def requests(self) -> list[Request]:
+        """All requests so far."""
+        return list(self._server.seen)
+
+    def breaks(self, fault: Fault, method: str = "", pattern: str = "", times: float = float("inf")) -> Rule:
+        """Break the next requests.
+
+        Args:
+            fault: what becomes of them.
+            method: of the requests; empty for all.
+            pattern: what their path and query contain; the first rule that a request meets counts.
+            times: how many of them.
+        """
+        rule = Rule(fault, method, pattern, times)
+        self._server.rules.append(rule)
+        return rule
+
+    def heal(self) -> None:
+        """Break nothing more."""
+        self._server.rules.clear()
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self, upstream_port: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.upstream_port = upstream_port
+        self.rules: list[Rule] = []
+        self.seen: list[Request] = []
+        self.lock = threading.Lock()
+        self.conditional = threading.Lock()
+        self.ended = threading.Event()
+        self._open: set[socket.socket] = set()
+
+    def fault_of(self, method: str, path: str) -> Fault:
+        with self.lock:
+            return next((rule.fault for rule in self.rules if rule.takes(method, path)), Fault())
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self.lock:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self.lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def end_connections(self) -> None:
+        self.ended.set()
+        with self.lock:
+            for connection in self._open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Pass over clients that do not wait for their answer."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def handle_one_request(self) -> None:
+        """Take a request of any method."""
+        self.raw_requestline = self.rfile.readline(65537)
+        if not self.raw_requestline:
+            self.close_connection = True
+        elif self.parse_request():
+            self._pass_on()
+
+    def log_message(self, *_: Any) -> None:
+        """Keep quiet."""
+
+    def _pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        fault = self.server.fault_of(self.command, self.path)
+        is_broken = fault.status or fault.is_cut or fault.is_silent
+        answer = self._ask(body) if fault.is_applied or not is_broken else None
+        status = fault.status or (answer.status if answer is not None and not is_broken else 0)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.seen.append(Request(self.command, self.path, headers, len(body), status))
+        if fault.is_silent:
+            self.server.ended.wait()
+            self.close_connection = True
+        elif fault.status:
+            self._refuse(fault)
+        elif answer is None or (fault.is_cut and not answer.content):
+            self.close_connection = True
+        else:
+            self._answer(answer, fault)
+
+    def _ask(self, body: bytes) -> _Answer:
+        is_conditional = "if-none-match" in self.headers or "if-match" in self.headers
+        with self.server.conditional if is_conditional else contextlib.nullcontext():
+            connection = http.client.HTTPConnection("127.0.0.1", self.server.upstream_port, timeout=_TIMEOUT_SECONDS)
+            with contextlib.closing(connection):
+                connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                for name, value in self.headers.items():
+                    connection.putheader(name, value)
+                connection.endheaders(body or None)
+                found = connection.getresponse()
+                return _Answer(found.status, found.reason, dict(found.getheaders()), found.read())
+
+    def _refuse(self, fault: Fault) -> None:
+        text = "" if self.command == "HEAD" else f"<Error><Code>{fault.code}</Code><Message>broken</Message></Error>"
+        self._answer(_Answer(fault.status, fault.code, {"Content-Type": "application/xml"}, text.encode()), Fault())
+
+    def _answer(self, answer: _Answer, fault: Fault) -> None:
+        self.send_response_only(answer.status, answer.reason)
+        for name, value in answer.headers.items():
+            if name.lower() not in _HOP_BY_HOP:
+                self.send_header(name, value)
+        length = {name.lower(): value for name, value in answer.headers.items()}.get("content-length")
+        if self.command != "HEAD":
+            length = str(len(answer.content))
+        if length is not None and answer.status != http.client.NO_CONTENT:
+            self.send_header("Content-Length", length)
+        self.end_headers()
+        content = answer.content[: len(answer.content) // 2] if fault.is_cut else answer.content
+        piece = max(fault.bytes_per_second // _PIECES_PER_SECOND, 1) if fault.bytes_per_second else len(content) or 1
+        for at in range(0, len(content), piece):
+            self.wfile.write(content[at : at + piece])
+            self.wfile.flush()
+            if fault.bytes_per_second:
+                time.sleep(1 / _PIECES_PER_SECOND)
+        self.close_connection = self.close_connection or fault.is_cut
+
+
+class _Answer(NamedTuple):
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    content: bytes

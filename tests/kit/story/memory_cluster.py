@@ -1,0 +1,256 @@
+"""Owns a small cluster in memory for one resource whose work is done in attempts: it takes plans and plays the kubelet.
+
+Must not know any kind: who makes one says how it is reconciled.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gapless_operator.common.observed import UID_LABEL, ObservedNode
+from gapless_operator.shell.cache.pod_logs import PodLogs
+from gapless_operator.shell.cache.store import Cache
+from gapless_operator.shell.observer import MODELS, Observer
+from kit.story.plans import is_empty
+
+if TYPE_CHECKING:
+    from gapless_operator.common.plan import Event, Plan
+    from gapless_operator.common.settings import Program
+    from gapless_operator.engines.observed import WorkObserved
+    from gapless_operator.shell.api.kinds import Kind
+
+START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
+Reconcile = Callable[..., "Plan"]
+
+
+def stamp(at: datetime) -> str:
+    """A time as the API server writes it."""
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def a_resource(kind: str, name: str, namespace: str, spec: dict[str, Any], *, uid: str = "owner-uid") -> dict[str, Any]:
+    """A resource as the API server has it right after it was created."""
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid,
+        "generation": 1,
+        "resourceVersion": "1",
+        "creationTimestamp": stamp(START),
+    }
+    return {"apiVersion": "gapless.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+@dataclass
+class MemoryCluster:
+    """One resource, and what belongs to it."""
+
+    body: dict[str, Any]
+    reconcile: Reconcile
+    programs: dict[str, Program]
+    """What the pods are made of, as the reconciler names it."""
+    now: datetime = START
+    spark_operator: bool = False
+    jobs_only: tuple[str, ...] = ()
+    kafkas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Specs of the KafkaConnections, by name."""
+    locations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Specs of the StorageLocations, by name."""
+    archives: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Specs of other Archives, by name."""
+    objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    pods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, ObservedNode] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
+    """Names of all attempts that were ever created, in order."""
+    plans: list[Plan] = field(default_factory=list)
+    _count: int = 0
+
+    @property
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.body.get("status", {})
+        return found
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        found = {c["type"]: c for c in self.status["conditions"]}[kind]
+        return found["status"], found["reason"]
+
+    def message(self, kind: str) -> str:
+        return str({c["type"]: c for c in self.status["conditions"]}[kind]["message"])
+
+    @property
+    def owner(self) -> Any:
+        """The resource as its model."""
+        return MODELS[self.body["kind"]].from_resource(self.body)
+
+    def observed(self) -> WorkObserved:
+        """What the operator gathers of all that is there."""
+        cache = Cache()
+        named = [("KafkaConnection", self.kafkas), ("StorageLocation", self.locations), ("Archive", self.archives)]
+        for kind, specs in named:
+            for name, spec in specs.items():
+                cache.store(self._shown(kind, name, {"spec": spec}))
+        for (kind, name), body in self.objects.items():
+            cache.store(self._shown(kind, name, body))
+        for name, pod in self.pods.items():
+            cache.store(self._shown("Pod", name, pod))
+        logs = PodLogs(self, start=lambda read: read(), now=lambda: self.now, node=self.nodes.get)
+        observer = Observer(cache, self, logs, self.nodes.get)
+        observer.spark_operator, observer.jobs_only = self.spark_operator, self.jobs_only
+        return observer.around_work(self.owner, self.body)
+
+    def _shown(self, kind: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        """An object with what the API server adds to it."""
+        place = {"name": name, "namespace": self.body["metadata"]["namespace"], "resourceVersion": "1"}
+        return {**body, "kind": kind, "metadata": {"uid": f"{kind}-{name}", **body.get("metadata", {}), **place}}
+
+    def plan(self) -> Plan:
+        """What the reconciler says."""
+        return self.reconcile(self.owner, self.observed(), self.now, **self.programs)
+
+    def get(self, kind: Kind, _namespace: str, name: str) -> dict[str, Any] | None:
+        """Nothing here reads a single object."""
+        raise AssertionError(f"{kind.name} {name} was read")
+
+    def log(self, _namespace: str, pod: str, _container: str, *, tail_lines: int, most_bytes: int) -> str | None:
+        """Read a log, as the kubelet would give it."""
+        assert tail_lines > 0
+        assert most_bytes > 0
+        return self.logs.get(pod)
+
+    def step(self, *, writes: int | None = None) -> Plan:
+        """Reconcile once and carry the plan out, or only its first `writes` writes, as if the operator died then."""
+        plan = self.plan()
+        self.plans.append(plan)
+        todo: list[Callable[[], None]] = [
+            *(partial(self._delete, ref) for ref in plan.stop),
+            *(partial(self._apply, manifest) for manifest in plan.apply),
+            *(partial(self._delete, ref) for ref in plan.delete),
+        ]
+        if plan.status is not None:
+            todo.append(lambda: self.body.update(status=json.loads(json.dumps(plan.status))))
+        todo += [partial(self.events.append, event) for event in plan.events]
+        for write in todo[:writes]:
+            write()
+        return plan
+
+    def settle(self, most: int = 10) -> None:
+        """Reconcile until nothing is left to do."""
+        for _ in range(most):
+            if is_empty(self.step()):
+                return
+        raise AssertionError(f"still not settled: {self.plans[-1]}")
+
+    def later(self, **span: float) -> None:
+        self.now += timedelta(**span)
+
+    def change(self, **spec: Any) -> None:
+        """Change the spec as a user would."""
+        self.body = copy.deepcopy(self.body)
+        self.body["spec"].update(spec)
+        self.body["metadata"]["generation"] += 1
+
+    def _apply(self, manifest: Any) -> None:
+        key = (manifest["kind"], manifest["metadata"]["name"])
+        known = self.objects.get(key)
+        body = json.loads(json.dumps(manifest))
+        if known is None:
+            self._count += 1
+            body["metadata"] |= {"uid": f"uid-{self._count}", "creationTimestamp": stamp(self.now)}
+            if manifest["kind"] != "ConfigMap":
+                self.begun.append(manifest["metadata"]["name"])
+        else:
+            body["metadata"] |= {name: known["metadata"][name] for name in ("uid", "creationTimestamp")}
+            body["status"] = known.get("status", {})
+        self.objects[key] = body
+
+    def _delete(self, ref: Any) -> None:
+        body = self.objects.get((ref.kind, ref.name))
+        if body is not None and ref.uid in {"", body["metadata"]["uid"]}:
+            del self.objects[ref.kind, ref.name]
+            for name in [name for name, pod in self.pods.items() if pod["of"] == ref.name]:
+                del self.pods[name]
+                self.logs.pop(name, None)
+
+    # --------------------------------------------------------------------------------------------- the kubelet
+
+    def names(self, kind: str) -> list[str]:
+        return sorted(name for of, name in self.objects if of == kind)
+
+    def attempt(self, name: str = "") -> dict[str, Any]:
+        """An attempt: the one that began last, unless it is named."""
+        return next(body for (kind, each), body in self.objects.items() if each == (name or self.begun[-1]))
+
+    def settings(self, name: str = "") -> dict[str, str]:
+        """The settings of an attempt."""
+        data = self.objects["ConfigMap", f"{name or self.begun[-1]}-settings"]["data"]
+        text = next(text for file, text in data.items() if file.endswith(".properties"))
+        return dict(line.split("=", 1) for line in text.splitlines())
+
+    def pod(self, name: str = "", **status: Any) -> dict[str, Any]:
+        """Give an attempt its driver pod, or change that pod's status."""
+        body = self.attempt(name)
+        name = body["metadata"]["name"]
+        labels = (
+            {"batch.kubernetes.io/job-name": name}
+            if body["kind"] == "Job"
+            else {"spark-role": "driver", "sparkoperator.k8s.io/app-name": name}
+        )
+        self.pods[f"{name}-pod"] = {
+            "of": name,
+            "metadata": {
+                "name": f"{name}-pod",
+                "namespace": self.body["metadata"]["namespace"],
+                "uid": f"{name}-pod",
+                "creationTimestamp": body["metadata"]["creationTimestamp"],
+                "labels": {UID_LABEL: self.body["metadata"]["uid"], **labels},
+            },
+            "spec": {"nodeName": "node"},
+            "status": status,
+        }
+        return self.pods[f"{name}-pod"]
+
+    def wait_for(self, reason: str, message: str = "") -> None:
+        """The driver's container waits for something."""
+        state = {"waiting": {"reason": reason, "message": message}}
+        self.pod(phase="Pending", containerStatuses=[{"name": "main", "state": state}])
+
+    def run(self, log: str = "", name: str = "") -> None:
+        """The driver runs and has written `log`."""
+        began = stamp(self.now)
+        state = {"running": {"startedAt": began}}
+        pod = self.pod(name, phase="Running", containerStatuses=[{"name": "main", "state": state}])
+        self.logs[pod["metadata"]["name"]] = log
+        body = self.attempt(name)
+        if body["kind"] == "Job":
+            body["status"] = {"startTime": began, "active": 1}
+        else:
+            body["status"] = {"applicationState": {"state": "RUNNING"}, "lastSubmissionAttemptTime": began}
+
+    def log_more(self, log: str, name: str = "") -> None:
+        """The driver that runs has written `log`."""
+        self.logs[f"{name or self.begun[-1]}-pod"] = log
+
+    def end(self, log: str = "", exit_code: int = 0, reason: str = "", name: str = "") -> None:
+        """The driver ends, and so does the attempt."""
+        at = stamp(self.now)
+        ending = {"exitCode": exit_code, "finishedAt": at, "startedAt": at, "reason": reason or "Completed"}
+        phase = "Failed" if exit_code else "Succeeded"
+        pod = self.pod(name, phase=phase, containerStatuses=[{"name": "main", "state": {"terminated": ending}}])
+        self.logs[pod["metadata"]["name"]] = log
+        body = self.attempt(name)
+        if body["kind"] == "Job":
+            kind = "Failed" if exit_code else "Complete"
+            condition = {"type": kind, "status": "True", "lastTransitionTime": at, "reason": "BackoffLimitExceeded"}
+            body["status"] = {"startTime": at, "conditions": [condition]}
+        else:
+            state = "FAILED" if exit_code else "COMPLETED"
+            body["status"] = {"applicationState": {"state": state}, "terminationTime": at}
