@@ -11,6 +11,7 @@ import ast
 import inspect
 import json
 import sys
+from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ from gapless_api.v1alpha1.reason_meanings import MEANINGS
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
 from gapless_api.v1alpha1.schema import root_schema
+from gapless_kafka.doctor.kinds import KINDS as DOCTOR_KINDS
+from gapless_kafka.doctor.kinds import FindingId
 
 if TYPE_CHECKING:
     from enum import Enum
@@ -38,10 +41,14 @@ HOW_SETTINGS_ARE_FOUND = (
     "Later wins: the default; the properties file; the environment; the command line. Options may be written in "
     "kebab-case or camelCase; files use either. ★ marks what air-gap does not have.\n"
 )
+HOW_FINDINGS_ARE_READ = (
+    "Each finding says what is wrong, where, and what to do. `error`: something does not work, or data is lost. "
+    "`warning`: it may come to that. `note`: good to know, or not checked. Errors give exit code 4.\n"
+)
 HOW_CONDITIONS_ARE_READ = (
-    "Every Diode, GapScan and Resend has conditions in its status. `kubectl wait --for=condition=Succeeded "
-    "resend/NAME` waits for one, and `kubectl describe` shows them with a sentence that says what to do. Each carries "
-    "the generation of the spec that it is about.\n"
+    "Every Archive, Diode, GapScan, Resend and Restore has conditions in its status. "
+    "`kubectl wait --for=condition=Succeeded resend/NAME` waits for one, and `kubectl describe` shows them with a "
+    "sentence that says what to do. Each carries the generation of the spec that it is about.\n"
 )
 HOW_RESOURCES_ARE_CHECKED = (
     f"All kinds are `{API_VERSION}`, namespaced, and in the category `gapless` (`kubectl get gapless`). `kubectl "
@@ -50,7 +57,7 @@ HOW_RESOURCES_ARE_CHECKED = (
 )
 
 
-def settings_page(name: str, command: SettingsCommand) -> str:
+def settings_page(name: str, command: SettingsCommand, *, others: str = "air-gap's other programs") -> str:
     """The page of one command: every setting with its spellings, its variable and its default."""
     table = command.table
     if table is None:
@@ -79,7 +86,7 @@ def settings_page(name: str, command: SettingsCommand) -> str:
     if table.old_prefix:
         lines += [f"Variables of the command's old name, `{table.old_prefix}…`, are still accepted.", ""]
     if table.foreign:
-        lines += ["## Known and not used\n", "Settings of air-gap's other programs may stand in the same file:\n"]
+        lines += ["## Known and not used\n", f"Settings of {others} may stand in the same file:\n"]
         lines += [f"- `{key}`: {reason}" for key, reason in sorted(table.foreign.items())]
         lines.append("")
     return "\n".join(lines)
@@ -147,6 +154,22 @@ def conditions_page() -> str:
             for reason in Reason
             if kind.KIND in MEANINGS[reason].kinds
         ]
+    return "\n".join([*lines, ""])
+
+
+def doctor_findings_page() -> str:
+    """All findings of the doctor, as its table has them."""
+    lines = [
+        MADE,
+        "# Findings of `gapless doctor`\n",
+        HOW_FINDINGS_ARE_READ,
+        "| finding | severity | meaning | what to do | danger |",
+        "|---|---|---|---|---|",
+    ]
+    for kind in FindingId:
+        known = DOCTOR_KINDS[kind]
+        cells = (f"`{kind}`", known.severity, known.meaning, known.action, known.danger)
+        lines.append(f"| {' | '.join(map(_cell, cells))} |".replace("  |", " |"))
     return "\n".join([*lines, ""])
 
 
@@ -234,6 +257,7 @@ def pages() -> dict[Path, str]:
         HERE / "conditions.md": conditions_page(),
         HERE / "api.md": api_page(),
         HERE / "messages.md": messages_page(MADE),
+        HERE / "doctor-findings.md": doctor_findings_page(),
     }
     context = click.Context(gapless)
     tables: list[SettingsTable | None] = []
@@ -246,6 +270,10 @@ def pages() -> dict[Path, str]:
             made[HERE / f"{name}.md"] = settings_page(name, command)
         elif isinstance(command, click.Group):
             made[HERE / f"{name}.md"] = group_page(name, command)
+    for entry in metadata.entry_points(group="gapless.mirror_commands"):
+        made[HERE / f"mirror-{entry.name}.md"] = settings_page(
+            f"mirror {entry.name}", entry.load(), others="`gapless mirror` itself"
+        )
     return made
 
 

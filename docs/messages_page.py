@@ -12,13 +12,21 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
+from gapless_api.wire.archive_progress import ARCHIVE_LINE
 from gapless_api.wire.audit_state import AUDIT_STATE
+from gapless_api.wire.compaction_result import COMPACTION_LINE
+from gapless_api.wire.copy_report import COPY_REPORT
+from gapless_api.wire.doctor_report import DOCTOR_REPORT
 from gapless_api.wire.form import AtMost, Flat
+from gapless_api.wire.mirror_drift import DRIFT_REPORT
+from gapless_api.wire.mirror_groups import GROUPS_REPORT
+from gapless_api.wire.mirror_progress import MIRROR_LINE
 from gapless_api.wire.preflight import PREFLIGHT_LINE
 from gapless_api.wire.progress import PROGRESS_LINE
 from gapless_api.wire.reading_progress import READING_LINE
 from gapless_api.wire.resend_plan import SHORT_PLAN
 from gapless_api.wire.resend_report import FULL_REPORT_HEAD, SHORT_REPORT, PartitionFigures, RangeKind
+from gapless_api.wire.restore_progress import RESTORE_LINE, RESTORE_PLAN_LINE
 from gapless_api.wire.scan_result import SCAN_REPORT, SCAN_RESULT, VERIFY_REPORT
 
 if TYPE_CHECKING:
@@ -45,8 +53,8 @@ _MESSAGES = (
     _Message(
         READING_LINE,
         "Reading progress line",
-        "A line on standard error of `gapless scan`, `create`, `audit`, `verify` and `inventory --absent` where that "
-        "is no terminal, from the third second on.",
+        "A line on standard error of `gapless scan`, `create`, `audit`, `verify`, `verify-copy`, `compact`, `segments "
+        "verify` and `inventory --absent` where that is no terminal, from the third second on.",
     ),
     _Message(
         FULL_REPORT_HEAD,
@@ -68,11 +76,45 @@ _MESSAGES = (
     ),
     _Message(PREFLIGHT_LINE, "Preflight line", "What `gapless link preflight` prints."),
     _Message(
+        ARCHIVE_LINE,
+        "Archive progress line",
+        "A line on standard error of `gapless archive` where that is no terminal: at the start, after commits and "
+        "while nothing happens, and at the end.",
+    ),
+    _Message(COMPACTION_LINE, "Compaction result line", "The last line of `gapless compact` on standard error."),
+    _Message(RESTORE_PLAN_LINE, "Restore plan line", "The last line of `gapless restore --plan` on standard error."),
+    _Message(
+        RESTORE_LINE,
+        "Restore progress line",
+        "A line on standard error of `gapless restore` where that is no terminal, and its last one.",
+    ),
+    _Message(
+        MIRROR_LINE,
+        "Mirror progress line",
+        "A line on standard error of each worker of `gapless mirror` where that is no terminal: every "
+        "`progressInterval`, when a stall begins or ends, and at the end.",
+    ),
+    _Message(DRIFT_REPORT, "Mirror drift report", "The output of `gapless mirror diff --json`."),
+    _Message(GROUPS_REPORT, "Report of consumer groups", "The output of `gapless mirror groups --json`."),
+    _Message(
         SCAN_RESULT,
         "Result of a scan",
         '`report` in the line `{"event": "result", "report": …}` that `gapless scan` and `gapless audit` print with '
         "`--result-lines`; `bundle_gzip_base64` beside it is the bundle. A result of more than 12,000 characters comes "
         "in several lines.",
+    ),
+    _Message(
+        COPY_REPORT,
+        "Report of a comparison",
+        "The file of `gapless verify-copy --report`, which `--check-report` reads. Its signature is Ed25519 over the "
+        "line `gapless copy report` and all other members as JSON without white space, keys in the alphabet's order, "
+        "as UTF-8.",
+    ),
+    _Message(
+        DOCTOR_REPORT,
+        "Doctor report",
+        "The file of `gapless doctor --report`, which `--remembered` reads, and the output of `--json`, both "
+        "without `event`. The last line of `--report-line` has no topics and at most 40 findings.",
     ),
     _Message(
         AUDIT_STATE,
