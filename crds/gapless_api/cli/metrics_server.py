@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import time
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from gapless_api.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+
+class Dated(Protocol):
+    """What a program knows of its work at a moment."""
+
+    @property
+    def now(self) -> float:
+        """The moment, in seconds since 1970."""
+
+
+Status = TypeVar("Status", bound=Dated)
 
 
 class Collector(Protocol):
@@ -43,3 +56,36 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class StatusMetrics(Generic[Status]):
+    """Serves the metrics of the last status that it was shown; none before there is one."""
+
+    def __init__(self, port: int, *, now: Callable[[], float] = time.time) -> None:
+        """Listen. Raises ConfigurationError when the port cannot be used."""
+        self._now = now
+        self._status: Status | None = None
+        self._server = MetricsServer(port, self)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._server.port
+
+    def show(self, status: Status) -> None:
+        """Serve another status from now on."""
+        self._status = status
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.close()
+
+    def collect(self) -> Iterator[Any]:
+        """The families of metrics, which Prometheus's client turns into text."""
+        status = self._status
+        if status is not None:
+            yield from self.families(status, max(self._now() - status.now, 0.0))
+
+    @abstractmethod
+    def families(self, status: Status, since: float) -> Iterator[Any]:
+        """The families of metrics of a status that is `since` seconds old."""

@@ -5,10 +5,9 @@ They are those of the last look at both clusters. What grows while there is no l
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.cli.metrics_server import MetricsServer
+from gapless_api.cli.metrics_server import StatusMetrics
 from gapless_api.wire.mirror_progress import StallReason
 
 if TYPE_CHECKING:
@@ -19,34 +18,11 @@ if TYPE_CHECKING:
 _REASONS = tuple(reason for reason in StallReason if reason is not StallReason.SOURCE_IDLE)
 
 
-class MirrorMetrics:
+class MirrorMetrics(StatusMetrics["MirrorStatus"]):
     """Serves metrics at a port, from the moment when there is a status."""
 
-    def __init__(self, port: int, *, now: Callable[[], float] = time.time) -> None:
-        """Listen. Raises ConfigurationError when the port cannot be used."""
-        self._now = now
-        self._status: MirrorStatus | None = None
-        self._server = MetricsServer(port, self)
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return self._server.port
-
-    def show(self, status: MirrorStatus) -> None:
-        """Serve another status from now on."""
-        self._status = status
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._server.close()
-
-    def collect(self) -> Iterator[Any]:
-        """The families of metrics, which Prometheus's client turns into text."""
-        status = self._status
-        if status is None:
-            return
-        since = max(self._now() - status.now, 0.0)
+    def families(self, status: MirrorStatus, since: float) -> Iterator[Any]:
+        """The families of metrics of a status that is `since` seconds old."""
         yield from _of_worker(status)
         yield from _of_stalls(status)
         yield from _of_partitions(status, since)

@@ -5,10 +5,9 @@ They are those of the last look at Kafka. What grows while there is no look, suc
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.cli.metrics_server import MetricsServer
+from gapless_api.cli.metrics_server import StatusMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,30 +18,12 @@ _PARTITION = ("region", "topic", "partition")
 _TOPIC = ("region", "topic")
 
 
-class ArchiveMetrics:
+class ArchiveMetrics(StatusMetrics["RunStatus"]):
     """Serves metrics at a port, from the moment when there is a status."""
 
-    def __init__(self, port: int) -> None:
-        """Listen. Raises ConfigurationError when the port cannot be used."""
-        self._status: RunStatus | None = None
-        self._server = MetricsServer(port, self)
-
-    def show(self, status: RunStatus) -> None:
-        """Serve another status from now on."""
-        self._status = status
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._server.close()
-
-    def collect(self) -> Iterator[Any]:
-        """The families of metrics, which Prometheus's client turns into text."""
-        status = self._status
-        if status is None:
-            return
+    def families(self, status: RunStatus, since: float) -> Iterator[Any]:
+        """The families of metrics of a status that is `since` seconds old."""
         from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 -- rarely needed
-
-        since = time.time() - status.now
 
         def of_partitions(name: str, text: str, value: Callable[[Any], float | None]) -> GaugeMetricFamily:
             family = GaugeMetricFamily(f"gapless_archive_{name}", text, labels=_PARTITION)
