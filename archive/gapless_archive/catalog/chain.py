@@ -107,12 +107,12 @@ class Chain:
         self._loaded_at = time.monotonic()
         names = self.place.children(self._folder)
         snapshots = sorted(int(found[1]) for found in map(_SNAPSHOT.fullmatch, names) if found)
-        commits = sorted(int(found[1]) for found in map(_COMMIT.fullmatch, names) if found)
+        newest = max((int(found[1]) for found in map(_COMMIT.fullmatch, names) if found), default=0)
         state = TopicState()
         if snapshots:
             state = TopicState.of_snapshot(self._read(self._snapshot_key(snapshots[-1]), SNAPSHOT))
         # A list may lack some that are made while it is read, and have later ones.
-        for number in range(state.sequence + 1, commits[-1] + 1 if commits else 0):
+        for number in range(state.sequence + 1, newest + 1):
             state.apply(self._read(self._key(number), ENTRY))
         return state
 
