@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
 
 
-def leaderless_partitions(connection: KafkaConnection, *, timeout_seconds: float) -> dict[str, tuple[int, ...]]:
+def leaderless_by_topic(connection: KafkaConnection, *, timeout_seconds: float) -> dict[str, tuple[int, ...]]:
     """All topics that Kafka shows us, each with its partitions without a leader.
 
     Raises:

@@ -61,21 +61,9 @@ def chosen_topics(connection: KafkaConnection, choice: TopicChoice, *, timeout_s
 
 def existing_topics(connection: KafkaConnection, *, timeout_seconds: float) -> list[str]:
     """All topics that Kafka shows us. Raises SourceUnreachableError like `chosen_topics`."""
-    from confluent_kafka import KafkaException  # noqa: PLC0415 -- settings are needed without a client
+    from gapless_kafka.topics.leaderless import leaderless_by_topic  # noqa: PLC0415 -- settings need no client
 
-    from gapless_kafka.access.admin import ask  # noqa: PLC0415
-    from gapless_kafka.access.errors import fault_of, reason_in  # noqa: PLC0415
-
-    def question(admin: Any) -> list[str]:
-        try:
-            return list(admin.client.list_topics(timeout=admin.timeout_seconds).topics)
-        except KafkaException as error:
-            told = error.args[0]
-            raise fault_of(told.name()).error(
-                connection.bootstrap_servers, "the list of topics", reason=reason_in(told.str())
-            ) from None
-
-    return ask(connection, question, timeout_seconds=timeout_seconds)
+    return list(leaderless_by_topic(connection, timeout_seconds=timeout_seconds))
 
 
 def _names(text: str) -> tuple[str, ...]:

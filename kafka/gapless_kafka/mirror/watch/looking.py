@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.watch.facts import Side
 
 ANSWER_SECONDS = 5.0
+"""What a broker is given for an answer."""
+_GRACE_SECONDS = 1.0
+"""So much later Kafka's client has reported that there was none."""
+END_SECONDS = ANSWER_SECONDS + _GRACE_SECONDS
+"""How long a question is waited for at the end: Kafka's client ends a process that drops one meanwhile."""
 _CONFIGURATION_SECONDS = 300.0
 """How old the retention of a topic may be."""
 _LOG_START_SECONDS = 25.0
@@ -224,7 +229,7 @@ class ClusterWatch:
         return {name: replace(topic, retention_seconds=self._retention.get(name)) for name, topic in topics.items()}
 
     def _answer(self, future: Any) -> Any:
-        return future.result(timeout=self._answer_seconds + 1)
+        return future.result(timeout=self._answer_seconds + _GRACE_SECONDS)
 
     def _fault(self, error: Exception) -> KafkaFault:
         if self._client is not None:

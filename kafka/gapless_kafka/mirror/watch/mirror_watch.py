@@ -18,7 +18,7 @@ from gapless_api.wire.mirror_progress import MIRROR_LINE
 from gapless_kafka.mirror.watch.coordinators import GROUPS, TRANSACTIONS, coordinators
 from gapless_kafka.mirror.watch.facts import ClusterLook, MirrorFacts, reached
 from gapless_kafka.mirror.watch.heartbeat import Heartbeats, partitions_of
-from gapless_kafka.mirror.watch.looking import ClusterWatch
+from gapless_kafka.mirror.watch.looking import END_SECONDS, ClusterWatch
 from gapless_kafka.mirror.watch.stall import causes, is_idle
 from gapless_kafka.mirror.watch.status import MirrorStatus, line_of, partition_statuses
 from gapless_kafka.mirror.watch.tracker import StallTracker
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 LOOKS_OF_STALL = 6
 """A cause is a stall when it has lasted for so many intervals: 30 s by default, so that its name comes within 60 s."""
-_END_SECONDS = 6.0
-"""How long a look is waited for at the end: Kafka's client ends a process that drops a request meanwhile."""
 _MOST_LISTED = 10
 _PAUSE_PER_LOOK = 40
 """With very many partitions the watch takes a fortieth of a core."""
@@ -121,7 +119,7 @@ class MirrorWatch:
 
     def __exit__(self, *_: object) -> None:
         self.end()
-        self._thread.join(_END_SECONDS)
+        self._thread.join(END_SECONDS)
         noted = self._noted
         if self._status is None:
             sides = ClusterLook(side="source"), ClusterLook(side="target")

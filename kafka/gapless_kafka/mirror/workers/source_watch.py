@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_kafka.mirror.lanes.sources import Routes, SourceView, TopicProblem, view_of
+from gapless_kafka.mirror.watch.looking import END_SECONDS
 from gapless_kafka.reading.topic_offsets import read_cut
-from gapless_kafka.topics.leaderless import leaderless_partitions
+from gapless_kafka.topics.leaderless import leaderless_by_topic
 from gapless_kafka.topics.topic_ids import topic_id_in, topic_id_query
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 _AGAIN_SECONDS = 5.0
 """After a failure."""
-_END_SECONDS = 6.0
-"""How long a refresh is waited for at the end."""
 _AT_ONCE_SECONDS = 0.5
 """Signs that something has changed come in swarms."""
 _LOOKS_PER_OFFSETS = 4
@@ -79,7 +78,7 @@ class SourceWatch:
             ConfigurationError: a topic that is chosen by its name does not exist, at the first refresh.
             SourceUnreachableError: Kafka does not answer within the time, or refuses us.
         """
-        leaderless = leaderless_partitions(self._connection, timeout_seconds=self._timeout_seconds)
+        leaderless = leaderless_by_topic(self._connection, timeout_seconds=self._timeout_seconds)
         existing = leaderless.keys()
         chosen = self._choice.chosen(existing)
         missing = [topic for topic in chosen if topic not in existing]
@@ -146,7 +145,7 @@ class SourceWatch:
         self._stopped.set()
         self._is_due.set()
         if self._thread is not None:
-            self._thread.join(_END_SECONDS)
+            self._thread.join(END_SECONDS)
 
     def _run(self) -> None:
         while True:
