@@ -214,9 +214,9 @@ class ArchiveSpec(ApiModel):
     run_deadline_seconds: Annotated[int, int32(30, 604800)] = 21600
     """Maximum duration of a scheduled run in seconds."""
     compaction: Compaction | None = None
-    """Joins small segments to larger ones. If absent, only gapless compact does so."""
+    """Joins small segments of the topics to larger ones. If absent, only gapless compact does so."""
     retention: ArchiveRetention | None = None
-    """How much is kept. If absent, everything."""
+    """How much of the topics is kept. If absent, everything. Other topics in the same region are left alone."""
     hold: bool | None = None
     """Legal hold: true, so that nothing of the topics is deleted by anyone; false to release them, also what gapless
     segments hold has held. If absent, both stay as they are."""

@@ -16,6 +16,7 @@ from gapless_api.cli.reading_progress import PROGRESS_INTERVAL
 from gapless_archive.cli.segments_settings import GRACE_PERIOD, RETENTION_SETTINGS
 from gapless_archive.selection import SELECTION_SETTINGS
 from gapless_archive.store.access import S3_SETTINGS, S3_WRITING_SETTINGS
+from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
 from gapless_spark.settings.engine import ENGINE
 
 _WHAT, _WHEN, _DELETE = "What to join", "When to run", "What to delete"
@@ -37,6 +38,30 @@ def _of_peer(name: str, text: str, **more: Any) -> Setting:
     return Setting(name, text, aliases=(name[0].upper() + name[1:],), own=True, **{"group": _WHAT, **more})
 
 
+_SELECTION = "What to work on"
+_choice_texts = {
+    "topicPrefix": "Also all topics that begin so; several prefixes are separated by commas.",
+    "topicPattern": "Also all topics whose complete name matches this regular expression.",
+    "exclude": "Topics that are left out, separated by commas; * stands for any characters.",
+}
+_topics = (
+    *(
+        replace(setting, help=_choice_texts[setting.name], group=_SELECTION)
+        for setting in TOPIC_CHOICE_SETTINGS
+        if setting.name in _choice_texts
+    ),
+    Setting(
+        "ignoreMissingTopics",
+        "Whether topics that are named and not in the archive are passed over. Otherwise they are an error.",
+        parse=boolean,
+        default=False,
+        shown_default="false",
+        switch=True,
+        metavar="true|false",
+        own=True,
+        group=_SELECTION,
+    ),
+)
 _level = integer(0, _MOST_LEVEL)
 _rules = (
     _of_peer(
@@ -163,6 +188,7 @@ _engine = tuple(
 )
 _settings = (
     *SELECTION_SETTINGS,
+    *_topics,
     *_rules,
     *_schedule,
     *_delete,
@@ -181,6 +207,10 @@ COMPACT = SettingsTable("GAPLESS_COMPACT_", _settings, foreign_settings(_setting
 class CompactSettings(TypedSettings):
     """What a compaction is told, beside what it works on."""
 
+    topic_prefix: tuple[str, ...]
+    topic_pattern: re.Pattern[str] | None
+    exclude: tuple[re.Pattern[str], ...]
+    ignore_missing_topics: bool
     min_level: int
     max_level: int
     min_segment_age: float

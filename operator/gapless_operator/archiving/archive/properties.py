@@ -17,7 +17,7 @@ from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.engines.tracks import SETTINGS_ROLE
 
 if TYPE_CHECKING:
-    from gapless_api.v1alpha1.archive import Archive, SegmentLimits, TopicSegmentLimits
+    from gapless_api.v1alpha1.archive import Archive, ArchiveSpec, SegmentLimits, TopicSegmentLimits
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.references import ArchiveAccess
     from gapless_operator.common.settings import Program
@@ -85,14 +85,7 @@ def _secrets(access: ArchiveAccess, role: str) -> tuple[Any, ...]:
 
 def _archive_lines(archive: Archive, access: ArchiveAccess) -> dict[str, str]:
     spec = archive.spec
-    lines = kafka_settings(access.kafka, SECRETS_FOLDER)
-    chosen = {
-        "topics": ",".join(spec.topics),
-        "topicPrefix": ",".join(spec.topic_prefixes),
-        "topicPattern": spec.topic_pattern or "",
-        "exclude": ",".join(spec.exclude),
-    }
-    lines |= {name: value for name, value in chosen.items() if value}
+    lines = kafka_settings(access.kafka, SECRETS_FOLDER) | _topic_lines(spec)
     if spec.layout == "KafkaReplicator":
         lines["layout"] = "kafka-replicator"
     if spec.hold is not None:
@@ -104,11 +97,24 @@ def _archive_lines(archive: Archive, access: ArchiveAccess) -> dict[str, str]:
     return lines
 
 
+def _topic_lines(spec: ArchiveSpec) -> dict[str, str]:
+    """Which topics the Archive is about. Others in the same region may belong to another Archive."""
+    chosen = {
+        "topics": ",".join(spec.topics),
+        "topicPrefix": ",".join(spec.topic_prefixes),
+        "topicPattern": spec.topic_pattern or "",
+        "exclude": ",".join(spec.exclude),
+    }
+    return {name: value for name, value in chosen.items() if value}
+
+
 def _compact_lines(archive: Archive) -> dict[str, str]:
     compaction, retention, hold = archive.spec.compaction, archive.spec.retention, archive.spec.hold
     if compaction is None:
         raise ValueError("this Archive is not compacted")
     lines = {
+        **_topic_lines(archive.spec),
+        "ignoreMissingTopics": "true",
         "minLevel": str(compaction.min_level),
         "maxLevel": str(compaction.max_level),
         "minSegmentAge": f"{compaction.min_segment_age_seconds}s",

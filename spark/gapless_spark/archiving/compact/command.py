@@ -25,6 +25,7 @@ from gapless_archive.compaction.plan import CompactionRules
 from gapless_archive.compaction.retention import Retention
 from gapless_archive.selection import selection_from
 from gapless_spark.archiving.compact.output import ending_of, sentence_of, write_line
+from gapless_spark.archiving.compact.topics import chosen_chains
 from gapless_spark.model.outcome import exit_code_of
 from gapless_spark.output.jobs import say_what_is_ignored, stopped_by_signals, write_report
 from gapless_spark.runtime.job import reader_of
@@ -163,7 +164,7 @@ class _Compaction:
         raise ConfigurationError(f"The schedule {schedule.cron!r} is never due; correct it.")
 
     def _run(self) -> None:
-        chains = self._selection.chains(self._selection.open())
+        chains = chosen_chains(self._selection, self._selection.open(), self._told)
         self._run_by = None
         with (
             contextlib.ExitStack() as opened,

@@ -74,7 +74,13 @@ def test_archive_understands_the_limits_of_single_topics(archive: Make, tmp_path
 
 def test_compact_understands_its_settings(archive: Make, line: Line, tmp_path: Path) -> None:
     compaction = {"schedule": {"cron": "0 3 * * *"}, "maxLevel": 2, "gracePeriodSeconds": 60}
-    site = archive(compaction=compaction, retention={"maxAgeSeconds": 86400, "maxBytes": 12345})
+    site = archive(
+        compaction=compaction,
+        retention={"maxAgeSeconds": 86400, "maxBytes": 12345},
+        topicPrefixes=["transfer-"],
+        topicPattern="transfer[0-9]+",
+        exclude=["transfer-test*"],
+    )
     site.step()
     site.run(line())
     site.settle()
@@ -85,6 +91,11 @@ def test_compact_understands_its_settings(archive: Make, line: Line, tmp_path: P
     assert (found["minSegmentSize"], found["maxSegmentSize"]) == (1 << 30, 4 << 30)
     assert (found["olderThan"], found["keepBytes"], found["delete"]) == (86400.0, 12345, True)
     assert found["schedule"] is None, "the operator keeps it"
+    # The region may hold topics of another Archive, with another retention.
+    assert (found["topics"], found["topicPrefix"]) == (("transfer",), ("transfer-",))
+    assert found["topicPattern"].fullmatch("transfer12")
+    assert found["exclude"][0].fullmatch("transfer-test-7")
+    assert found["ignoreMissingTopics"], "a topic may be archived for the first time later"
 
 
 @pytest.mark.parametrize("mode", ["Plan", "Once", "Follow"])

@@ -1,0 +1,77 @@
+"""Owns the proof that a compaction leaves alone what another one in the same archive is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import resolve
+from gapless_archive.catalog.catalog import find_chain
+from gapless_archive.catalog.chain import Chain, Changes
+from gapless_archive.segments.builder import Origin, SegmentBuilder
+from gapless_archive.selection import selection_from
+from gapless_spark.archiving.compact.command import _Compaction
+from gapless_spark.archiving.compact.topics import chosen_chains
+from gapless_spark.settings.compact import COMPACT, CompactSettings
+from gapless_spark.settings.typed import EngineSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gapless_archive.store.places import Place
+
+TOPICS = ("orders", "transfer-1", "transfer-2", "transfer-test")
+
+
+def settings(folder: Path, **options: str) -> dict[str, object]:
+    given = {"archive": str(folder), "region": "r", "engine": "local", **options}
+    return resolve(COMPACT, file=None, environment={}, options=given).values
+
+
+def made(folder: Path) -> Place:
+    """An archive with an old segment, which holds no record, of each topic."""
+    place = selection_from(settings(folder)).open()
+    for topic in TOPICS:
+        segment = SegmentBuilder(0, 0).segment("", 0, 10, Origin(log_start=0, high_watermark=10, epoch=1))
+        chain = Chain(place, "r", topic, "i")
+        chain.commit(chain.load(), Changes(action="archive", epoch=1, added=(segment,)))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ({}, TOPICS),
+        ({"topics": "orders,transfer-1"}, ("orders", "transfer-1")),
+        ({"topicPrefix": "transfer-"}, ("transfer-1", "transfer-2", "transfer-test")),
+        ({"topics": "orders", "topicPattern": "transfer-[0-9]"}, ("orders", "transfer-1", "transfer-2")),
+        ({"topics": "transfer-*", "exclude": "*-test"}, ("transfer-1", "transfer-2")),
+        ({"exclude": "transfer*"}, ("orders",)),
+        ({"topics": "orders,later", "ignoreMissingTopics": "true"}, ("orders",)),
+        ({"topics": "later", "ignoreMissingTopics": "true"}, ()),
+    ],
+)
+def test_topics_are_chosen_as_they_are_archived(
+    tmp_path: Path, options: dict[str, str], chosen: tuple[str, ...]
+) -> None:
+    place, values = made(tmp_path), settings(tmp_path, **options)
+    found = chosen_chains(selection_from(values), place, CompactSettings.of(values))
+    assert tuple(chain.topic for chain in found) == chosen
+
+
+@pytest.mark.parametrize("more", [{}, {"topicPrefix": "transfer-"}])
+def test_a_named_topic_that_the_archive_does_not_have_is_an_error(tmp_path: Path, more: dict[str, str]) -> None:
+    place, values = made(tmp_path), settings(tmp_path, topics="later", **more)
+    with pytest.raises(ConfigurationError, match="has no topic later"):
+        chosen_chains(selection_from(values), place, CompactSettings.of(values))
+
+
+def test_a_retention_removes_nothing_of_other_topics(tmp_path: Path) -> None:
+    place = made(tmp_path)
+    values = settings(tmp_path, topicPrefix="transfer-", olderThan="0s")
+    compaction = _Compaction(CompactSettings.of(values), EngineSettings.of(values), selection_from(values))
+    assert compaction.run() == 0
+    left = {topic: len(find_chain(place, topic).load().segments(0)) for topic in TOPICS}
+    assert left == {"orders": 1, "transfer-1": 0, "transfer-2": 0, "transfer-test": 0}
