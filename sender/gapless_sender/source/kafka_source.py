@@ -208,11 +208,6 @@ class KafkaSource:
             )
             clock.waited(heard=bool(found.records) or (found.end is not None and ranges.target < found.end))
             self._poll_watch(topic)
-            if found.out_of_range:
-                self._verify_topic(topic)
-                low, high = self.topics.watermarks(place.upstream)
-                yield from self._watching(topic, expired(place, ranges, low))
-                position = None
             if found.records:
                 position = found.records[-1].offset() + 1
                 self._measure(found.records)
@@ -224,6 +219,11 @@ class KafkaSource:
                 position = max(position or 0, found.end)
             elif not found.records:
                 self._client.pulse()
+            if found.out_of_range:  # Behind the records that came with it; librdkafka fetches nothing more by itself.
+                self._verify_topic(topic)
+                low, high = self.topics.watermarks(place.upstream)
+                yield from self._watching(topic, expired(place, ranges, low))
+                position = None
             if clock.is_stalled:
                 raise self._stalled(place, ranges.target)
         if not ranges.done:  # A new topic under the old name is shorter, and what is missing there was written once.

@@ -1,0 +1,88 @@
+"""Owns the proof of how wanted offsets are read from Kafka when records and what comes beside them arrive together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import KafkaError
+
+from gapless_api.offsets.ranges import OffsetRanges
+from gapless_kafka.access import client
+from gapless_kafka.access.connection import KafkaConnection
+from gapless_sender.source.kafka_source import KafkaSource
+from gapless_sender.source.plan import PartitionPlan, Place, Reason
+from gapless_sender.source.range_cursor import RangeCursor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+PLACE = Place("t", 0, "t", 0)
+OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET
+
+
+class Record(NamedTuple):
+    """A record, or an error, as the client hands it over."""
+
+    at: int
+    code: int | None = None
+
+    def __len__(self) -> int:
+        return 1
+
+    def offset(self) -> int:
+        return self.at
+
+    def value(self) -> bytes:
+        return b"x"
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
+    def error(self) -> KafkaError | None:
+        return None if self.code is None else KafkaError(self.code)
+
+
+class Broker:
+    """Holds a partition, and hands over what is scripted for each position that is asked for."""
+
+    def __init__(self, low: int, high: int, answers: dict[int, Sequence[Record]]) -> None:
+        self._marks = low, high
+        self._answers = answers
+        self._next: list[Record] = []
+
+    def __call__(self, _options: Any, **_more: Any) -> Broker:
+        return self
+
+    def list_topics(self, topic: str, **_options: Any) -> SimpleNamespace:
+        return SimpleNamespace(brokers={}, topics={topic: SimpleNamespace(error=None)})
+
+    def assign(self, places: Sequence[Any]) -> None:
+        self._next = list(self._answers.get(places[0].offset, ()))
+
+    def seek(self, place: Any) -> None:
+        self.assign([place])
+
+    def consume(self, _most: int, _seconds: float) -> list[Record]:
+        found, self._next = self._next, []
+        return found
+
+    def get_watermark_offsets(self, _place: Any, **_options: Any) -> tuple[int, int]:
+        return self._marks
+
+
+def test_records_that_came_before_retention_took_their_place_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {
+        0: [Record(0), Record(1), Record(2), Record(-1, OUT_OF_RANGE)],
+        5: [Record(number) for number in range(5, 9)],
+    }
+    broker = Broker(5, 9, answers)
+    monkeypatch.setattr(client, "Consumer", broker)
+    source = KafkaSource(KafkaConnection(bootstrap_servers="kafka:9092"), stall_timeout_seconds=0.2)
+    source.connect()
+    ranges = RangeCursor(PartitionPlan(PLACE, OffsetRanges([(0, 8)])), 0)
+    chunks = list(source.read(PLACE, ranges))
+    assert [offset for chunk in chunks for offset in chunk.offsets] == [0, 1, 2, 5, 6, 7, 8]
+    assert [hole for chunk in chunks for hole in chunk.holes] == [(3, 4, Reason.EXPIRED)]
