@@ -5,6 +5,7 @@ Segments may overlap, as they do after a crash in the layout of kafka-replicator
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from gapless_archive.store.places import Place
 
 
+FRESH_SECONDS = 10.0
+"""What was read of a chain is not read again for so long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Wanted offsets that are read from one segment."""
@@ -42,6 +47,24 @@ class TopicArchive:
         self.place = place
         self.chain = chain
         self.state = state
+        self._loaded_at = time.monotonic()
+
+    def refresh(self, partition: int) -> bool:
+        """Read again what the archive has, unless it was read just now; say whether a partition has changed.
+
+        For reading that takes long: meanwhile more is archived, and objects of joined segments are deleted.
+
+        Raises:
+            ArchiveDamagedError: the chain cannot be read.
+            StoreUnreachableError: the store does not answer.
+        """
+        if time.monotonic() - self._loaded_at < FRESH_SECONDS:
+            return False
+        before = self.state
+        self.state = self.chain.load()
+        self._loaded_at = time.monotonic()
+        same_segments = self.state.segments(partition) == before.segments(partition)
+        return not same_segments or self.state.head(partition) != before.head(partition)
 
     def covered(self, partition: int) -> OffsetRanges:
         """The offsets of which is known what they hold: a record, or nothing for good."""

@@ -1,7 +1,8 @@
 """Owns how offsets that Kafka no longer has come out of an archive; must not know what is done with them.
 
 Segments are read by row groups, one at a time, and only those that have something wanted. What a damaged one had comes
-from another segment that covers it, if there is one.
+from another segment that covers it, if there is one. A resend may take days, so nothing is unavailable before the list
+of segments was read anew.
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ class DamageNotes:
                 self.objects[key] = DamagedObject(object=name, problem=str(error))
 
 
+class _ArchiveChangedError(Exception):
+    """The archive has other segments of the partition than those that were chosen from."""
+
+
 class ArchivedPartition:
     """One partition of a topic in an archive."""
 
@@ -80,7 +85,18 @@ class ArchivedPartition:
             StoreUnreachableError: the store does not answer.
             LocalStorageError: the folder cannot be read.
         """
-        yield from self._read(ranges, ranges.rest(end - 1), frozenset(), lambda last: _expired(ranges, last))
+
+        def expired(last: int) -> Iterator[Chunk]:
+            if ranges.target <= last and last >= self.end:
+                self._refresh()
+            yield from ranges.pass_over(last, Reason.EXPIRED)
+
+        while True:
+            try:
+                yield from self._read(ranges, ranges.rest(end - 1), frozenset(), expired)
+            except _ArchiveChangedError:
+                continue
+            return
 
     def held(self, wanted: OffsetRanges, ranges: RangeCursor) -> Held:
         """Count what the archive has of `wanted`, without reading records."""
@@ -112,6 +128,11 @@ class ArchivedPartition:
         """The offset behind the last one that is archived."""
         return self._archive.state.head(self._partition) or 0
 
+    def _refresh(self) -> None:
+        """Look for segments that are new. Raises _ArchiveChangedError when there are any."""
+        if self._archive.refresh(self._partition):
+            raise _ArchiveChangedError
+
     def _read(
         self, ranges: RangeCursor, wanted: OffsetRanges, without: frozenset[str], uncovered: Uncovered
     ) -> Iterator[Chunk]:
@@ -140,6 +161,7 @@ class ArchivedPartition:
                         yield chunk._replace(from_archive=True)
                 break
             except SegmentDamagedError as error:
+                self._refresh()
                 self._damage.add(f"{self._archive.place.name}/{segment.object}", segment.object, error)
             wanted = wanted.clip(ranges.target, wanted.last_offset)
             group = _next_group(segment, wanted)
@@ -166,10 +188,6 @@ class ArchivedPartition:
 def _is_outside(segment: Segment, ranges: RangeCursor) -> bool:
     """Whether no record of a segment is wanted for its timestamp, as far as it is known."""
     return not segment.is_listed and ranges.excludes(segment.min_timestamp, segment.max_timestamp)
-
-
-def _expired(ranges: RangeCursor, last: int) -> Iterator[Chunk]:
-    return ranges.pass_over(last, Reason.EXPIRED)
 
 
 def _next_group(segment: Segment, wanted: OffsetRanges) -> RowGroup:

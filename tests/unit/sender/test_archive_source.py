@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ranges import OffsetRanges
+from gapless_archive import reading
 from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.reading import open_archive
 from gapless_archive.segments.builder import Origin, SegmentBuilder
@@ -49,6 +50,7 @@ class Archive:
         self.chain = Chain(self.place, "here", topic, topic_id)
         self.segments: list[Segment] = []
         self._cluster_id = cluster_id
+        self._committed = 0
 
     def add(
         self,
@@ -78,10 +80,20 @@ class Archive:
         return self.segments[-1]
 
     def commit(self) -> None:
+        """Commit the segments that were added since the last commit."""
+        added, self._committed = tuple(self.segments[self._committed :]), len(self.segments)
         self.chain.commit(
             self.chain.load(),
-            Changes(action="archive", epoch=1, cluster_id=self._cluster_id, partitions=1, added=tuple(self.segments)),
+            Changes(action="archive", epoch=1, cluster_id=self._cluster_id, partitions=1, added=added),
         )
+
+    def join(self, *segments: Segment) -> None:
+        """Replace `segments` by the one that was added last, as a compaction does, and delete their objects."""
+        self.chain.commit(
+            self.chain.load(), Changes(action="compact", added=(self.segments[-1],), removed=tuple(segments))
+        )
+        for segment in segments:
+            self.damage(segment, "missing")
 
     def damage(self, segment: Segment, how: str) -> None:
         """Remove an object, cut it, or change a byte of the values of the row group with an offset."""
@@ -208,6 +220,49 @@ def test_what_a_damaged_row_group_had_comes_from_another_segment(tmp_path: Path)
     archive.damage(damaged, "4")
     found = read(archive, cursor(range(12)), 12)
     assert found == {offset: value_of(offset) or b"" for offset in range(12)} | {4: Reason.NON_EXISTENT}
+
+
+def test_what_is_archived_while_a_resend_runs_is_found_before_it_counts_as_expired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = Archive(tmp_path / "a")
+    archive.add(range(3), 0, 3)
+    archive.commit()
+    partition = archive.partition()
+    archive.add(range(3, 6), 3, 6)
+    archive.commit()
+    monkeypatch.setattr(reading, "FRESH_SECONDS", 0.0)
+    found = outcomes(list(partition.read(cursor(range(8)), 8)))
+    assert found == {offset: value_of(offset) or b"" for offset in range(6)} | dict.fromkeys((6, 7), Reason.EXPIRED)
+
+
+def test_segments_that_a_compaction_joins_while_a_resend_runs_are_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, damage = Archive(tmp_path / "a"), DamageNotes()
+    joined = [archive.add(range(3), 0, 3), archive.add(range(3, 6), 3, 6)]
+    archive.commit()
+    reads = archive.partition(damage).read(cursor(range(6)), 6)
+    chunks = [next(reads)]
+    archive.add(range(6), 0, 6)
+    archive.join(*joined)
+    monkeypatch.setattr(reading, "FRESH_SECONDS", 0.0)
+    chunks += reads
+    assert outcomes(chunks) == {offset: value_of(offset) or b"" for offset in range(6)}
+    assert not damage.objects
+
+
+def test_a_list_of_segments_that_was_read_just_now_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "FRESH_SECONDS", 3600.0)
+    archive = Archive(tmp_path / "a")
+    archive.add(range(3), 0, 3)
+    archive.commit()
+    partition = archive.partition()
+    archive.add(range(3, 6), 3, 6)
+    archive.commit()
+    assert set(outcomes(list(partition.read(cursor([3, 5]), 6))).values()) == {Reason.EXPIRED}
 
 
 def test_records_outside_the_time_range_are_told_from_those_in_it_without_reading_segments(tmp_path: Path) -> None:
