@@ -222,8 +222,7 @@ def select(
             return Selection(
                 Mode.TIME, (), first_ms, last_ms, all_partitions_of=every, window=window, shard=shard, identity=identity
             )
-        one = (Wish(names.place(topic, partition), by_time=True),) if window.handles(partition) else ()
-        mine = wishes_of_shard(one, shard)
+        mine = wishes_of_shard((Wish(names.place(topic, partition), by_time=True),), shard)
         return Selection(Mode.TIME, mine, first_ms, last_ms, window=window, shard=shard, identity=identity)
     raise ConfigurationError(
         "Nothing is chosen to be resent; give a bundle with --resend-file-name, or --topic with --partition and "
@@ -270,6 +269,11 @@ class Names:
 
     def place(self, topic: str, partition: int) -> Place:
         """The partition that ids call so. Raises ConfigurationError when it is none of this cluster's."""
+        if not self.window.handles(partition):
+            raise ConfigurationError(
+                f"Downstream partition {partition} is outside the partition window {self.window} of this cluster; give "
+                f"the number that events carry downstream, or correct partitionStartValue and partitionStopValue."
+            )
         return Place(topic, partition, self.upstream(topic), self.window.to_upstream(partition))
 
 
@@ -294,8 +298,6 @@ def _of_offsets(names: Names, topic: str, partition: int, first: int, last: int 
         raise ConfigurationError(
             f"offsetTo {last} is below offsetFrom {first}; give a last offset that is not below the first."
         )
-    if not names.window.handles(partition):
-        return ()
     place = names.place(topic, partition)
     return (Wish(place, open_from=first) if last is None else Wish(place, OffsetRanges([(first, last)])),)
 

@@ -193,12 +193,22 @@ def test_a_whole_topic_begins_with_the_windows_first_partition() -> None:
         assert select(NOTHING | WINDOW | times | {"topic": "t"}, None).all_partitions_of == Place("t", 10, "u", 0)
 
 
-@pytest.mark.parametrize("given", [{"offsetFrom": 7}, {"offsetFrom": 7, "offsetTo": 9}, {}])
-@pytest.mark.parametrize(("partition", "wishes"), [(9, 0), (10, 1), (11, 1), (12, 0)])
-def test_a_partition_of_another_cluster_is_not_wanted(given: dict[str, Any], partition: int, wishes: int) -> None:
+OFFSETS_OR_ALL = pytest.mark.parametrize("given", [{"offsetFrom": 7}, {"offsetFrom": 7, "offsetTo": 9}, {}])
+
+
+@OFFSETS_OR_ALL
+@pytest.mark.parametrize("partition", [10, 11])
+def test_a_partition_of_the_window_is_wanted(given: dict[str, Any], partition: int) -> None:
     found = select(NOTHING | WINDOW | given | {"topic": "t", "partition": partition}, None)
-    assert len(found.wishes) == wishes
+    assert [wish.place.upstream_partition for wish in found.wishes] == [partition - 10]
     assert found.mode is (Mode.OFFSETS if given else Mode.TIME)
+
+
+@OFFSETS_OR_ALL
+@pytest.mark.parametrize("partition", [0, 9, 12])
+def test_a_partition_of_another_cluster_is_refused(given: dict[str, Any], partition: int) -> None:
+    with pytest.raises(ConfigurationError, match=f"partition {partition} is outside the partition window 10…11"):
+        select(NOTHING | WINDOW | given | {"topic": "t", "partition": partition}, None)
 
 
 def test_offsets_are_wanted_by_number_up_to_the_last_or_whatever_there_is() -> None:
