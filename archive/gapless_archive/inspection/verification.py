@@ -64,6 +64,8 @@ def verify_topic(
 ) -> None:
     """Read the segments of a topic and compare them with their manifests.
 
+    What compaction has joined meanwhile, and deleted, is read where it is now.
+
     Args:
         chain: of the topic.
         state: what the chain says.
@@ -75,25 +77,38 @@ def verify_topic(
         ArchiveDamagedError: a commit is missing or cannot be read.
         StoreUnreachableError: the store does not answer.
     """
-    by_object: dict[str, list[Segment]] = {}
-    for segment in state.all_segments():
-        if partitions is None or segment.partition in partitions:
-            by_object.setdefault(segment.object, []).append(segment)
-    for name, segments in by_object.items():
+    pending, verified = _by_object(state, partitions), set[str]()
+    while pending:
+        name = next(iter(pending))
+        segments, damaged_before = pending.pop(name), len(found.damaged)
+        verify = _verify_listed if segments[0].is_listed else _verify_object
+        verify(chain.place, segments, found)
+        if len(found.damaged) > damaged_before:
+            now = chain.load()
+            if not any(segment in now.segments(segment.partition) for segment in segments):
+                del found.damaged[damaged_before:]
+                pending = {key: some for key, some in _by_object(now, partitions).items() if key not in verified}
+                continue
+        verified.add(name)
         found.segments += len(segments)
         found.objects += bool(name)
-        if segments[0].is_listed:
-            _verify_listed(chain.place, segments[0], found)
-        else:
-            _verify_object(chain.place, segments, found)
         advanced(sum(segment.end - segment.first for segment in segments))
     if isinstance(chain, PeerChain):
         return
     found.orphans += [one.key for one in find_orphans(chain, ORPHAN_AGE, datetime.now(UTC))]
 
 
-def _verify_listed(place: Place, segment: Segment, found: Verification) -> None:
+def _by_object(state: TopicState, partitions: Collection[int] | None) -> dict[str, list[Segment]]:
+    found: dict[str, list[Segment]] = {}
+    for segment in state.all_segments():
+        if partitions is None or segment.partition in partitions:
+            found.setdefault(segment.object, []).append(segment)
+    return found
+
+
+def _verify_listed(place: Place, segments: Sequence[Segment], found: Verification) -> None:
     """Read a segment of which no manifest says what it holds; it has no digest."""
+    (segment,) = segments  # as the layout has them
     try:
         for rows in read_peer_segment(place, segment):
             found.records += rows.num_rows

@@ -80,6 +80,17 @@ def verified(place: Place) -> Verification:
     return found
 
 
+def test_what_is_compacted_during_a_verification_is_verified_where_it_is_then(place: Place) -> None:
+    for first in range(0, 40, 10):
+        archived(place, dict.fromkeys(range(2), (first, first + 10)))
+    before, found = chain(place).load(), Verification()
+    run(place, replace(OPTIONS, partitions=frozenset({0})))
+    run(place)
+    assert not {segment.object for segment in before.all_segments()} & set(place.keys(""))
+    verify_topic(chain(place), before, found)
+    assert (found.damaged, found.segments, found.objects, found.records) == ([], 2, 2, 80)
+
+
 def test_partitions_of_markers_alone_become_one_segment_without_an_object(place: Place) -> None:
     for first in range(0, 30, 10):
         archived(place, {0: (first, first + 10)}, lacking=range(30))

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless_api.offsets.ranges import OffsetRanges
+from gapless_archive import reading
 from gapless_archive.catalog.entry import Entry
 from gapless_archive.catalog.state import TopicState
 from gapless_archive.reading import TopicArchive
+from gapless_archive.segments import level_zero
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter
 from gapless_archive.segments.level_zero import Limits as SegmentLimits
@@ -21,10 +23,13 @@ from gapless_spark.archiving.restore.plan import Limits
 from gapless_spark.archiving.restore.segments import Unreadable, prepared, read_ranges
 
 import pyarrow as pa  # isort: skip
+import pyarrow.parquet as pq  # isort: skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    import pytest
 
     from gapless_archive.catalog.entry import Segment
     from gapless_archive.store.places import Place
@@ -33,15 +38,17 @@ if TYPE_CHECKING:
 LIMITS = (Limits(), Limits(since=10, until=50))
 
 
-def write(place: Place, offsets: Sequence[int], first: int, end: int) -> list[Segment]:
-    """One object with the records of partition 0."""
+def write(
+    place: Place, offsets: Sequence[int], first: int, end: int, *, segment: int = 1000, at_once: int = 1000
+) -> list[Segment]:
+    """One object with the records of partition 0, in segments of so many and row groups of what comes at once."""
     coverage = Coverage(
         topic="t",
         partition=0,
         first=first,
         end=end,
         prefix="r/t/i",
-        limits=SegmentLimits(1000, 1 << 30),
+        limits=SegmentLimits(segment, 1 << 30),
         origin=Origin(log_start=0, high_watermark=end, epoch=1),
     )
     rows = pa.RecordBatch.from_arrays(
@@ -57,12 +64,22 @@ def write(place: Place, offsets: Sequence[int], first: int, end: int) -> list[Se
         schema=SCHEMA,
     )
     with place.scratch() as scratch, LevelZeroWriter(place, scratch, [coverage]) as writer:
-        if offsets:
-            writer.add(Run("t", 0, rows))
+        for number in range(0, len(offsets), at_once):
+            writer.add(Run("t", 0, rows.slice(number, at_once)))
         return [one.segment for one in writer.close()]
 
 
-def archive(place: Place, segments: Iterable[Segment]) -> TopicArchive:
+class Chained:
+    """Stands for a chain of commits; `state` is what it says when it is read."""
+
+    def __init__(self, state: TopicState) -> None:
+        self.state = state
+
+    def load(self) -> TopicState:
+        return self.state
+
+
+def state_of(segments: Iterable[Segment]) -> TopicState:
     state = TopicState()
     state.apply(
         Entry(
@@ -78,8 +95,18 @@ def archive(place: Place, segments: Iterable[Segment]) -> TopicArchive:
             added=tuple(segments),
         )
     )
-    chain: Any = None
+    return state
+
+
+def archive(place: Place, segments: Iterable[Segment], later: Iterable[Segment] | None = None) -> TopicArchive:
+    """An archive of segments, and of others when its chain is read again."""
+    state = state_of(segments)
+    chain: Any = Chained(state if later is None else state_of(later))
     return TopicArchive(place, chain, state)
+
+
+def shape(found: Iterable[Any]) -> list[tuple[str, list[tuple[int, int]]]]:
+    return [(type(each).__name__, [tuple(each) for each in each.ranges]) for each in found]
 
 
 def place_in(folder: Path) -> Place:
@@ -145,6 +172,58 @@ def test_another_segment_takes_the_place_of_a_damaged_one(tmp_path: Path) -> Non
         ("Readable", [(10, 19)]),
         ("Unreadable", [(20, 29)]),
     ]
+
+
+def test_only_the_damaged_row_group_of_a_segment_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(level_zero, "ROW_GROUP_BYTES", 1)
+    place = place_in(tmp_path)
+    (segment,) = write(place, [*range(12), *range(20, 40)], 0, 50, at_once=10)
+    assert [(group.first, group.last) for group in segment.row_groups] == [(0, 9), (10, 27), (28, 37), (38, 39)]
+    damage(tmp_path / segment.object, row_group=1)
+    found = list(read_ranges(archive(place, [segment]), 0, OffsetRanges([(5, 13), (15, 45)]), Limits()))
+    assert shape(found) == [
+        ("Readable", [(5, 9)]),
+        ("Unreadable", [(10, 13), (15, 27)]),
+        ("Readable", [(28, 37)]),
+        ("Readable", [(38, 39)]),
+        ("Readable", [(40, 45)]),
+    ]
+
+
+def test_other_segments_of_a_damaged_object_are_read(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    segments = write(place, range(30), 0, 30, segment=10)
+    assert len({segment.object for segment in segments}) == 1
+    damage(tmp_path / segments[0].object, row_group=1)
+    found = list(read_ranges(archive(place, segments), 0, OffsetRanges([(0, 29)]), Limits()))
+    assert shape(found) == [("Readable", [(0, 9)]), ("Unreadable", [(10, 19)]), ("Readable", [(20, 29)])]
+
+
+def test_segments_that_compaction_has_joined_meanwhile_are_looked_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "FRESH_SECONDS", 0)
+    place = place_in(tmp_path)
+    small = [segment for first in (0, 10, 20) for segment in write(place, range(first, first + 10), first, first + 10)]
+    joined, newer = write(place, range(20), 0, 20), write(place, range(20, 30), 20, 30)
+    found = read_ranges(archive(place, small, later=[*joined, *newer]), 0, OffsetRanges([(0, 29)]), Limits())
+    assert next(found).ranges == OffsetRanges([(0, 9)])
+    for segment in small:
+        (tmp_path / segment.object).unlink()
+    assert shape(found) == [("Readable", [(10, 19)]), ("Readable", [(20, 29)])]
+
+
+def damage(file: Path, *, row_group: int) -> None:
+    """Flip a bit in the values of a row group."""
+    about = pq.read_metadata(file).row_group(row_group)
+    (column,) = [
+        about.column(n) for n in range(about.num_columns) if about.column(n).path_in_schema in {"value", "key"}
+    ][:1]
+    content = bytearray(file.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size - 1] ^= 1
+    file.write_bytes(content)
 
 
 def test_offsets_that_no_segment_has_are_unreadable(tmp_path: Path) -> None:

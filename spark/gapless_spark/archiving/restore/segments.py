@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless_archive.catalog.entry import absent_ranges
+from gapless_archive.reading import Piece
 from gapless_archive.segments.reader import SegmentDamagedError
 from gapless_archive.segments.rows import content_bytes
 from gapless_kafka.writing.portions import Columns, Header
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gapless_api.offsets.ranges import OffsetRanges
-    from gapless_archive.reading import Piece, TopicArchive
+    from gapless_archive.catalog.entry import Segment
+    from gapless_archive.reading import TopicArchive
     from gapless_spark.archiving.restore.plan import Limits
 
 _NO_HEADERS: tuple[Header, ...] = ()
 _END = object()
+_NOT_THERE = "The archive does not have these offsets any more."
 
 
 class Readable(NamedTuple):
@@ -46,34 +50,77 @@ def read_ranges(
 ) -> Iterator[Readable | Unreadable]:
     """Yield what the archive holds of `ranges`, ascending and without a hole.
 
-    A damaged segment is replaced by another one that covers the same offsets, if there is one.
+    What a damaged row group had comes from another segment that covers the same offsets, if there is one; what is
+    behind it is read all the same. A segment that was compacted meanwhile is looked up again.
 
     Raises:
+        ArchiveDamagedError: a commit is missing or cannot be read.
         StoreUnreachableError: the store does not answer.
     """
-    left, damaged = ranges, dict[str, str]()
-    while left:
-        pieces = archive.pieces(partition, left, without=damaged)
-        for piece in pieces:
-            before = left.clip(0, piece.wanted.first_offset - 1)
-            if before:
-                yield Unreadable(before, _reason(damaged))
-                left -= before
-            try:
-                for found in _piece(archive, piece, limits):
+    last: Unreadable | None = None
+    for found in _Reading(archive, partition, limits).read(ranges, frozenset(), _NOT_THERE):
+        if last is not None and isinstance(found, Unreadable) and found.reason == last.reason:
+            last = Unreadable(last.ranges | found.ranges, last.reason)
+            continue
+        if last is not None:
+            yield last
+        last = found if isinstance(found, Unreadable) else None
+        if isinstance(found, Readable):
+            yield found
+    if last is not None:
+        yield last
+
+
+class _Reading:
+    """Reads one partition of an archive."""
+
+    def __init__(self, archive: TopicArchive, partition: int, limits: Limits) -> None:
+        self._archive, self._partition, self._limits = archive, partition, limits
+
+    def read(self, ranges: OffsetRanges, without: frozenset[str], reason: str) -> Iterator[Readable | Unreadable]:
+        """Read `ranges`, but not from the objects `without`; `reason` is why no segment has an offset."""
+        left = ranges
+        while left:
+            state = self._archive.state
+            for piece in self._archive.pieces(self._partition, left, without=without):
+                before = left.clip(0, piece.wanted.first_offset - 1)
+                if before:
+                    yield Unreadable(before, reason)
+                    left -= before
+                for found in self._piece(piece, without):
                     yield found
                     left = left.clip(found.ranges.last_offset + 1, ranges.last_offset)
+                if self._archive.state is not state:
+                    break  # other segments have these offsets now
+            else:
+                if left:
+                    yield Unreadable(left, reason)
+                return
+
+    def _piece(self, piece: Piece, without: frozenset[str]) -> Iterator[Readable | Unreadable]:
+        """Read a piece, or the beginning of one when the archive has other segments now."""
+        segment, left = piece.segment, piece.wanted
+        while left:
+            try:
+                for found in _piece(self._archive, Piece(segment, left), self._limits):
+                    yield found
+                    left = left.clip(found.ranges.last_offset + 1, piece.wanted.last_offset)
             except SegmentDamagedError as error:
-                damaged[piece.segment.object] = str(error)
-                break
-        else:
-            if left:
-                yield Unreadable(left, _reason(damaged))
-            return
+                if self._archive.refresh(self._partition):
+                    return
+                records = left - absent_ranges(segment.absent)
+                first = records.first_offset if records else left.last_offset + 1
+                before = left.clip(0, first - 1)
+                if before:
+                    yield Readable(before, None)
+                damaged = left.clip(first, _end_of_group(segment, first))
+                yield from self.read(damaged, without | {segment.object}, str(error))
+                left = left.clip(max(first, _end_of_group(segment, first) + 1), piece.wanted.last_offset)
 
 
-def _reason(damaged: dict[str, str]) -> str:
-    return next(reversed(damaged.values())) if damaged else "The archive does not have these offsets any more."
+def _end_of_group(segment: Segment, offset: int) -> int:
+    """The last offset of the row group in which the first record from `offset` on is; that of the segment if none."""
+    return next((group.last for group in segment.row_groups if group.last >= offset), segment.last)
 
 
 def _piece(archive: TopicArchive, piece: Piece, limits: Limits) -> Iterator[Readable]:
