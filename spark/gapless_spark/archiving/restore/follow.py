@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from gapless_api.offsets.ranges import OffsetRanges
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gapless_api.offsets.ranges import OffsetRanges
     from gapless_spark.archiving.restore.plan import PartitionPlan
 
 _JITTER = 0.25
@@ -81,22 +80,17 @@ class LateSegments:
         return False
 
 
-def readable(plan: PartitionPlan, *, given_up: bool, skips: bool) -> OffsetRanges:
-    """The offsets to write now: up to the first hole that nobody can explain, or beyond it when it is skipped.
+def readable(plan: PartitionPlan, given_up: OffsetRanges) -> OffsetRanges:
+    """The offsets to write now: up to the first hole that nobody can explain, or up to what is skipped.
 
     Args:
         plan: of the partition.
-        given_up: whether the hole has been waited for long enough.
-        skips: whether it is skipped then.
+        given_up: the first offsets that are missing, if they have been waited for long enough and are skipped; else
+            empty. What follows on them is written later, as it may be late itself.
     """
-    if not plan.unexplained:
-        return plan.ranges
-    hole = plan.unexplained[0]
-    if not (given_up and skips):
-        return plan.ranges.clip(0, hole.first - 1)
-    # The next hole has its own time.
-    behind = plan.unexplained[1].first - 1 if len(plan.unexplained) > 1 else plan.ranges.last_offset
-    return (plan.ranges | OffsetRanges([hole])).clip(0, max(behind, hole.last))
+    if given_up:
+        return (plan.ranges | given_up).clip(0, given_up.last_offset)
+    return plan.ranges.clip(0, plan.unexplained.first_offset - 1) if plan.unexplained else plan.ranges
 
 
 def is_too_young(plan: PartitionPlan, delay_seconds: float | None, *, has_begun: bool, now: datetime) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import SourceUnreachableError, UndeliveredError
+from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.state import ArchiveDamagedError
 from gapless_spark.archiving.restore.follow import LateSegments, is_too_young, readable
 from gapless_spark.archiving.restore.orders import Chosen
@@ -38,8 +39,8 @@ class Follower:
         self._settings = settings
         self._skips = settings.on_lost == "skip"
         self._late = LateSegments(settings.lost_segment_timeout_seconds, settings.late_segment_retries, random.random)
-        self._unreadable: dict[tuple[str, int], tuple[int, str]] = {}
-        """By work and partition: the first offset that could not be read, and why."""
+        self._unreadable: dict[tuple[str, int], tuple[OffsetRanges, str]] = {}
+        """By work and partition: the first offsets that could not be read, and why."""
         self._damaged_since: float | None = None
         self._failures = 0
 
@@ -91,20 +92,19 @@ class Follower:
         delay, now = settings.first_segment_delay_seconds, datetime.now(UTC)
         if is_too_young(plan, delay, has_begun=restore.has_begun(plan.partition), now=now):
             return None
+        missing, reason = OffsetRanges(plan.unexplained.head(1)), "no segment has it"
         unreadable = self._unreadable.get(place)
-        missing = [plan.unexplained.first_offset] if plan.unexplained else []
-        if unreadable is not None and unreadable[0] in plan.ranges:
-            missing.append(unreadable[0])
-        first = min(missing, default=None)
+        if unreadable is not None and (at := unreadable[0].first_offset) in plan.ranges:
+            missing, reason = (missing, reason) if missing and missing.first_offset < at else unreadable
+        first = missing.first_offset if missing else None
         given_up = self._late.is_given_up(f"{restore.source} {restore.target}", plan.partition, first, time.monotonic())
         if given_up and not self._skips:
-            reason = unreadable[1] if unreadable is not None and unreadable[0] == first else "no segment has it"
             raise UndeliveredError(
                 f"Offset {first} of partition {plan.partition} of {restore.source} did not arrive within "
                 f"{settings.lost_segment_timeout_seconds:,.0f} s ({reason}); bring the segment back and run again, or "
                 f"give --on-lost=skip."
             )
-        return Chosen(restore, plan, readable(plan, given_up=given_up, skips=self._skips), given_up)
+        return Chosen(restore, plan, readable(plan, missing if given_up else OffsetRanges()), given_up)
 
     def _note(self, chosen: Sequence[Chosen], results: Mapping[str, Sequence[PartitionResult]]) -> None:
         """Remember what could not be read; it may be late, and counts as lost only when it is given up."""
@@ -114,7 +114,7 @@ class Follower:
                 place = (work, result.partition)
                 self._unreadable.pop(place, None)
                 if result.unreadable and place not in skipped:
-                    self._unreadable[place] = (result.unreadable[0][0], result.failure)
+                    self._unreadable[place] = (OffsetRanges(result.unreadable), result.failure)
                     _log().warning(
                         "a segment is late or damaged", work=work, partition=result.partition, reason=result.failure
                     )
