@@ -107,10 +107,14 @@ class Takeover:
         """
         with PortionWriter(self.connection, slot.transactional_id, self.options, pulse=pulse) as writer:
             state = self.control.state()
-            run = state.run(slot.work)
-            if run is None or run.epoch != epoch:
-                raise TakenOverError("Another run of the same work has begun and continues it; this one has ended.")
+            self.check(epoch, state.run(slot.work))
             yield writer, state
+
+    @staticmethod
+    def check(epoch: int, run: RunOfWork | None) -> None:
+        """Make sure that the last run of a work is the one of `epoch`. Raises TakenOverError."""
+        if run is None or run.epoch != epoch:
+            raise TakenOverError("Another run of the same work has begun and continues it; this one has ended.")
 
     def _coordinator(self, work: str) -> PortionWriter:
         return PortionWriter(self.connection, f"gapless-{self.program}-{work}-control", self.options)

@@ -97,6 +97,8 @@ class Restorer:
         )
         self.restores: list[TopicRestore] = []
         self._epochs: dict[str, int] = {}
+        self._slots: dict[str, int] = {}
+        """How many the run of a work has, as others know it."""
         self._logged: list[Finding] = []
         self.lines = RestoreLines(account, interval_seconds=self.engine_settings.progress_interval)
 
@@ -174,7 +176,10 @@ class Restorer:
         """Make sure that no earlier run writes any more, and plan again from the positions that they left."""
         takeover = self._takeover()
         for restore in self.restores:
-            if restore.work not in self._epochs:
+            # With more slots it is another run: who takes over later must know of all that may write.
+            if slots > self._slots.get(restore.work, 0):
+                if restore.work in self._epochs:
+                    takeover.check(self._epochs[restore.work], self.control.run(restore.work))
                 run = RunOfWork(
                     epoch=0,
                     slots=slots,
@@ -186,6 +191,7 @@ class Restorer:
                     until=restore.limits.until,
                 )
                 self._epochs[restore.work] = takeover.begin(restore.work, run).epoch
+                self._slots[restore.work] = slots
         state = self.control.state()
         plan_restores(self.restores, self._described(), state, self.settings)
         return state
