@@ -1,7 +1,8 @@
 """Owns a ``gapless mirror`` that kills or stops itself in the middle of a transaction, as late as that is possible.
 
 ``python interrupted_mirror.py SIGKILL|SIGSTOP NUMBER ARGUMENTS…``: before the commit with that number, when all records
-and positions have reached the brokers.
+and positions have reached the brokers. ``unanswered`` in place of the signal: the commit is made, and the answer lost;
+``unanswered-at-end``: and the program is stopped meanwhile.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+
+from confluent_kafka import KafkaError, KafkaException
 
 from gapless_api.cli import main
 from gapless_kafka.mirror.lanes.writer import LaneWriter
 
+UNANSWERED, UNANSWERED_AT_END = "unanswered", "unanswered-at-end"
 
-def interrupt_before_commit(by: signal.Signals, number: int) -> None:
+
+def interrupt_commit(by: str, number: int) -> None:
     commit, count = LaneWriter.commit, 0
 
     def committed(self: LaneWriter) -> None:
@@ -25,13 +31,19 @@ def interrupt_before_commit(by: signal.Signals, number: int) -> None:
                 self._producer.client.flush(10)
                 sys.stderr.write("interrupted\n")
                 sys.stderr.flush()
-                os.kill(os.getpid(), by)
+                if by == UNANSWERED_AT_END:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    time.sleep(1)  # for the main thread to be told
+                if by in {UNANSWERED, UNANSWERED_AT_END}:
+                    commit(self)
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+                os.kill(os.getpid(), signal.Signals[by])
         commit(self)
 
     LaneWriter.commit = committed  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
-    interrupt_before_commit(signal.Signals[sys.argv[1]], int(sys.argv[2]))
+    interrupt_commit(sys.argv[1], int(sys.argv[2]))
     sys.argv = ["gapless", *sys.argv[3:]]
     main.main()

@@ -58,6 +58,24 @@ def test_a_worker_that_was_cut_off_writes_nothing_when_it_comes_back(scene: Scen
     assert scene.copied(name)
 
 
+def test_a_commit_without_an_answer_is_counted_once(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(2)
+    fill(scene, name, 2)
+    mirror = scene.start(f"--topics={name}", "--once", "--lanes=1", interrupted=("unanswered", 1))
+    assert mirror.wait() == 0, mirror.log
+    assert "lane failed" in mirror.log
+    assert scene.copied(name)
+    assert mirror.report["records"] == 1000
+
+
+def test_a_commit_without_an_answer_is_counted_when_the_worker_is_stopped(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    fill(scene, name, 1)
+    mirror = scene.start(f"--topics={name}", "--lanes=1", interrupted=("unanswered-at-end", 1))
+    assert mirror.wait() == 143, mirror.log
+    assert mirror.report["records"] == len(rows(scene.target, name)[0]) > 0
+
+
 def test_brokers_of_both_clusters_restart(scene: Scene, topic: TopicFactory) -> None:
     name = topic(8)
     mirror = scene.start(f"--topics={name}")

@@ -53,6 +53,8 @@ class Copying:
         self._recovery = Recovery(setup)
         self._idle_commit_at = 0.0
         self._refusals = Refusals(setup.target.bootstrap_servers)
+        self._committing: list[Change] = []
+        """What a commit changes that was not answered; `begin` finds out whether it was made."""
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
         self.awaits_view = False
         """Whether a topic has changed, so that the source is to be looked at soon."""
@@ -68,11 +70,14 @@ class Copying:
         self.transaction_since = None
         self._recovery.begin(reader)
         self._idle_commit_at = time.monotonic() + _IDLE_COMMIT_SECONDS
+        made = [one for one in self._committing if state.positions.get(one.one.place) == one.position]
+        self._committing = []
+        self._count(made)
         former, self.partitions = self.partitions, {}
         for place, one in former.items():
             position = state.positions.get(place)
             if position is not None:
-                kept = replace_position(one, position)
+                kept = one.reopened(position)
                 kept.tail = state.tails.get(place)
                 kept.map_parts, kept.expired_parts = state.map_parts.get(place, []), []
                 self.partitions[place] = kept
@@ -151,6 +156,11 @@ class Copying:
     def is_done(self) -> bool:
         """Whether all partitions are where copying ends."""
         return all(one.is_done for one in self.partitions.values())
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether nobody knows if the last commit was made."""
+        return bool(self._committing)
 
     @property
     def has_moved(self) -> bool:
@@ -267,6 +277,7 @@ class Copying:
             if changed:
                 self._suspect(changed)
                 return False
+            self._committing = changes
             writer.commit()
         except InterleavedError:
             writer.is_interleaved = True
@@ -284,12 +295,18 @@ class Copying:
         now = time.monotonic()
         self.transaction_since, self.committed_at = None, now
         self._idle_commit_at = now + _IDLE_COMMIT_SECONDS
+        self._committing = []
+        self._count(changes)
+        self._refusals.committed(self._writer)
+
+    def _count(self, changes: list[Change]) -> None:
+        """Take note of what is committed."""
+        now = time.monotonic()
         for one, position, tail, parts, records, size in changes:
             one.committed(position, tail, records, size, now)
             one.map_parts += [first for first in parts if first not in one.map_parts[-1:]]
             self.records += records
             self.bytes += size
-        self._refusals.committed(self._writer)
 
     def _suspect(self, topics: set[str]) -> None:
         """Wait for a look at the source, because what was read of some topics may be of recreated ones."""
@@ -303,6 +320,7 @@ class Copying:
     def _give_up(self) -> None:
         """Abort the transaction, and read its records again."""
         self._writer.abort()
+        self._committing = []
         self.transaction_since = None
         self._rewind(list(self.partitions.values()))
 
@@ -324,11 +342,3 @@ class Copying:
                 self._state.map_parts[place] = one.map_parts
                 if one.tail is not None:
                     self._state.tails[place] = one.tail
-
-
-def replace_position(one: PartitionProgress, position: LanePosition) -> PartitionProgress:
-    """The same partition after its lane was opened again."""
-    next_offset = position.next_offset
-    again = replace(one, position=position, next_offset=next_offset, is_new=False, is_decided=False, is_suspect=False)
-    again.returned = 0
-    return again

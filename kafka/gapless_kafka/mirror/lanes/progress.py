@@ -80,6 +80,18 @@ class PartitionProgress:
         self.expired_parts += self.map_parts
         self.map_parts, self.tail = [], None
 
+    def reopened(self, position: LanePosition) -> PartitionProgress:
+        """The same partition after its lane was opened again, at the position that was found."""
+        return replace(
+            self,
+            position=position,
+            next_offset=position.next_offset,
+            is_new=False,
+            is_decided=False,
+            is_suspect=False,
+            returned=0,
+        )
+
     def decide(self, next_offset: int, lost: Sequence[LostRange]) -> None:
         """Continue at an offset behind a loss, which the next position records."""
         self.position = replace(self.position, next_offset=next_offset, lost=(*self.position.lost, *lost))

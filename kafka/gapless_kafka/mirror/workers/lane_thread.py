@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,9 @@ class LaneThread:
                 log.warning("lane failed", lane=self.number, message=str(error), again_in_seconds=pause)
                 self._sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+        if self._lane.copying.is_unsure:
+            with suppress(GaplessError, LaneFencedError):
+                self._lane.open()  # which finds out, so that what is reported as copied is right
         return LaneEnd.STOPPED
 
     def _check_run(self) -> None:
