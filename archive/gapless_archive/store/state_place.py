@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Protocol, Self
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
 from gapless_api.base.files import write_whole, written_whole
-from gapless_archive.store.object_store import ObjectAddress, ObjectStore, open_store
+from gapless_archive.store.object_store import MissingObjectError, ObjectAddress, ObjectStore, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,18 +54,24 @@ class StatePlace(Protocol):
         """
 
     def blocks(self, file: str) -> Path:
-        """A file of blocks, on this machine. Raises StateError when there is none."""
+        """A file of blocks, here; it need not exist. Raises StateError when another audit has changed the state."""
 
     def blocks_written(self, file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
         """Open a new file of blocks; it is there, whole, when the block ends without an error."""
 
     def commit(self, head: bytes, blocks_file: str) -> None:
-        """Replace the head, then remove what it does not name. Raises StateError when another audit was quicker."""
+        """Replace the head, then remove the blocks of before. Raises StateError when another audit was quicker."""
 
 
 def blocks_name(generation: int) -> str:
     """Name a new file of blocks; no two are the same, so that none is ever replaced."""
     return f"blocks-{generation:08d}-{secrets.token_hex(4)}.arrow"
+
+
+def _superseded(file: str, blocks_file: str) -> bool:
+    """Whether a head that names `blocks_file` makes `file` useless; an audit that began later may have written more."""
+    found, kept = _BLOCKS.fullmatch(file), _BLOCKS.fullmatch(blocks_file)
+    return file != blocks_file and found is not None and (kept is None or int(found[1]) <= int(kept[1]))
 
 
 def open_place(place: Path | ObjectAddress, access: S3Access) -> StatePlace:
@@ -141,7 +147,7 @@ class _Folder:
     def commit(self, head: bytes, blocks_file: str) -> None:
         write_whole(self._folder / HEAD, head, what="state")
         for file in self._folder.iterdir():
-            if file.name != blocks_file and (_BLOCKS.fullmatch(file.name) or _UNFINISHED.fullmatch(file.name)):
+            if _superseded(file.name, blocks_file) or _UNFINISHED.fullmatch(file.name):
                 with contextlib.suppress(OSError):  # the next run tries again
                     file.unlink()
 
@@ -175,10 +181,15 @@ class _Prefix:
         return content.getvalue()
 
     def blocks(self, file: str) -> Path:
-        if self._store.tag(self._key(file)) is not None:
-            with self._local(file).open("wb") as stream:
+        local = self._local(file)
+        try:
+            with local.open("wb") as stream:
                 self._store.get(self._key(file), stream)
-        return self._local(file)
+        except MissingObjectError:
+            local.unlink()
+            if self._store.tag(self._key(HEAD)) != self._tag:
+                raise self._changed() from None
+        return local
 
     @contextlib.contextmanager
     def blocks_written(self, file: str) -> Iterator[IO[bytes]]:
@@ -188,13 +199,16 @@ class _Prefix:
 
     def commit(self, head: bytes, blocks_file: str) -> None:
         if not self._store.replace(self._key(HEAD), head, self._tag):
-            raise StateError(
-                f"Another audit has changed the state {self.name} meanwhile; nothing was written there: run again when "
-                f"it has ended, or give each a state of its own."
-            )
+            raise self._changed()
         for file in self._files():
-            if file != blocks_file and _BLOCKS.fullmatch(file):
+            if _superseded(file, blocks_file):
                 self._store.delete(self._key(file))
+
+    def _changed(self) -> StateError:
+        return StateError(
+            f"Another audit has changed the state {self.name} meanwhile; nothing was written there: run again when it "
+            f"has ended, or give each a state of its own."
+        )
 
     def _key(self, file: str) -> str:
         return f"{self._prefix}/{file}"

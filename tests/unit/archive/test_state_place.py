@@ -1,0 +1,106 @@
+"""Two audits with one state in a store: one changes it, the other one ends with a sentence, and nothing is lost."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, cast
+
+import pytest
+
+from gapless_archive.store import state_place
+from gapless_archive.store.access import S3Access
+from gapless_archive.store.object_store import MissingObjectError, ObjectAddress
+from gapless_archive.store.state_place import HEAD, StateError, blocks_name, open_place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from gapless_archive.store.object_store import ObjectStore
+
+
+class Bucket:
+    """A bucket in memory; something may happen before it is listed."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.before_list: Callable[[], None] = lambda: None
+
+    def get(self, key: str, into: IO[bytes]) -> None:
+        if key not in self.objects:
+            raise MissingObjectError(key)
+        into.write(self.objects[key])
+
+    def put(self, key: str, file: Path) -> None:
+        self.objects[key] = file.read_bytes()
+
+    def tag(self, key: str) -> str | None:
+        return str(hash(self.objects[key])) if key in self.objects else None
+
+    def replace(self, key: str, content: bytes, tag: str | None) -> bool:
+        if self.tag(key) != tag:
+            return False
+        self.objects[key] = content
+        return True
+
+    def keys(self, prefix: str) -> list[str]:
+        happens, self.before_list = self.before_list, lambda: None
+        happens()
+        return sorted(key for key in self.objects if key.startswith(f"{prefix}/"))
+
+    def delete(self, key: str) -> None:
+        self.objects.pop(key, None)
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    made = Bucket()
+    monkeypatch.setattr(state_place, "open_store", lambda *_: cast("ObjectStore", made))
+    return made
+
+
+def a_place() -> state_place.StatePlace:
+    return open_place(ObjectAddress("bucket", "state"), S3Access())
+
+
+def an_audit(generation: int) -> str:
+    """Continue the state, and return the name of its blocks."""
+    with a_place() as place:
+        place.head()
+        return written(place, generation)
+
+
+def written(place: state_place.StatePlace, generation: int) -> str:
+    file = blocks_name(generation)
+    with place.blocks_written(file) as stream:
+        stream.write(b"blocks")
+    place.commit(f"head {file}".encode(), file)
+    return file
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_state_that_another_audit_has_changed_meanwhile_is_not_called_damaged() -> None:
+    file = an_audit(1)
+    with a_place() as late:
+        late.head()
+        an_audit(2)
+        with pytest.raises(StateError, match="Another audit has changed the state s3://bucket/state meanwhile"):
+            late.blocks(file)
+
+
+def test_blocks_that_are_gone_although_the_head_names_them_are_left_to_the_reader(bucket: Bucket) -> None:
+    file = an_audit(1)
+    bucket.delete(f"state/{file}")
+    with a_place() as place:
+        place.head()
+        assert not place.blocks(file).exists()
+
+
+def test_an_audit_that_cleans_up_late_leaves_the_blocks_of_the_next_one(bucket: Bucket) -> None:
+    an_audit(1)
+    following: list[str] = []
+    with a_place() as place:
+        place.head()
+        bucket.objects["state/blocks-00000002-0badcafe.arrow"] = b"of an audit that came too late"
+        bucket.before_list = lambda: following.append(an_audit(3))
+        written(place, 2)
+    assert sorted(bucket.objects) == [f"state/{following[0]}", f"state/{HEAD}"]
