@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,19 @@ from gapless_spark.verify.settings import VERIFY
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gapless_archive.store.object_store import ObjectAddress
+
 _WIDE = {"max_content_width": 110}
+
+
+class _FileOrObject(click.Path):
+    """A file, or an object of a store."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return file_or_object(str(super().convert(value, param, ctx)))
+        except ValueError as error:
+            self.fail(f"{value!r} must be {error}", param, ctx)
 
 
 @click.command(cls=command_with(SCAN), context_settings=_WIDE)
@@ -95,9 +107,9 @@ def audit(file: Path | None, **options: str | None) -> int:
 
 
 @click.command(cls=command_with(VERIFY), context_settings=_WIDE)
-@click.argument("old", metavar="OLD", type=click.Path(dir_okay=False))
+@click.argument("old", metavar="OLD", type=_FileOrObject(dir_okay=False))
 @with_settings(VERIFY)
-def verify(old: str, file: Path | None, **options: str | None) -> int:
+def verify(old: Path | ObjectAddress, file: Path | None, **options: str | None) -> int:
     """Say which gaps of the bundle OLD have closed, and which are open still.
 
     Looks again, with an audit or a scan, or compares with a newer bundle. An offset that is not missing any more has
@@ -117,10 +129,9 @@ def verify(old: str, file: Path | None, **options: str | None) -> int:
     stalled, 130/143 stopped by a signal.
     """  # noqa: D301
     settings = resolved(VERIFY, file, options)
-    place = file_or_object(old)
     from gapless_spark.verify.command import run  # noqa: PLC0415
 
-    return run(place, settings)
+    return run(old, settings)
 
 
 @click.command(cls=command_with(ARCHIVE), context_settings=_WIDE)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from gapless_api.base.allowed_topics import AllowedTopics
     from gapless_api.base.settings import Resolved
     from gapless_api.bundle.form import BundleMetadata
     from gapless_kafka.reading.cuts import Cut
@@ -67,7 +66,6 @@ def run(job: Job, settings: Resolved) -> int:
     with BundlePlace(output, told.store) as place:
         try:
             with stopped_by_signals(lambda: job.earlier.written):
-                _check_topics(job, told.allowed_topics)
                 _check_outputs(output, place)
                 cut, conclusion = conclude(job, told, head)
                 # Before the new bundle is written, which may take the older one's place.
@@ -112,12 +110,6 @@ def run(job: Job, settings: Resolved) -> int:
     if failure is not None:
         raise failure
     return exit_code_of(None)
-
-
-def _check_topics(job: Job, allowed: AllowedTopics | None) -> None:
-    """Make sure that every topic may be read. Raises ConfigurationError."""
-    if allowed is not None:
-        allowed.check((*job.topics, *job.other_topics), what=f"The {job.command}")
 
 
 def _write_bundle(  # noqa: PLR0913, PLR0917 -- what a bundle says

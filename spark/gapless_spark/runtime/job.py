@@ -81,9 +81,11 @@ def conclude(job: Job, settings: JobSettings, head: dict[str, Any]) -> tuple[Cut
     """Look at Kafka and do the job; `head` of the report is told what was read as soon as that is known.
 
     Raises:
-        GaplessError: the job did not finish.
+        GaplessError: the job did not finish, or a topic must not be read.
     """
     engine = settings.engine
+    if settings.allowed_topics is not None:
+        settings.allowed_topics.check((*job.topics, *job.other_topics), what=f"The {job.command}")
     wanted = reader_of(engine)
     connection = settings.kafka.of_client(f"gapless-{job.command}")
     with (

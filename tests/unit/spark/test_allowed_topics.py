@@ -42,6 +42,18 @@ def test_another_topic_is_refused_before_kafka_is_asked(tmp_path: Path, command:
     assert '"outcome":"bad-configuration"' in done.stdout.replace(" ", ""), "the operator reads why"
 
 
+@pytest.mark.parametrize(
+    ("against", "lines"), [("scan", "topic=secrets\n"), ("audit", "topics=received-1\nexpectInventoryTopic=secrets\n")]
+)
+def test_verify_looks_at_no_other_topic_either(tmp_path: Path, against: str, lines: str) -> None:
+    old, file = tmp_path / "old.json", tmp_path / "verify.properties"
+    old.write_text('{"type":"all","results":[]}')
+    file.write_text(NOWHERE + lines)
+    done = GAPLESS.run("verify", str(old), str(file), f"--against={against}", "--allowed-topics=gaps,received-*")
+    assert done.returncode == 2
+    assert f"The {against} requests the topic secrets, and only gaps, received-* may be used" in done.stderr
+
+
 @pytest.mark.parametrize(("command", "lines"), [("scan", "topic=gaps\n"), ("audit", "topics=received-1\n")])
 def test_what_is_allowed_goes_on_to_kafka(tmp_path: Path, command: str, lines: str) -> None:
     assert run(tmp_path, command, lines).returncode == 3

@@ -140,6 +140,13 @@ def test_the_page_says_what_became_of_the_older_bundle_and_what_comes_next(tmp_p
     assert f"gapless verify {old} --bootstrap-servers=KAFKA --topics=RECEIVED --expect-inventory=INVENTORY" in shown
 
 
+@pytest.mark.parametrize("address", ["s3://Bundles/old.json", "s3://bundles/old/"])
+def test_an_address_that_is_none_is_one_sentence(verify: Verify, address: str) -> None:
+    ended = verify(address, "--against=audit")
+    assert ended.code == 2
+    assert ended.err.startswith(f"gapless: Invalid value for 'OLD': '{address}' must be ")
+
+
 def test_a_page_that_cannot_be_written_is_found_before_the_comparison(tmp_path: Path, verify: Verify) -> None:
     old = bundle(tmp_path, "old.json", gaps((3, 5)))
     ended = verify(old, f"--against={old}", f"--html={tmp_path}")
