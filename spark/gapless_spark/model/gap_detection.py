@@ -87,16 +87,23 @@ class ReceivedPartition:
     def gaps(self, *, with_unknown: bool = False) -> PartitionGaps | None:
         """What a bundle says of it; its window is where nothing is missing but what it lists.
 
-        ``None`` where nothing can be said, because all that was expected is unknown.
+        A window has no holes: it is the last part of what was expected, of which everything is known. It is empty (1 to
+        0) where nothing was expected or received. ``None`` where what was expected in that part is unknown.
         """
-        spans = [ranges for ranges in (self.expected, self.absent) if len(ranges)]
-        first = min((ranges.first_offset for ranges in spans), default=0)
-        last = max((ranges.last_offset for ranges in spans), default=0)
+        spans, missing = [ranges for ranges in (self.expected, self.absent) if len(ranges)], self.missing
+        told = self.expected | self.absent | self.beyond
+        if not len(told):
+            return PartitionGaps(self.topic, self.partition, 1, 0, missing)
+        last = max((ranges.last_offset for ranges in spans), default=told.last_offset)
         if with_unknown:
-            return PartitionGaps(self.topic, self.partition, first, last, self.missing | self.unknown)
-        if len(self.unknown):
-            first = self.unknown.last_offset + 1
-        return PartitionGaps(self.topic, self.partition, first, last, self.missing) if first <= last else None
+            missing |= self.unknown
+        else:
+            told -= self.unknown
+        index = told.index_reaching(last)
+        if index == len(told) or told[index].first > last:
+            return None
+        first = max(told[index].first, min((ranges.first_offset for ranges in spans), default=0))
+        return PartitionGaps(self.topic, self.partition, first, last, missing)
 
 
 def _none_expired(_place: TopicPartition) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from gapless_api.base.errors import SourceStalledError, SourceUnreachableError, StoppedError, UndeliveredError
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.bundle.form import Bundle, BundleKind
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
 from gapless_api.bundle.reconciliation import NewerFinding, reconcile
 from gapless_api.gaps.cleanup_policy import KEEPS_ALL
 from gapless_api.offsets.ids import MAX_OFFSET
@@ -169,6 +169,26 @@ def test_what_may_have_been_received_and_deleted_is_unknown_and_in_no_bundle_unl
     assert [(one.open, one.unknown, one.closed) for one in became.partitions] == [(2, 4, 0), (0, 10, 0)]
     as_bundle = NewerFinding(BundleKind.ALL, concluded.results)
     assert [one.closed for one in reconcile(older, as_bundle).partitions] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "arrived", "closed"),
+    [
+        ([(0, 9), (90, 99)], {3, 95}, 1),
+        ([(0, 9), (90, 99)], {*range(3, 91)}, 88),
+        ([(0, 9), (50, 50), (52, 99)], {51, 120}, 1),
+        ([], {7, 8}, 2),
+        ([], set(), 0),
+    ],
+)
+def test_what_was_neither_expected_nor_received_is_not_closed_by_the_bundle_of_an_audit(
+    expected: list[tuple[int, int]], arrived: set[int], closed: int
+) -> None:
+    told = {("t", 0): Expectation(OffsetRanges(expected), Bounds.INVENTORY)}
+    concluded = conclude_audit(["a"], compare([received(*sorted(arrived))], told), OtherRecords())
+    older = Bundle(BundleKind.ALL, (PartitionGaps("t", 0, 0, 99, OffsetRanges([(0, 99)])),), None)
+    (became,) = reconcile(older, NewerFinding(BundleKind.ALL, concluded.results)).partitions
+    assert (became.open, became.closed) == (concluded.missing, closed)
 
 
 def test_events_behind_an_open_transaction_are_in_the_sentence() -> None:
