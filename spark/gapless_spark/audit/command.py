@@ -17,7 +17,7 @@ from gapless_kafka.reading.reader import read_slices
 from gapless_spark.audit.expected_by import ExpectedBy
 from gapless_spark.audit.first_records import first_key_of
 from gapless_spark.audit.memory import AuditMemory
-from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit
+from gapless_spark.model.audit_outcome import OtherRecords, conclude_audit, told_of_one_generation
 from gapless_spark.model.bitmaps import (
     PARTIAL,
     Received,
@@ -74,7 +74,8 @@ def job_of(settings: Resolved) -> Job:
         others = OtherRecords(foreign, first_key, tuple((topic.topic, topic.uncommitted) for topic in cut.topics))
         concluded = conclude_audit(chosen.topics, found, others, include_unknown=chosen.include_unknown)
         concluded = expected_by.named_in(concluded)
-        return replace(concluded, details={**concluded.details, **memory.details})
+        concluded = replace(concluded, details={**concluded.details, **memory.details})
+        return told_of_one_generation(concluded, memory.restarted)
 
     def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
         connection = told.kafka.of_client("gapless-audit")

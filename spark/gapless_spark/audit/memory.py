@@ -91,6 +91,11 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
         known = self._head.upstream if self._head is not None else ()
         self._generations = generations(known, origins, replaced, confirmed)
 
+    @property
+    def restarted(self) -> frozenset[TopicPartition]:
+        """Source partitions of upstream topics that were recreated: their offsets named other events before."""
+        return self._generations.restarted
+
     def look_at_first_records(self, connection: KafkaConnection, cut: Cut) -> None:
         """Find out up to where what was received is not known, because records were deleted unread.
 

@@ -9,12 +9,17 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.outcome import Conclusion, Outcome, amount, gaps_in_words, missing_in, verb
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.gap_detection import ReceivedPartition
 
 _LONGEST_KEY = 60
 """Bytes of a key that a sentence shows."""
+_OF_ANOTHER_GENERATION = (
+    "The upstream topic was deleted and recreated, so that offsets of the older bundle may name events of the topic "
+    "before, which cannot be told from those of the new one."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,14 @@ def conclude_audit(
         if include_unknown
         else None,
     )
+
+
+def told_of_one_generation(concluded: Conclusion, restarted: Collection[TopicPartition]) -> Conclusion:
+    """The same where the offsets of `restarted` partitions named other events before: older bundles are about those."""
+    if not restarted:
+        return concluded
+    nothing = dict.fromkeys(restarted, OffsetRanges())
+    return replace(concluded, looked_at={**concluded.looked_at, **nothing}, why_unknown=_OF_ANOTHER_GENERATION)
 
 
 def _audit_in_words(
