@@ -99,6 +99,12 @@ class _Said:
     def age(self) -> tuple[Any, ...]:
         return self.metadata.created, self.metadata.id
 
+    @property
+    def reach(self) -> tuple[Any, ...]:
+        """How far the partition had come: of one topic both ends only rise, whatever a clock says."""
+        entry = self.entry
+        return entry.first if entry.last is None else entry.last + 1, entry.first, *self.age
+
 
 class NewestEntries:
     """What the newest inventory says of each partition; inventories may come in any order.
@@ -197,7 +203,8 @@ class NewestEntries:
 
 
 def _newest(one: _Said, other: _Said) -> _Said:
-    older, newer = sorted((one, other), key=lambda said: said.age)
+    is_one_topic = one.entry.topic_id is not None and one.entry.topic_id == other.entry.topic_id
+    older, newer = sorted((one, other), key=lambda said: said.reach if is_one_topic else said.age)
     entry, before = newer.entry, older.entry
     alike = (older.metadata.cluster, older.metadata.isolation) == (newer.metadata.cluster, newer.metadata.isolation)
     if not alike or entry.last is None or before.last is None or before.last > entry.last:

@@ -154,6 +154,22 @@ def test_only_the_topics_of_an_inventory_that_are_asked_for_are_expected() -> No
 OLD, NEW = "A" * 21 + "A", "A" * 21 + "Q"
 
 
+@pytest.mark.parametrize(
+    ("older", "newer"), [((0, 9), (0, 30)), ((0, 9), (5, 9)), ((0, 9), (10, None)), ((9, None), (9, 9))]
+)
+def test_of_one_topic_the_inventory_with_the_higher_offsets_is_the_newer_whatever_the_clock_said(
+    older: tuple[int, int | None], newer: tuple[int, int | None]
+) -> None:
+    """A clock that was wrong for a day would hide every loss until that date."""
+    by_a_wrong_clock, later = (
+        at(hours, PartitionOffsets("t", 0, *ends, None, OLD)) for hours, ends in ((9000, older), (1, newer))
+    )
+    for some in permutations((by_a_wrong_clock, later)):
+        newest = of(*some)
+        assert newest.entries() == {("t", 0): later.entries[0]}
+        assert newest.newest_id == later.metadata.id
+
+
 def test_inventories_of_a_topic_and_of_the_one_that_was_recreated_are_never_merged() -> None:
     before = at(1, *(PartitionOffsets("t", n, 0, 9, OffsetRanges([(1, 2)]), OLD) for n in range(3)))
     after = at(
