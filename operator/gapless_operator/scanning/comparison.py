@@ -38,7 +38,7 @@ class ComparisonResult(NamedTuple):
 
 
 def compare(  # noqa: PLR0911 -- one for each way to end
-    before: GapScanStatus, asked: str, findings: ScanFindings, *, topic: str
+    before: GapScanStatus, asked: str, findings: ScanFindings, *, topic: str, is_partial: bool
 ) -> ComparisonResult:
     """Read what a scan says about the bundle before.
 
@@ -47,6 +47,7 @@ def compare(  # noqa: PLR0911 -- one for each way to end
         asked: the `question` of the scan.
         findings: of the scan.
         topic: that the scan read.
+        is_partial: whether the scan could not read or know everything, so that more may be missing.
     """
     older = before.bundle
     if older is None:
@@ -85,7 +86,8 @@ def compare(  # noqa: PLR0911 -- one for each way to end
         )
     policy = findings.cleanup_policy
     unverified = unverified_events(before, asked, counts, policy) or 0
-    return ComparisonResult(_in_words(counts, compaction_of(policy, topic), unverified), counts)
+    update = _in_words(counts, compaction_of(policy, topic), unverified, is_partial=is_partial)
+    return ComparisonResult(update, counts)
 
 
 def comparison_fields(  # noqa: PLR0913 -- what was known before, and what is known now
@@ -180,7 +182,7 @@ def unverified_events(before: GapScanStatus, asked: str, counts: Comparison | No
     return min(known + (counts.unknown if counts is not None and policy != COMPACT else 0), MAX_OFFSET)
 
 
-def _in_words(counts: Comparison, compaction: ConditionUpdate, unverified: int) -> ConditionUpdate:
+def _in_words(counts: Comparison, compaction: ConditionUpdate, unverified: int, *, is_partial: bool) -> ConditionUpdate:
     listed, bundle = counts.listed, f"the previous bundle {counts.bundle_id}"
     more = f" New since then: {counts.new:,}." if counts.new else ""
     is_compacted = compaction.reason not in _MAY_FORGET
@@ -189,6 +191,13 @@ def _in_words(counts: Comparison, compaction: ConditionUpdate, unverified: int) 
         how_many = f"For {unverified:,} events of earlier bundles, no" if unverified else "No"
         remedy = _AUDIT if is_compacted else compaction.message
         return ConditionUpdate(None, reason, f"{how_many} record shows any more whether they arrived. {remedy}{more}")
+    if not listed and is_partial:
+        return ConditionUpdate(
+            None,
+            Reason.NOT_ALL_LOOKED_AT,
+            f"{bundle[0].upper()}{bundle[1:]} lists nothing, but this scan could not check everything, and what "
+            f"earlier bundles listed may be among the rest.{more}",
+        )
     if not listed:
         return ConditionUpdate(
             True, Reason.NOTHING_WAS_MISSING, f"{bundle[0].upper()}{bundle[1:]} lists nothing.{more}"

@@ -184,14 +184,15 @@ def _record(context: Context, last: LastAttempt, outcome: Outcome, attempt: Atte
             apply = () if found.bundle_map is None else (found.bundle_map,)
             at = (attempt.finished if attempt is not None else None) or context.now
             policy, topic = found.reported.cleanup_policy, gap_topic_of(result.report)
-            comparison = compare(before, asked, found.reported, topic=topic)
+            is_partial = outcome.reason in PARTIAL
+            comparison = compare(before, asked, found.reported, topic=topic, is_partial=is_partial)
             of_topic, warnings = compaction_conditions(before.conditions, policy, topic)
             updates = status_fields(found, before, at) | comparison_fields(
                 before,
                 comparison,
                 asked=asked,
                 missing_events=found.missing_events,
-                is_partial=outcome.reason in PARTIAL,
+                is_partial=is_partial,
                 policy=policy,
                 at=at,
             )

@@ -308,6 +308,27 @@ def test_a_bundle_that_listed_nothing_has_nothing_that_could_be_missing(cluster:
     assert "New since then: 7" in night.message("GapsClosed")
 
 
+@pytest.mark.parametrize("outcome", ["unknown-events", "unreadable-records"])
+def test_what_no_scan_can_check_has_not_closed_because_the_bundle_of_the_last_one_lists_nothing(
+    cluster: Make, gaps: Gaps, outcome: str
+) -> None:
+    """Its records expired unread, or cannot be read: the second bundle is empty, and the third scan compares that."""
+    night = scanned(cluster, gaps, source={"events": {"topics": ["t"]}})
+    for unknown in (7, 0):
+        begin(night)
+        before = night.status["bundle"]
+        compared = counts(before["sha256"], listed=before["missing"], unknown=unknown)
+        night.run()
+        night.step()
+        said = {"outcome": outcome, "message": "Not everything is known.", "reconciliation": compared}
+        night.end(night.log_of(NOTHING, **said), exit_code=4)
+        night.settle()
+        assert night.condition("GapsClosed") == ("Unknown", "NotAllLookedAt")
+    assert "lists nothing, but this scan could not check everything" in night.message("GapsClosed")
+    again(night, NOTHING)
+    assert night.condition("GapsClosed") == ("True", "NothingWasMissing")
+
+
 @pytest.mark.parametrize(
     ("reconciliation", "reason", "fragment"),
     [
