@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.model.outcome import Conclusion, Outcome, amount, gaps_in_words, missing_in, verb
+from gapless_spark.model.outcome import (
+    Conclusion,
+    Outcome,
+    amount,
+    behind_transactions,
+    gaps_in_words,
+    missing_in,
+    verb,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -93,7 +101,7 @@ def _audit_in_words(
     received = sum(partition.received for partition in found)
     if others.foreign and not received:
         return Outcome.UNREADABLE_RECORDS, _unrecognised(read, others)
-    behind = _behind_transactions(others)
+    behind = behind_transactions(others.uncommitted)
     if not found:
         return Outcome.NOTHING_TO_DO, f"Nothing to do: {read} holds no records, and nothing is expected.{behind}"
     inferred = sum(not partition.given for partition in found)
@@ -138,15 +146,6 @@ def _unknown(found: Sequence[ReceivedPartition], *, include_unknown: bool) -> st
     return (
         f" {amount(sum(amounts), 'event')} of {amount(len(amounts), 'partition')} {verb(sum(amounts))} unknown: "
         f"Kafka deleted records before an audit read them, and these events may have been among them; {where}."
-    )
-
-
-def _behind_transactions(others: OtherRecords) -> str:
-    return "".join(
-        f" {amount(count, 'record')} of topic {topic} {verb(count)} behind a transaction that is still open, and "
-        f"{'was' if count == 1 else 'were'} not read."
-        for topic, count in others.uncommitted
-        if count
     )
 
 

@@ -17,7 +17,7 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_kafka.access.errors import TopicMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gapless_api.bundle.form import PartitionGaps
     from gapless_api.offsets.ids import TopicPartition
@@ -100,6 +100,16 @@ def gaps_in_words(partitions: Sequence[OffsetRanges], unknown: Sequence[OffsetRa
         f"{amount(missing, 'event')} {verb(missing)} missing, in {amount(ranges, 'range')} of "
         f"{amount(incomplete, 'partition')}; {complete} of {amount(len(partitions), 'partition')} "
         f"{verb(complete)} complete."
+    )
+
+
+def behind_transactions(uncommitted: Iterable[tuple[str, int]]) -> str:
+    """What was not read because transactions are still open, by topic; empty for nothing."""
+    return "".join(
+        f" {amount(count, 'record')} of topic {topic} {verb(count)} behind a transaction that is still open, and "
+        f"{'was' if count == 1 else 'were'} not read."
+        for topic, count in uncommitted
+        if count
     )
 
 

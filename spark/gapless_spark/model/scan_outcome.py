@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.gaps.cleanup_policy import COMPACT, KEEPS_ALL, warning, why_unknown
-from gapless_spark.model.outcome import Conclusion, Outcome, amount, gaps_in_words, missing_in, verb
+from gapless_spark.model.outcome import (
+    Conclusion,
+    Outcome,
+    amount,
+    behind_transactions,
+    gaps_in_words,
+    missing_in,
+    verb,
+)
 
 if TYPE_CHECKING:
     from gapless_api.bundle.form import PartitionGaps
@@ -13,7 +21,9 @@ if TYPE_CHECKING:
     from gapless_spark.model.gap_windows import Stale, WindowFindings
 
 
-def conclude_scan(topic: str, found: WindowFindings, policy: str, *, has_lost_records: bool) -> Conclusion:
+def conclude_scan(
+    topic: str, found: WindowFindings, policy: str, *, has_lost_records: bool, uncommitted: int = 0
+) -> Conclusion:
     """Put what the gaps topic says into words.
 
     Args:
@@ -21,8 +31,9 @@ def conclude_scan(topic: str, found: WindowFindings, policy: str, *, has_lost_re
         found: what its records say.
         policy: its cleanup.policy.
         has_lost_records: whether Kafka has ever deleted records of it other than by compaction.
+        uncommitted: how many of its offsets are behind a transaction that is still open.
     """
-    outcome, sentence = _scan_in_words(topic, found, policy)
+    outcome, sentence = _scan_in_words(topic, found, policy, behind_transactions([(topic, uncommitted)]))
     keeps_all = policy == COMPACT and not has_lost_records and not found.tombstones
     inferred = {(entry.topic, entry.partition): entry.ranges for entry in found.inferred}
     findings = zip(found.results, found.stale, found.told_of, strict=True)
@@ -111,9 +122,9 @@ def _caution(found: WindowFindings) -> str:
     return said
 
 
-def _scan_in_words(topic: str, found: WindowFindings, policy: str) -> tuple[Outcome, str]:
+def _scan_in_words(topic: str, found: WindowFindings, policy: str, behind: str) -> tuple[Outcome, str]:
     outcome, sentence = _records_in_words(topic, found, is_compacted=policy == COMPACT)
-    return outcome, " ".join(filter(None, (sentence, warning(topic, policy))))
+    return outcome, " ".join(filter(None, (sentence + behind, warning(topic, policy))))
 
 
 def _records_in_words(topic: str, found: WindowFindings, *, is_compacted: bool) -> tuple[Outcome, str]:

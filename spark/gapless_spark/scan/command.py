@@ -42,7 +42,8 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
 
     def conclude(found: WindowFindings, cut: Cut, policy: str) -> Conclusion:
         has_lost_records = any(first for read in cut.topics for first in read.first_offsets)
-        return conclude_scan(topic, found, policy, has_lost_records=has_lost_records)
+        uncommitted = sum(read.uncommitted for read in cut.topics)
+        return conclude_scan(topic, found, policy, has_lost_records=has_lost_records, uncommitted=uncommitted)
 
     def policy_now(connection: KafkaConnection) -> str:
         return cleanup_policy(connection, topic, timeout_seconds=told.engine.connect_timeout_seconds)

@@ -141,6 +141,7 @@ def test_transactions_count_when_they_are_committed_and_open_ones_delay_nothing(
     assert ended.gaps == {("t", 0): [[1, 2]]}
     assert ended.report is not None
     assert ended.report["read"][0]["uncommitted"] > 0
+    assert "behind a transaction that is still open, and" in ended.report["message"]
 
 
 def test_the_latest_record_of_a_window_counts_whatever_its_form(

@@ -45,6 +45,16 @@ def test_complete_windows_are_nothing_missing() -> None:
     assert concluded.sentence == "Nothing is missing: 3 windows of 1 partition in topic gaps say so."
 
 
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_gap_records_behind_an_open_transaction_are_in_the_sentence(policy: str) -> None:
+    """Of a detector that died they stay there for a quarter of an hour or for ever, and no newer record is read."""
+    behind = " 7 records of topic gaps are behind a transaction that is still open, and were not read."
+    for found in (read_windows([]), read_windows([], [WHOLE]), read_windows([GAP], [WHOLE]), read_windows([GARBAGE])):
+        concluded = conclude_scan("gaps", found, policy, has_lost_records=False, uncommitted=7)
+        told = concluded_scan(found, policy)
+        assert (behind in concluded.sentence, concluded.sentence.replace(behind, "")) == (True, told.sentence)
+
+
 @pytest.mark.parametrize("policy", ["delete", "compact,delete", "none", "unknown"])
 def test_a_topic_that_may_have_lost_records_never_says_that_nothing_is_missing(policy: str) -> None:
     for found in (read_windows([]), read_windows([], [WHOLE]), read_windows([GAP], [WHOLE])):
