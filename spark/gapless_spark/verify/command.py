@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_api.base.settings import Resolved
+    from gapless_api.bundle.form import Bundle
     from gapless_api.bundle.reconciliation import Reconciliation
     from gapless_archive.store.object_store import ObjectAddress
 
 _ROWS = 60
+_LOOKS = frozenset({"gapless scan", "gapless create", "gapless audit"})
+"""What the source of a bundle says that was made of a look at Kafka."""
 
 
 def run(old: Path | ObjectAddress, settings: Resolved) -> int:
@@ -93,8 +96,26 @@ def _reconciled(old: Path | ObjectAddress, settings: Resolved, report: dict[str,
     if isinstance(chosen.against, str):
         newer = _look(settings, report)
     else:
-        newer = NewerFinding.of_bundle(older_bundle(chosen.against, store))
+        bundle = older_bundle(chosen.against, store)
+        _check_order(older, bundle, names=(str(old), str(chosen.against)))
+        newer = NewerFinding.of_bundle(bundle)
     return reconcile(older, newer, resends)
+
+
+def _check_order(older: Bundle, newer: Bundle, *, names: tuple[str, str]) -> None:
+    """Make sure that the two were not taken for each other. Raises ConfigurationError."""
+    before, after = _looked_at(older), _looked_at(newer)
+    if before is not None and after is not None and after < before:
+        raise ConfigurationError(
+            f"The bundle {names[1]} was created at {moment_text(after)}, before {names[0]} ({moment_text(before)}), so "
+            f"it cannot show that gaps have closed; exchange the two, or give a newer bundle with --against=FILE."
+        )
+
+
+def _looked_at(bundle: Bundle) -> datetime | None:
+    """When a scan or an audit made `bundle`; of what tools and other programs made, nobody knows."""
+    metadata = bundle.metadata
+    return metadata.created if metadata is not None and metadata.source.get("command") in _LOOKS else None
 
 
 def _look(settings: Resolved, report: dict[str, Any]) -> NewerFinding:

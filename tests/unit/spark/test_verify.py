@@ -62,9 +62,17 @@ def gaps(*pairs: tuple[int, int], partition: int = 0, last: int = 99) -> Partiti
     return PartitionGaps("transfer", partition, 0, last, OffsetRanges(pairs))
 
 
-def bundle(folder: Path, name: str, *entries: PartitionGaps, kind: BundleKind = BundleKind.ALL) -> Path:
+def bundle(
+    folder: Path,
+    name: str,
+    *entries: PartitionGaps,
+    kind: BundleKind = BundleKind.ALL,
+    day: int = 20,
+    command: str = "",
+) -> Path:
     path = folder / name
-    write_bundle(path, kind, entries, created=datetime(2026, 11, 20, tzinfo=UTC), source={})
+    source = {"command": command} if command else {}
+    write_bundle(path, kind, entries, created=datetime(2026, 11, day, tzinfo=UTC), source=source)
     return path
 
 
@@ -112,6 +120,18 @@ def test_gaps_that_are_open_or_not_looked_at_end_with_4_and_are_named(tmp_path: 
     assert ["transfer/7", "1", "0", "0", "0", "0", "1", "0", "1"] in rows
     assert ended.report is not None
     assert ended.report["outcome"] == "gaps-left"
+
+
+def test_a_bundle_that_was_created_before_the_older_one_closes_nothing(tmp_path: Path, verify: Verify) -> None:
+    """Both are files of one folder, and easily taken for each other."""
+    first = bundle(tmp_path, "first", gaps(), command="gapless audit")
+    second = bundle(tmp_path, "second", gaps((5, 9)), day=21, command="gapless scan")
+    ended = verify(second, f"--against={first}")
+    assert ended.code == 2
+    assert f"{first} was created at 2026-11-20T00:00:00Z, before {second} (2026-11-21T00:00:00Z)" in ended.err
+    assert verify(first, f"--against={second}").code == 0
+    typed = bundle(tmp_path, "typed", gaps((5, 9)), day=22, command="gapless bundle from-text")
+    assert verify(typed, f"--against={first}").code == 0, "its date is not that of the scan"
 
 
 def test_the_reports_of_resends_settle_what_can_never_arrive(tmp_path: Path, verify: Verify) -> None:
