@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from gapless_api.base.errors import LocalStorageError, StoreUnreachableError
+from gapless_api.base.errors import GaplessError
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.form import WireError, parsed
 from gapless_archive.catalog.entry import ENTRY, SNAPSHOT, Entry
@@ -184,7 +184,7 @@ class Chain:
                 found = _COMMIT.fullmatch(name) or _SNAPSHOT.fullmatch(name)
                 if found is not None and int(found[1]) < state.sequence - _KEPT:
                     self.place.delete(f"{self._folder}/{name}")
-        except (LocalStorageError, StoreUnreachableError):
+        except GaplessError:  # the commit is made, and who may not delete can archive all the same
             return
 
     def _key(self, number: int) -> str:

@@ -229,7 +229,11 @@ class LevelZeroWriter:
                 partition.end_segment(inside)
         inside.stored_bytes = inside.writer.close()
         self._wait()
-        self._upload = self._uploads.submit(self._place.put, inside.name, inside.writer.file)
+        self._upload = self._uploads.submit(self._put, inside.name, inside.writer.file)
+
+    def _put(self, key: str, file: Path) -> None:
+        self._place.put(key, file)
+        file.unlink(missing_ok=True)
 
     def _wait(self) -> None:
         """Wait for the upload that is going on, so that no more than two objects are on this machine's disk."""

@@ -225,9 +225,15 @@ class _Folder:
         return target
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        """What keys can name: no hidden files, and no hidden folders at the top. Below it a topic may be called so."""
+        is_top = folder == self._folder
         try:
             with os.scandir(folder) as found:
-                return [entry for entry in found if not entry.name.startswith(".")]
+                return [
+                    entry
+                    for entry in found
+                    if not entry.name.startswith(".") or (not is_top and entry.is_dir(follow_symlinks=False))
+                ]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:

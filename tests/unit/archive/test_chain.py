@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import find_chain, generations, regions, topics
@@ -149,6 +150,19 @@ def test_snapshots_shorten_the_reading(place: Place, monkeypatch: pytest.MonkeyP
     assert (found.sequence, found.head(0)) == (200, 200)
 
 
+def test_who_may_not_delete_can_commit_all_the_same(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(key: str) -> None:
+        raise ConfigurationError(f"The object {key} cannot be deleted; correct what the credentials may do.")
+
+    monkeypatch.setattr("gapless_archive.catalog.chain._KEPT", 10)
+    monkeypatch.setattr(place, "delete", refuse)
+    ours = chain(place)
+    state = ours.load()
+    for number in range(130):
+        state = ours.commit(state, archived(segment(number, number + 1)))
+    assert chain(place).load().head(0) == 130
+
+
 def test_a_chain_with_a_hole_is_damaged(place: Place) -> None:
     ours = chain(place)
     state = ours.commit(ours.load(), archived(segment(0, 1)))
@@ -179,11 +193,11 @@ def test_a_commit_that_cannot_be_read_is_damaged(place: Place, content: bytes) -
 
 
 def test_the_catalog_finds_regions_topics_and_generations(place: Place) -> None:
-    for topic, topic_id, offset in (("a.b", "X", 1), ("a.b", "Y", 2), ("c", "Z", 3)):
+    for topic, topic_id, offset in (("a.b", "X", 1), ("a.b", "Y", 2), ("c", "Z", 3), (".d", "Z", 4)):
         ours = chain(place, topic, topic_id)
         ours.commit(ours.load(), archived(segment(0, offset)))
     assert regions(place) == ["r"]
-    assert topics(place, "r") == ["a.b", "c"]
+    assert topics(place, "r") == [".d", "a.b", "c"]
     assert generations(place, "r", "a.b") == ["X", "Y"]
     assert find_chain(place, "c").topic_id == "Z"
     assert find_chain(place, "a.b", region="r", topic_id="X").topic_id == "X"

@@ -171,6 +171,23 @@ def test_quiet_partitions_share_an_object_and_its_row_groups(place: Place) -> No
     assert table["partition"].to_pylist() == [number // 2 for number in range(400)]
 
 
+def test_what_a_store_has_taken_is_not_kept_on_this_machine(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[int] = []
+    put = place.put
+
+    def copied(key: str, file: Path) -> None:
+        waiting.append(len(list(file.parent.iterdir())))
+        content = file.read_bytes()
+        put(key, file)
+        file.write_bytes(content)  # as a store leaves it
+
+    monkeypatch.setattr(place, "put", copied)
+    runs = [Run("a", 0, rows(0, range(first, first + 10), 1000)) for first in range(0, 100, 10)]
+    archived(place, [coverage("a", 0, 0, 100, Limits(10**6, 10_000))], runs)
+    assert len(waiting) > 3
+    assert max(waiting) <= 2
+
+
 def test_an_object_ends_when_it_is_large_enough(place: Place) -> None:
     runs = [
         Run("a", number % 2, rows(number % 2, range(number // 2 * 10, number // 2 * 10 + 10), 1000))

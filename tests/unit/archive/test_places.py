@@ -61,6 +61,17 @@ def test_a_finished_file_is_moved_into_the_place(place: Place) -> None:
     assert place.children("") == ["topic"]
 
 
+def test_hidden_files_have_no_keys_and_folders_of_topics_that_begin_with_a_dot_have(
+    place: Place, tmp_path: Path
+) -> None:
+    place.create("r/.topic/a", b"")
+    (tmp_path / "archive/r/.nfs0001").touch()
+    (tmp_path / "archive/.snapshot").mkdir()
+    (tmp_path / "archive/.snapshot/a").touch()
+    assert place.keys("") == ["r/.topic/a"]
+    assert (place.children(""), place.children("r")) == (["r"], [".topic"])
+
+
 def test_what_is_not_there_is_not_there(place: Place) -> None:
     assert place.size("a") is None
     assert place.keys("a") == place.children("a") == []
