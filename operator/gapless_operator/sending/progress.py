@@ -99,11 +99,10 @@ def progress_while_sending(
 
 
 def final_progress(before: Progress | None, pods: Iterable[ObservedPod], *, now: datetime) -> Progress:
-    """The last account; `before` stands in where no log can be read any more."""
-    counts = counts_by_index(pods)
-    total = sum(counts.values(), Totals())
-    if not counts and before is not None:
-        total = Totals(*_counts(before))
+    """The last account; `before` stands in where logs can no longer be read and it knows more."""
+    total = sum(counts_by_index(pods).values(), Totals())
+    if before is not None and total.done < (known := Totals(*_counts(before))).done:
+        total = known
     return _progress(total, now)
 
 

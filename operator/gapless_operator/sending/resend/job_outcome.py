@@ -73,7 +73,7 @@ def outcome_of(  # noqa: PLR0911 -- one for each way to end
     """
     found = list(pods)
     if job.complete:
-        return _completion(found, incomplete=False)
+        return _completion(found, shards, incomplete=False)
     if job.failure_reason == "DeadlineExceeded":
         return Outcome(
             End.GIVEN_UP,
@@ -88,7 +88,7 @@ def outcome_of(  # noqa: PLR0911 -- one for each way to end
             return Outcome(End.GIVEN_UP, _reason(last[index]), f"{_message(last[index])} {GO_ON}")
     failed = {index: code for index, code in codes.items() if code not in {ExitCode.DONE, ExitCode.INCOMPLETE}}
     if not failed:
-        return _completion(found, incomplete=True)
+        return _completion(found, shards, incomplete=True)
     unexplained = [index for index, code in failed.items() if code is None]
     if len(unexplained) == len(failed):
         return _unexplained_failure(job, attempt, backoff_limit)
@@ -104,7 +104,7 @@ def outcome_of(  # noqa: PLR0911 -- one for each way to end
     return Outcome(End.RETRY, _reason(last[index]), _message(last[index]))
 
 
-def _completion(pods: list[ObservedPod], *, incomplete: bool) -> Outcome:
+def _completion(pods: list[ObservedPod], shards: int, *, incomplete: bool) -> Outcome:
     problem = unreadable(pods, *_LAST_WORDS)
     if problem:
         return Outcome(
@@ -114,6 +114,14 @@ def _completion(pods: list[ObservedPod], *, incomplete: bool) -> Outcome:
         )
     counts = counts_by_index(pods)
     total = sum(counts.values(), Totals())
+    is_counted = len(counts) >= shards and total.done >= total.planned
+    if incomplete and not is_counted:
+        return Outcome(
+            End.FINISHED,
+            Reason.INCOMPLETE,
+            "Some events could not be sent; the logs of pods, which have the counts and the ranges, can no longer be "
+            "read. Those that are known are in status.progress and status.unavailable.",
+        )
     if incomplete or total.unavailable:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in unavailable_reasons(pods).items() if count)
         return Outcome(
@@ -122,7 +130,7 @@ def _completion(pods: list[ObservedPod], *, incomplete: bool) -> Outcome:
             f"Sent {total.sent:,} of {total.planned:,} events; {total.unavailable:,} could not be sent"
             f"{' (' + reasons + ')' if reasons else ''} and are listed in status.unavailable.",
         )
-    if not counts or total.done < total.planned:
+    if not is_counted:
         return Outcome(
             End.FINISHED,
             Reason.SENT,

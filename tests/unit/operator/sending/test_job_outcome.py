@@ -90,6 +90,14 @@ def test_shards_that_went_through_are_the_end_also_when_something_could_not_be_s
 def test_a_shard_that_ended_as_incomplete_is_no_success_although_its_log_is_gone() -> None:
     found = ended(pod(4), pod(0, messages.report(Totals(planned=9, sent=9)), index=1), shards=2)
     assert (found.end, found.reason) == (End.FINISHED, Reason.INCOMPLETE)
+    assert found.message.startswith("Some events could not be sent; the logs of pods")
+
+
+@pytest.mark.parametrize("told", [Totals(), Totals(planned=9, sent=9)])
+def test_the_counts_of_some_shards_are_not_said_to_be_those_of_all(told: Totals) -> None:
+    found = ended(pod(0, messages.report(told), index=1), shards=2, complete=True, failed=False)
+    assert (found.end, found.reason) == (End.FINISHED, Reason.SENT)
+    assert "can no longer be read" in found.message
 
 
 @pytest.mark.parametrize(

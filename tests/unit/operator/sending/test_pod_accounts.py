@@ -201,6 +201,7 @@ def test_the_last_account_is_of_the_pods_or_of_what_was_known_when_no_log_is_lef
     found = final_progress(known, [pod()], now=NOW)
     assert (found.planned, found.sent, found.unavailable, found.percent) == (1000, 400, 3, 40)
     assert found.events_per_second is None
+    assert final_progress(known, [pod(report(0), index=1)], now=NOW).sent == 400, "the log of another shard is gone"
     assert final_progress(None, [pod()], now=NOW) == Progress(percent=100, updated_at=NOW)
     assert final_progress(None, [pod(report(900))], now=NOW).sent == 900
 
