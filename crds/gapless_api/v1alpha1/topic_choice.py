@@ -23,8 +23,9 @@ def _pattern(text: str) -> str:
     return text
 
 
-Pattern = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_pattern)]
-"""A regular expression."""
+Pattern = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f]+$"), AfterValidator(_pattern)]
+"""A regular expression, in one line: it becomes a line of a pod's settings, where a second one would be another
+setting."""
 TopicNames = Annotated[tuple[KafkaTopic, ...], Field(max_length=256, json_schema_extra=LIST_SET), EachOnce]
 TopicPrefixes = Annotated[tuple[KafkaTopic, ...], Field(max_length=64, json_schema_extra=LIST_SET), EachOnce]
 TopicMasks = Annotated[tuple[TopicMask, ...], Field(max_length=256, json_schema_extra=LIST_SET), EachOnce]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -185,6 +186,33 @@ def test_mistakes_in_single_values_are_refused_by_the_schema_alone(thing: dict[s
     errors = list(validator(BY_KIND[thing["kind"]]).iter_errors(thing))
     by_value = expected.startswith(("spec.", "supported values"))
     assert bool(errors) == by_value
+
+
+LINES = ("Archive", "KafkaConnection", "Mirror", "Restore", "StorageLocation")
+BY_RULE = {
+    "Archive.spec.compaction.schedule.cron",
+    "Archive.spec.schedule.cron",
+    "KafkaConnection.spec.bootstrapServers",
+    "Mirror.spec.transform",  # whose line breaks become spaces
+    "StorageLocation.spec.s3.endpoint",
+}
+
+
+def test_no_text_that_becomes_a_line_of_settings_can_be_two_lines() -> None:
+    """A second line would be another setting, such as the address to which a pod sends its password."""
+    texts = {
+        path: schema
+        for kind in LINES
+        for path, schema in parts(root_schema(BY_KIND[kind])["properties"]["spec"], f"{kind}.spec")
+        if schema["type"] == "string" and not set(schema) & {"enum", "format"}
+    }
+    breaks = [f"a{end}bootstrapServers=b:1" for end in ("\n", "\r")]
+    taken = {
+        path
+        for path, schema in texts.items()
+        if any(re.search(schema.get("pattern", "").replace("$", r"\Z"), text) for text in breaks)
+    }
+    assert taken == BY_RULE
 
 
 def test_every_rule_of_every_model_has_a_rejected_example() -> None:
