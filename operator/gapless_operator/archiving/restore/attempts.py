@@ -25,6 +25,7 @@ from gapless_operator.archiving.restore.properties import (
 )
 from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.conditions import ConditionUpdate
+from gapless_operator.common.observed import moment
 from gapless_operator.common.references import NotFound
 from gapless_operator.common.result import Result
 from gapless_operator.engines.choice import ref_of
@@ -130,7 +131,7 @@ def begin(context: Context) -> Result:
         arguments=command_arguments(access),
         driver=driver_content(context.restore, access, name),
         executor=executor_content(access),
-        annotations=attempt_annotations(generation, work_digest(context.restore, access)),
+        annotations=attempt_annotations(generation, work_digest(context.restore, access, context.program)),
         deadline_seconds=None,
     )
     message = f"The {engine.name} {name} is being started."
@@ -166,8 +167,10 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
         return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
     if context.restore.spec.suspend:
         return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
-    if context.running_role != context.role or attempt.work != work_digest(context.restore, access):
-        return Ending(Reason.STOPPED, f"{attempt.name} was stopped because its spec has changed.")
+    if context.running_role != context.role or attempt.work != work_digest(context.restore, access, context.program):
+        return Ending(
+            Reason.STOPPED, f"{attempt.name} was stopped because the spec, what it names, or the image has changed."
+        )
     return None
 
 
@@ -190,28 +193,39 @@ def _what_follows(  # noqa: PLR0911 -- one for each way to end
     context: Context, ending: Ending, attempt: Attempt | None
 ) -> tuple[Mapping[ConditionType, ConditionUpdate], dict[str, Any]]:
     reason, message = ending
-    is_follow = context.restore.spec.mode == "Follow"
+    status, is_follow = context.status, context.restore.spec.mode == "Follow"
+    uncounted = {"retry_at": None, "attempts_before": status.attempts_before + 1}
     finished = {"finished_at": context.now.replace(microsecond=0), "retry_at": None}
     if reason is Reason.PLANNED:
         plan = plan_of(attempt) if attempt is not None else None
         if plan is not None:
-            return condition_sets.working(Reason.PLANNING, "The plan was read."), {"plan": plan, "retry_at": None}
+            return condition_sets.working(Reason.PLANNING, "The plan was read."), {"plan": plan, **uncounted}
         reason, message = Reason.RESULT_UNREADABLE, "The pod succeeded, but its plan cannot be read."
     if reason in {Reason.RESTORED, Reason.NOTHING_TO_RESTORE} and not is_follow:
         return condition_sets.over(reason, message, complete=True), finished
     if reason is Reason.INCOMPLETE and context.running_role == RESTORE_ROLE and not is_follow:
         return condition_sets.over(reason, message, complete=False), finished
     if reason in _INTERRUPTED or reason in {Reason.RESTORED, Reason.NOTHING_TO_RESTORE}:
-        return condition_sets.working(Reason.STOPPED, message), {"retry_at": None}
+        return condition_sets.working(Reason.STOPPED, message), uncounted
     if reason in _FINAL:
         return condition_sets.failed(reason, message), finished
-    failures = context.status.attempt - context.status.attempts_before
+    # What follows for ever fails now and then: what it has written in between makes up for the failures before.
+    before = status.attempt - 1 if is_follow and _has_written(context, attempt) else status.attempts_before
+    failures = status.attempt - before
     if failures > context.restore.spec.backoff_limit:
         text = f"{message} It failed more often than spec.backoffLimit allows; remove the cause and set spec.retry."
         return condition_sets.failed(Reason.BACKOFF_LIMIT_EXCEEDED, text), finished
     at = context.now.replace(microsecond=0) + backoff(max(failures - 1, 0), first=_FIRST_RETRY, longest=_LAST_RETRY)
     text = f"{message} The next attempt begins at {moment_text(at)}."
-    return condition_sets.working(reason, text), {"retry_at": at}
+    return condition_sets.working(reason, text), {"retry_at": at, "attempts_before": before}
+
+
+def _has_written(context: Context, attempt: Attempt | None) -> bool:
+    """Whether an attempt has written records, as far as its log or the status says."""
+    line, running, progress = last_line(attempt), context.track.running, context.status.progress
+    known = progress.last_write_time if progress is not None else None
+    written = moment(line.last_write) if line is not None else known
+    return written is not None and running is not None and running.started is not None and written >= running.started
 
 
 def _conditions_while_running(context: Context, attempt: Attempt) -> Mapping[ConditionType, ConditionUpdate]:

@@ -29,7 +29,8 @@ class Context:
     restore: Restore
     """With its status as it was written last."""
     status: RestoreStatus
-    """The same, but for what a change of the spec has made void."""
+    """The same, but for what a change of the spec has made void, and with the number of an attempt that a crash kept
+    from getting there: another one must not have its name."""
     observed: WorkObserved
     now: datetime
     program: Program
@@ -59,6 +60,9 @@ def context_of(
         access = restore_access(restore, observed.named)
     except ConfigurationError as error:
         access = NotFound(Reason.BAD_CONFIGURATION, str(error))
+    track = track_of(observed, status.last_attempt, now, roles=_ROLES.values())
+    if track.last is not None:
+        status = status.model_copy(update={"attempt": max(status.attempt, int(track.last.name.rpartition("-")[2]))})
     return Context(
         restore=restore,
         status=status,
@@ -66,5 +70,5 @@ def context_of(
         now=now,
         program=program,
         access=access,
-        track=track_of(observed, status.last_attempt, now, roles=_ROLES.values()),
+        track=track,
     )

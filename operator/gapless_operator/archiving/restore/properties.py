@@ -19,17 +19,21 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.restore import Restore, RestoreOffsets, RestoreSpec
     from gapless_operator.common.plan import Manifest
     from gapless_operator.common.references import ArchiveAccess
+    from gapless_operator.common.settings import Program
 
 SETTINGS_FILE, GROUP_OFFSETS_FILE = "archive.properties", "offsets.csv"
 _ADJUSTMENTS = {"No": "false", "WhileRestoring": "true", "Keep": "keep"}
 _DELIVERIES = {"ExactlyOnce": "exactly-once", "AtLeastOnce": "at-least-once"}
 
 
-def work_digest(restore: Restore, access: ArchiveAccess) -> str:
-    """A digest of what may change while an attempt runs; another one means that it has to be replaced."""
+def work_digest(restore: Restore, access: ArchiveAccess, program: Program) -> str:
+    """A digest of what may change while an attempt runs; another one means that it has to be replaced.
+
+    What runs for ever also runs with the image of the installation: an upgrade replaces it.
+    """
     spec = restore.spec.to_dict()
-    is_follow = restore.spec.mode == "Follow"
-    return digest([spec.get("engine"), is_follow, access.archive.location.to_dict(), access.kafka.to_dict()])
+    image = (restore.spec.engine.image or program.image) if restore.spec.mode == "Follow" else None
+    return digest([spec.get("engine"), image, access.archive.location.to_dict(), access.kafka.to_dict()])
 
 
 def command_arguments(access: ArchiveAccess) -> tuple[str, ...]:

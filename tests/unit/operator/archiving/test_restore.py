@@ -16,6 +16,8 @@ from gapless_api.wire.restore_progress import (
     RestoreLine,
     RestorePlanLine,
 )
+from gapless_operator.common.settings import Program
+from kit.story.memory_cluster import stamp
 from kit.story.plans import is_empty
 
 Make = Callable[..., Any]
@@ -168,6 +170,39 @@ def test_a_failure_is_tried_again_until_the_limit_and_another_retry_begins_a_new
     assert outage.condition("Succeeded") == ("True", "Restored")
 
 
+def test_only_failures_count_as_failures(restore: Make) -> None:
+    outage = planned(restore, backoffLimit=1)
+    outage.change(mode="Once")
+    outage.step()
+    for suspend in (True, False) * 3:
+        outage.change(suspend=suspend)
+        outage.settle()
+    for attempt in (6, 7):
+        outage.end("gapless: Kafka does not answer.\n", exit_code=3)
+        outage.settle()
+        assert outage.condition("Stalled")[0] == ("False" if attempt == 6 else "True")
+        outage.later(minutes=1)
+        outage.settle()
+    assert outage.condition("Stalled") == ("True", "BackoffLimitExceeded")
+
+
+def test_what_follows_is_not_given_up_for_failures_between_which_it_writes(restore: Make) -> None:
+    outage = restore(mode="Follow", backoffLimit=1)
+    outage.settle()
+    for _ in range(4):
+        outage.later(days=1)
+        outage.run(line(state="following", last_write=stamp(outage.now)))
+        outage.settle()
+        outage.end(f"{line(state='following', last_write=stamp(outage.now))}gapless: Kafka is away.\n", exit_code=3)
+        outage.settle()
+        assert outage.condition("Reconciling") == ("True", "Retrying")
+        outage.later(seconds=10)
+        outage.settle()
+    outage.end("gapless: Kafka is away.\n", exit_code=3)
+    outage.settle()
+    assert outage.condition("Stalled") == ("True", "BackoffLimitExceeded"), "the second in a row"
+
+
 def test_a_bad_configuration_is_not_tried_again(restore: Make) -> None:
     outage = restore(mode="Once")
     outage.step()
@@ -198,6 +233,17 @@ def test_follow_is_ready_while_it_waits_and_is_replaced_when_its_pod_dies(restor
     outage.end(line())
     outage.settle()
     assert outage.condition("Succeeded") == ("True", "Restored")
+
+
+def test_another_image_replaces_what_follows_and_lets_what_ends_end(restore: Make) -> None:
+    for mode, begun in (("Follow", 2), ("Once", 1)):
+        outage = restore(mode=mode)
+        outage.step()
+        outage.run(line(state="following"))
+        outage.settle()
+        outage.programs["program"] = Program(image="gapless/spark:2", service_account="gapless-spark")
+        outage.settle()
+        assert len(outage.begun) == begun, mode
 
 
 def test_suspend_stops_it_and_it_continues(restore: Make) -> None:
@@ -268,3 +314,16 @@ def test_an_operator_that_dies_after_any_write_repeats_nothing(restore: Make) ->
         outage.settle()
         assert outage.condition("Succeeded") == ("True", "Restored"), writes
         assert len(outage.begun) == 1, writes
+
+
+def test_an_attempt_that_a_dead_operator_began_counts_once_and_keeps_its_name(restore: Make) -> None:
+    for writes in range(4):
+        outage = restore(mode="Once")
+        outage.step(writes=writes)
+        outage.settle()
+        outage.end("gapless: Kafka does not answer.\n", exit_code=3)
+        outage.settle()
+        outage.later(minutes=1)
+        outage.settle()
+        assert outage.begun == ["outage-owner-ui-restore-1", "outage-owner-ui-restore-2"], writes
+        assert outage.status["attempt"] == 2, writes
