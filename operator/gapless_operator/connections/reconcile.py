@@ -56,7 +56,8 @@ def reconcile_connection(
         program: what the pods of checks are made of.
     """
     if connection.metadata.deleting:
-        return Plan(stop=all_that_runs(observed.jobs, observed.pods))
+        # Its pod ends with the Job, or soon by itself; where only GapScans are served, pods may not be deleted.
+        return Plan(stop=all_that_runs(observed.jobs, ()))
     track = track_of(observed, connection.status.last_attempt, now, roles=[DOCTOR_ROLE])
     if track.running is not None:
         return _watch(connection, track, now)

@@ -13,6 +13,7 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_operator.common.access import (
     ACCESS_KEY_ID,
     SECRET_ACCESS_KEY,
+    SESSION_TOKEN,
     STORE_CA,
     config_map_source,
     kafka_arguments,
@@ -302,11 +303,13 @@ def _fetch_arguments(resend: Resend, s3: S3Location) -> list[str]:
         arguments.append(f"--sha256={sha256}")
     if s3.region is not None:
         arguments.append(f"--s3-region={s3.region}")
-    if s3.credentials_secret is not None:
+    if (keys := s3.credentials_secret) is not None:
         arguments += [
             f"--s3-access-key-file={SECRETS_FOLDER}/{ACCESS_KEY_ID}",
             f"--s3-secret-key-file={SECRETS_FOLDER}/{SECRET_ACCESS_KEY}",
         ]
+        if keys.session_token_key is not None:
+            arguments.append(f"--s3-session-token-file={SECRETS_FOLDER}/{SESSION_TOKEN}")
     if s3.ca_secret is not None:
         arguments.append(f"--s3-ca-file={SECRETS_FOLDER}/{STORE_CA}")
     return arguments

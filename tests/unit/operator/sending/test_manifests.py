@@ -133,7 +133,7 @@ NAMED: dict[str, dict[str, Any]] = {
             "prefix": "bundles/",
             "region": "eu-north-1",
             "caSecret": {"name": "store-ca"},
-            "credentialsSecret": {"name": "store"},
+            "credentialsSecret": {"name": "store", "sessionTokenKey": "token"},
         }
     },
     "kept": {
@@ -424,3 +424,18 @@ def test_names_of_children_fit_and_differ(name: str) -> None:
     assert all(len(child) <= LONGEST_NAME and "." not in child for child in found)
     assert all("-11111111-" in child for child in found), "the uid keeps them apart from those of another owner"
     assert all(len(value) <= 63 for part in attempt for value in part["metadata"]["labels"].values())
+
+
+@pytest.mark.parametrize(("diode", "resend", "role"), CASES)
+def test_every_secret_that_is_mounted_is_named(diode: str, resend: str, role: str) -> None:
+    """What is mounted and not named, such as a session token, is missing where it is needed."""
+    attempt = an_attempt(diode, resend, role)
+    settings = next(
+        part["data"]["resend.properties"] for part in attempt if "resend.properties" in part.get("data", {})
+    )
+    pod = attempt[-1]["spec"]["template"]["spec"]
+    containers = [*pod["containers"], *pod.get("initContainers", ())]
+    words = [*settings.splitlines(), *(word for container in containers for word in container["command"])]
+    projected = next(volume["projected"]["sources"] for volume in pod["volumes"] if "projected" in volume)
+    files = {item["path"] for source in projected if "secret" in source for item in source["secret"]["items"]}
+    assert files <= {word.rpartition("/etc/gapless/")[2] for word in words}
