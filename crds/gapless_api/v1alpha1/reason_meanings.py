@@ -237,7 +237,7 @@ MEANINGS: dict[Reason, Meaning] = {
         "status.plan is complete; nothing was sent or written.",
         "Set spec.mode: Send (Resend), or Once or Follow (Restore).",
     ),
-    Reason.STARTING: Meaning((RESEND,), "The sender pods are being started.", f"{PODS} if this lasts."),
+    Reason.STARTING: Meaning((MIRROR, RESEND, RESTORE), "The pods are being started.", f"{PODS} if this lasts."),
     Reason.SENDING: Meaning((RESEND,), "Events are being sent.", ""),
     Reason.RETRYING: Meaning(
         (ARCHIVE, MIRROR, RESEND, RESTORE), "An attempt failed; another one follows.", "See the message."

@@ -36,7 +36,7 @@ from gapless_operator.mirroring.properties import (
     target_topics,
     work_digest,
 )
-from gapless_operator.mirroring.workers import workers_manifest
+from gapless_operator.mirroring.workers import since_the_last_pod, workers_manifest
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,7 +60,8 @@ def stop(context: Context) -> Result | None:
     ending = _reason_to_stop(context, attempt)
     if ending is None and (attempt.meta.role == SPARK_ROLE or attempt.started is None):
         # Workers take over from one another, and the Job replaces them, also those of a lost node.
-        ending = must_end(attempt, start_seconds=context.start_seconds, run_seconds=None, now=context.now)
+        starting = since_the_last_pod(attempt, context.observed.pods)
+        ending = must_end(starting, start_seconds=context.start_seconds, run_seconds=None, now=context.now)
     return None if ending is None else _record(context, ending, attempt)
 
 
@@ -87,7 +88,8 @@ def watch(context: Context) -> Result | None:
     copied = told.last_commit
     if copied is not None and attempt.started is not None and copied >= attempt.started:
         update["failures"] = 0
-    again_after = check_again_after(attempt, start_seconds=context.start_seconds, run_seconds=None, now=context.now)
+    starting = since_the_last_pod(attempt, context.observed.pods)
+    again_after = check_again_after(starting, start_seconds=context.start_seconds, run_seconds=None, now=context.now)
     return Result(
         conditions=condition_sets.running(context, attempt, told),
         update=update,

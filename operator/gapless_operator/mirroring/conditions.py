@@ -47,14 +47,15 @@ def starting(context: Context, message: str) -> Updates:
 def running(context: Context, attempt: Attempt, told: Told) -> Updates:
     """The conditions while an attempt runs, or does not start."""
     what = f"The {attempt.engine} {attempt.name}"
-    if attempt.phase is Phase.PENDING:
+    idle = _nobody_runs(context, attempt)
+    if attempt.phase is Phase.PENDING and idle is None:
         trouble = f" {attempt.trouble.message}" if attempt.trouble is not None else ""
         return _unless_known(context) | {
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.MIRRORING, f"{what} is being started.{trouble}"),
             ConditionType.STALLED: _stalled_by_trouble(context, attempt),
         }
     missing = _missing_workers(context)
-    problem = _failing(context) or _told_problem(told) or _silence(context, attempt)
+    problem = idle or _failing(context) or _told_problem(told) or _silence(context, attempt)
     if problem is None and not told.lines:
         return _unless_known(context) | {
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.MIRRORING, f"{what} is running."),
@@ -136,8 +137,9 @@ def _unless_known(context: Context) -> Updates:
 
 
 def _needs_a_person(problem: ConditionUpdate) -> bool:
-    """Whether Stalled is true: always when a stall has a name, and not while Kafka is only away."""
-    return problem.reason not in {Reason.SOURCE_UNREACHABLE, Reason.SOURCE_STALLED, Reason.STOPPED}
+    """Whether Stalled is true: always when a stall has a name, and not while Kafka is only away, or a pod only slow."""
+    passing = {Reason.SOURCE_UNREACHABLE, Reason.SOURCE_STALLED, Reason.STOPPED, Reason.STARTING, Reason.POD_SLOW}
+    return problem.reason not in passing
 
 
 def _missing_workers(context: Context) -> str:
@@ -148,9 +150,27 @@ def _missing_workers(context: Context) -> str:
     running = [pod for pod in pods if pod.has_begun and pod.waiting_reason != _CRASHING and not pod.is_lost]
     if len(running) >= spec.workers.count:
         return ""
-    text = f"{len(running)} of {spec.workers.count} workers run; they have the lanes of the others."
+    text = f"{len(running)} of {spec.workers.count} workers run"
+    text = f"{text}; they have the lanes of the others." if running else f"{text}."
     trouble = next((found for pod in pods if (found := pod_trouble(pod, context.now)) is not None), None)
     return text if trouble is None else f"{text} {trouble.message}"
+
+
+def _nobody_runs(context: Context, attempt: Attempt) -> ConditionUpdate | None:
+    """Why no worker has run for a minute; ``None`` while one does, is only being replaced, or Spark copies.
+
+    The Job replaces its pods for ever: an attempt whose pods are gone still runs, and copies nothing.
+    """
+    own = [pod for pod in context.observed.pods if pod.job == attempt.name]
+    living = [pod for pod in own if not pod.ended and not pod.meta.deleting]
+    if context.mirror.spec.on_spark or any(pod.has_begun for pod in living):
+        return None
+    moments = (attempt.meta.created, *(pod.meta.created for pod in own), *(pod.finished for pod in own))
+    if context.now - max(filter(None, moments)) < SILENT_AFTER:
+        return None
+    trouble = attempt.trouble or next(filter(None, (pod_trouble(pod, context.now) for pod in living)), None)
+    reason, why = (Reason.STARTING, "") if trouble is None else trouble
+    return ConditionUpdate(True, reason, f"No worker of the {attempt.engine} {attempt.name} runs. {why}".rstrip())
 
 
 def _failing(context: Context) -> ConditionUpdate | None:

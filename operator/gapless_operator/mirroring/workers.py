@@ -108,3 +108,10 @@ def _as_one(attempt: Attempt, pods: list[ObservedPod]) -> Attempt:
         return attempt
     began = min((one.began for one in begun if one.began is not None), default=attempt.meta.created)
     return replace(attempt, phase=Phase.RUNNING, started=began, trouble=None, driver=begun[-1])
+
+
+def since_the_last_pod(attempt: Attempt, pods: Iterable[ObservedPod]) -> Attempt:
+    """An attempt as the deadline of its start sees it: a pod that replaces one of days ago begins only now."""
+    own = pods_of(pods, {"batch.kubernetes.io/job-name": attempt.name})
+    created = max([attempt.meta.created, *(pod.meta.created for pod in own)])
+    return replace(attempt, meta=replace(attempt.meta, created=created))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gapless_operator.mirroring.properties import mirror_name
+from kit.story.memory_cluster import START, stamp
 from kit.story.plans import is_empty
 
 Make = Callable[..., Any]
@@ -212,6 +213,40 @@ def test_while_one_worker_is_replaced_the_mirror_is_ready_and_says_who_is_missin
     orders.settle()
     assert orders.condition("Reconciling") == ("False", "Settled")
     assert orders.begun == [FIRST], "the Job has replaced it"
+
+
+@pytest.mark.parametrize("leaves_a_pod", [False, True])
+def test_the_only_worker_is_replaced_by_its_job_and_until_then_nothing_is_said_to_be_copied(
+    mirror: Make, line: Line, *, leaves_a_pod: bool
+) -> None:
+    """A drained node takes the pod away, an evicted one stays as Failed."""
+    orders = mirror()
+    orders.step()
+    orders.worker(0, line())
+    orders.settle()
+    orders.later(days=6)
+    if leaves_a_pod:
+        ended = {"terminated": {"exitCode": 137, "startedAt": stamp(START), "finishedAt": stamp(orders.now)}}
+        orders.worker(phase="Failed", reason="Evicted", containerStatuses=[{"name": "main", "state": ended}])
+    else:
+        orders.pods.clear()
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes."}
+    orders.worker(again=1, phase="Pending", containerStatuses=[], conditions=[unschedulable])
+    for seconds in (1, 58):
+        orders.later(seconds=seconds)
+        orders.settle()
+        assert orders.condition("Ready") == ("True", "Mirroring"), "a moment is no news"
+    orders.later(seconds=1)
+    orders.settle()
+    for condition in ("Ready", "Progressing"):
+        assert orders.condition(condition) == ("False", "PodUnschedulable")
+    assert orders.condition("Stalled") == ("True", "PodUnschedulable")
+    assert orders.message("Ready").startswith(f"No worker of the Job {FIRST} runs. No node takes pod {FIRST}-0-1")
+    assert orders.message("Reconciling").startswith("0 of 1 workers run.")
+    orders.worker(0, line(orders.now), again=1, phase="Running", containerStatuses=_running(orders), conditions=[])
+    orders.settle()
+    assert orders.condition("Ready") == ("True", "Mirroring")
+    assert orders.begun == [FIRST]
 
 
 def test_a_worker_on_a_lost_node_is_kubernetes_to_replace(mirror: Make, line: Line) -> None:
