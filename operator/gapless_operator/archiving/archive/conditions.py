@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.figures import line_of
+from gapless_operator.archiving.silence import NO_PROGRESS_AFTER, silence
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.observed import moment
 from gapless_operator.engines.endings import NEED_A_PERSON, TROUBLE_GRACE
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from gapless_operator.archiving.archive.context import Context
     from gapless_operator.engines.engine import Attempt
 
-NO_PROGRESS_AFTER = timedelta(minutes=15)
-"""After how long without a commit, while there is something to archive, a person should look."""
 NOT_STALLED = ConditionUpdate(False, Reason.NOT_STALLED)
 DONE = frozenset({Reason.ARCHIVED, Reason.STOPPED})
 """Ends of an attempt that are no failures."""
@@ -47,7 +46,7 @@ def running(context: Context, attempt: Attempt) -> Updates:
     trouble = f" {attempt.trouble.message}" if attempt.trouble is not None else ""
     what = f"The {attempt.engine} {attempt.name} {state}.{trouble}"
     if line is None:
-        silent = _problem_of_silence(attempt, context.now)
+        silent = silence(attempt, None, context.now)
         return _unless_known(context) | {
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.ARCHIVING, what),
             ConditionType.STALLED: silent or _stalled_by_trouble(context, attempt),
@@ -132,6 +131,8 @@ def _problem(context: Context, attempt: Attempt, line: ArchiveLine) -> Condition
     for reason in _WORST_FIRST:
         if reason in told:
             return ConditionUpdate(True, reason, told[reason])
+    if (silent := silence(attempt, line.time, context.now)) is not None:
+        return silent
     since = moment(line.last_commit) or attempt.started or attempt.meta.created
     if attempt.started is not None:
         since = max(since, attempt.started)
@@ -142,19 +143,6 @@ def _problem(context: Context, attempt: Attempt, line: ArchiveLine) -> Condition
         True,
         Reason.NO_PROGRESS,
         f"Nothing has been committed since {since:%Y-%m-%d %H:%M} UTC, and there is something to archive.",
-    )
-
-
-def _problem_of_silence(attempt: Attempt, now: datetime) -> ConditionUpdate | None:
-    driver = attempt.driver
-    if (
-        attempt.started is None
-        or now - attempt.started < NO_PROGRESS_AFTER
-        or (driver is not None and driver.is_unread)
-    ):
-        return None
-    return ConditionUpdate(
-        True, Reason.NO_PROGRESS, f"The {attempt.engine} {attempt.name} has logged no progress since it started."
     )
 
 

@@ -23,6 +23,7 @@ from gapless_operator.archiving.restore.properties import (
     targets,
     work_digest,
 )
+from gapless_operator.archiving.silence import silence
 from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.observed import moment
@@ -237,6 +238,14 @@ def _conditions_while_running(context: Context, attempt: Attempt) -> Mapping[Con
     if context.running_role == PLAN_ROLE:
         return condition_sets.working(Reason.PLANNING, f"{what} looks at the archive and the target.")
     line = last_line(attempt)
+    silent = silence(attempt, line.time if line is not None else None, context.now)
+    if silent is not None:
+        return condition_sets.of_work(
+            ready=silent._replace(status=False),
+            reconciling=silent,
+            succeeded=silent._replace(status=None),
+            stalled=silent,
+        )
     if context.restore.spec.mode == "Follow" and line is not None and line.state == "following":
         message = f"{what} waits for new segments."
         return condition_sets.of_work(

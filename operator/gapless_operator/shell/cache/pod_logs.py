@@ -114,7 +114,7 @@ class PodLogs:
                 known.output,
                 problem=known.problem,
                 since=known.since,
-                is_unread=bool(known.problem) or (ended and known.ended_at is None),
+                is_unread=bool(known.problem) or (known.ended_at if ended else known.read_at) is None,
             )
 
     def keep(self, uids: Collection[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from gapless_api.wire.archive_progress import ArchiveProblem
 from gapless_operator.common.observed import ObservedNode
+from kit.story.memory_cluster import stamp
 from kit.story.plans import is_empty
 
 Make = Callable[..., Any]
@@ -217,16 +218,16 @@ def test_nothing_committed_for_a_quarter_of_an_hour_is_no_progress_if_there_is_s
     committed = site.now
     site.settle()
     site.later(hours=3)
-    site.log_more(line(committed, lag_records=0))
+    site.log_more(line(committed, time=stamp(site.now), lag_records=0))
     site.settle()
     assert site.condition("Stalled") == ("False", "NotStalled"), "there is nothing to do"
     site.later(seconds=10)
-    site.log_more(line(committed, lag_records=5))
+    site.log_more(line(committed, time=stamp(site.now), lag_records=5))
     site.settle()
     assert site.condition("Stalled") == ("True", "NoProgress")
     assert site.condition("Progressing") == ("False", "NoProgress")
     site.later(seconds=10)
-    site.log_more(line(site.now - timedelta(minutes=14), lag_records=5))
+    site.log_more(line(site.now - timedelta(minutes=14), time=stamp(site.now), lag_records=5))
     site.settle()
     assert site.condition("Stalled") == ("False", "NotStalled")
 
@@ -242,6 +243,26 @@ def test_a_pod_that_logs_nothing_is_no_progress(archive: Make) -> None:
     site.later(minutes=1)
     site.step()
     assert site.condition("Stalled") == ("True", "NoProgress")
+
+
+def test_what_it_said_last_is_not_believed_for_ever(archive: Make, line: Line) -> None:
+    """While Kafka is away the program tries again and logs no progress; its last line said that all is archived."""
+    site = archive()
+    site.step()
+    site.run(line())
+    site.settle()
+    site.later(minutes=14)
+    site.settle()
+    assert site.condition("Stalled") == ("False", "NotStalled")
+    site.later(minutes=1)
+    site.settle()
+    assert site.condition("Stalled") == ("True", "NoProgress")
+    assert site.condition("Progressing") == ("False", "NoProgress")
+    assert "has logged no progress since 2026-11-20 10:00 UTC" in site.message("Stalled")
+    site.log_more(line(site.now))
+    site.later(seconds=4)
+    site.settle()
+    assert site.condition("Stalled") == ("False", "NotStalled")
 
 
 def test_with_the_spark_operator_it_is_an_application_whose_executors_write_segments(archive: Make) -> None:

@@ -235,6 +235,23 @@ def test_follow_is_ready_while_it_waits_and_is_replaced_when_its_pod_dies(restor
     assert outage.condition("Succeeded") == ("True", "Restored")
 
 
+def test_what_follows_and_says_nothing_is_not_ready(restore: Make) -> None:
+    outage = restore(mode="Follow")
+    outage.step()
+    outage.run(line(state="following"))
+    outage.later(minutes=14)
+    outage.settle()
+    assert outage.condition("Ready") == ("True", "Following")
+    outage.later(minutes=1)
+    outage.settle()
+    assert outage.condition("Ready") == ("False", "NoProgress")
+    assert outage.condition("Stalled") == ("True", "NoProgress")
+    outage.log_more(line(state="following", time=stamp(outage.now)))
+    outage.later(seconds=4)
+    outage.settle()
+    assert outage.condition("Ready") == ("True", "Following")
+
+
 def test_another_image_replaces_what_follows_and_lets_what_ends_end(restore: Make) -> None:
     for mode, begun in (("Follow", 2), ("Once", 1)):
         outage = restore(mode=mode)

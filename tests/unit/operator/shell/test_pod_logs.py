@@ -72,6 +72,16 @@ def test_a_pod_that_has_not_begun_has_no_log() -> None:
     assert at.asked == []
 
 
+def test_a_log_that_nobody_has_read_yet_is_unread_and_not_empty() -> None:
+    """As after a start of the operator: what runs for days would look silent."""
+    at, pending = Kubelets(), list[Any]()
+    logs = PodLogs(at, start=pending.append)
+    for state in ({"running": {}}, ENDED):
+        assert logs.log(pod(state, name=str(state))).is_unread
+        pending.pop()()
+        assert not logs.log(pod(state, name=str(state))).is_unread
+
+
 def test_a_running_pod_is_asked_every_few_seconds() -> None:
     at = Kubelets()
     for _ in range(3):
