@@ -85,7 +85,12 @@ def after_attempt(context: Context, last: LastAttempt | None, again_at: datetime
     if reason is Reason.STOPPED and context.is_continuous:
         ready = ConditionUpdate(False, reason, last.message or "")
     stalled = ConditionUpdate(True, reason, last.message or "") if reason in NEED_A_PERSON else NOT_STALLED
-    return {ConditionType.READY: ready, ConditionType.RECONCILING: waits, ConditionType.STALLED: stalled}
+    return {
+        ConditionType.READY: ready,
+        ConditionType.PROGRESSING: ready,
+        ConditionType.RECONCILING: waits,
+        ConditionType.STALLED: stalled,
+    }
 
 
 def suspended() -> Updates:
@@ -102,10 +107,12 @@ def suspended() -> Updates:
 
 def blocked(reason: Reason, message: str) -> Updates:
     """Nothing can begin before a person has acted."""
+    update = ConditionUpdate(False, reason, message)
     return {
-        ConditionType.READY: ConditionUpdate(False, reason, message),
-        ConditionType.RECONCILING: ConditionUpdate(False, reason, message),
-        ConditionType.STALLED: ConditionUpdate(True, reason, message),
+        ConditionType.READY: update,
+        ConditionType.PROGRESSING: update,
+        ConditionType.RECONCILING: update,
+        ConditionType.STALLED: update._replace(status=True),
     }
 
 

@@ -102,6 +102,7 @@ def test_a_pod_that_dies_is_replaced_with_growing_pauses_until_something_is_comm
     site.end(line(site.now) + "gapless: Kafka does not answer.\n", exit_code=3)
     site.step()
     assert site.status["failures"] == 1, "it has committed meanwhile"
+    assert site.condition("Progressing") == ("False", "SourceUnreachable")
 
 
 def test_a_deleted_pod_is_replaced_at_once(archive: Make) -> None:
@@ -338,6 +339,7 @@ def test_what_it_names_and_is_not_there_stops_it_and_is_waited_for(
     site.settle()
     assert site.names("Job") == []
     assert site.condition("Stalled") == ("True", reason)
+    assert site.condition("Progressing") == ("False", reason)
     assert said in site.message("Ready")
     assert site.plan().requeue_after_seconds == pytest.approx(10, abs=1)
     for name, value in kept.items():
