@@ -71,7 +71,7 @@ def plan_for(body: Body, observer: Observer, now: datetime, settings: OperatorSe
     except ConfigurationError as error:
         # What is not valid does not run either.
         status, events = refusal_status(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
-        return Plan(stop=observer.all_that_sends(body), status=status, events=events)
+        return Plan(stop=observer.running_of(body), status=status, events=events)
     if isinstance(resource, (Archive, GapScan, KafkaConnection, Mirror, Restore)):
         return _plan_for_work(resource, observer.around_work(resource, body), now, settings)
     if isinstance(resource, Resend):

@@ -30,11 +30,14 @@ from gapless_operator.sending.resend.bundle import entry_needed, is_inspected
 from gapless_operator.sending.resend.filter_rules import copied_entry, rules_needed
 from gapless_operator.shell.api.errors import ConflictError, RefusedError
 from gapless_operator.shell.api.kinds import (
+    ARCHIVE,
     CONFIG_MAP,
     DIODE,
     JOB,
+    MIRROR,
     POD,
     RESEND,
+    RESTORE,
     SPARK_APPLICATION,
     VOLUME_CLAIM,
 )
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
 MODELS: dict[str, type[Resource]] = {
     model.KIND: model for model in (Archive, Diode, GapScan, KafkaConnection, Mirror, Resend, Restore)
 }
+_LASTING = {kind.name for kind in (ARCHIVE, MIRROR, RESEND, RESTORE)}
 _ResourceT = TypeVar("_ResourceT", bound="Resource")
 
 
@@ -183,10 +187,13 @@ class Observer:
             sender_jobs=tuple(map(ObservedJob.of, self._over_diode(JOB, namespace, name))),
         )
 
-    def all_that_sends(self, body: Body) -> tuple[Ref, ...]:
-        """The Jobs and pods that send for a Resend or over a Diode; for bodies that cannot be read as such."""
+    def running_of(self, body: Body) -> tuple[Ref, ...]:
+        """The Jobs and pods of an object, or over a Diode, that may run for long; for bodies that cannot be read.
+
+        Scans and checks end by themselves.
+        """
         metadata = body["metadata"]
-        if body["kind"] == RESEND.name:
+        if body["kind"] in _LASTING:
             jobs, pods = (self._cache.owned(kind, metadata["uid"]) for kind in (JOB, POD))
         elif body["kind"] == DIODE.name:
             jobs, pods = (self._over_diode(kind, metadata["namespace"], metadata["name"]) for kind in (JOB, POD))
