@@ -52,6 +52,11 @@ class ResendSettings:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ResendSettings:
         """Take resolved settings. Little is checked; see `check_sharing`. Raises ConfigurationError."""
+        if values["fill"] is not None and values["unavailable"] != "fill":
+            raise ConfigurationError(
+                "fill says what unavailable=fill may close, and unavailable is report; give unavailable=fill, or "
+                "delete fill."
+            )
         return cls(
             selection=SelectionSettings.of(values),
             kafka=KafkaSettings.of(values),

@@ -108,7 +108,6 @@ SELECTION: tuple[Setting, ...] = (
         "Reasons that unavailable=fill may close, out of NonExistent (compacted, transaction marker), Expired "
         "(deleted by retention) and TooLarge.",
         parse=reasons,
-        default=("NonExistent",),
         shown_default="NonExistent",
         metavar="REASON,…",
         own=True,
@@ -178,7 +177,8 @@ class SelectionSettings(TypedSettings):
     topic_translations: dict[str, str]
     """Upstream topic to topic on the wire."""
     unavailable: str
-    fill: tuple[str, ...]
+    fill: tuple[str, ...] | None
+    """``None`` where nothing is said."""
     plan: bool
     verify_key: Path | None
     trusted_keys: dict[str, str] | None

@@ -194,7 +194,9 @@ def _check_announcement(packets: Sequence[bytes], payload_size: int) -> None:
 
 def fillable(settings: SelectionSettings) -> frozenset[Reason]:
     """The reasons for which an event that cannot be sent is sent empty."""
-    return frozenset(map(Reason, settings.fill)) if settings.unavailable == "fill" else frozenset()
+    if settings.unavailable != "fill":
+        return frozenset()
+    return frozenset({Reason.NON_EXISTENT} if settings.fill is None else map(Reason, settings.fill))
 
 
 def _now() -> datetime:

@@ -30,7 +30,7 @@ from gapless_sender.source.shares import distribute
 NOTHING: dict[str, Any] = {
     "partitionStartValue": 0, "partitionStopValue": 0, "topicTranslations": {}, "from": None, "to": None,
     "topic": None, "partition": None, "offsetFrom": None, "offsetTo": None, "resendFileName": None,
-    "unavailable": "report", "fill": (), "plan": False, "verifyKey": None, "trustedKeys": None, "bundleSha256": None,
+    "unavailable": "report", "fill": None, "plan": False, "verifyKey": None, "trustedKeys": None, "bundleSha256": None,
 }  # fmt: skip
 
 

@@ -10,14 +10,17 @@ import pytest
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Resolved, Setting, kebab, resolve
 from gapless_api.base.typed_settings import TypedSettings, setting_of
+from gapless_sender.base.sharding import UNSHARDED, with_own_files
 from gapless_sender.settings.bodies import BODIES, BodySettings
 from gapless_sender.settings.kafka import KAFKA, KafkaSettings
 from gapless_sender.settings.link import LINK, LinkSettings
 from gapless_sender.settings.output import OUTPUT, OutputSettings
 from gapless_sender.settings.pace import PACE, PaceSettings
-from gapless_sender.settings.resend import RESEND
+from gapless_sender.settings.resend import RESEND, ResendSettings
 from gapless_sender.settings.safety import SAFETY, SafetySettings
 from gapless_sender.settings.selection import SELECTION, SelectionSettings
+from gapless_sender.source.plan import Reason
+from gapless_sender.workers.runtime import fillable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,6 +174,17 @@ def test_a_wrong_value_is_refused_in_a_sentence(name: str, text: str, words: str
 )
 def test_values_are_read(name: str, text: str, value: Any, tmp_path: Path) -> None:
     assert told(tmp_path, file={name: text}).values[name] == value
+
+
+def test_what_may_be_filled_is_said_only_where_something_is_filled(tmp_path: Path) -> None:
+    for more in (dict[str, str](), {"unavailable": "report"}):
+        with pytest.raises(ConfigurationError, match="fill says what unavailable=fill may close"):
+            ResendSettings.of(with_own_files(told(tmp_path, file={"fill": "Expired", **more}).values, UNSHARDED))
+    for given, filled in ((dict[str, str](), {Reason.NON_EXISTENT}), ({"fill": "Expired"}, {Reason.EXPIRED})):
+        values = told(tmp_path, file={"unavailable": "fill", **given}).values
+        assert fillable(ResendSettings.of(with_own_files(values, UNSHARDED)).selection) == filled
+    values = told(tmp_path).values
+    assert not fillable(ResendSettings.of(with_own_files(values, UNSHARDED)).selection)
 
 
 def test_every_setting_has_a_sentence_and_a_group() -> None:
