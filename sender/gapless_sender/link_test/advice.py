@@ -115,8 +115,18 @@ def _sent(run: RunCount, step: StepCount) -> int:
     return step.step.probes if step.step.number < run.latest_step else step.highest + 1
 
 
-def advice(steps: list[StepResult], *, payload_bytes: int, margin: float, accepted_loss: float = 0.0) -> Advice:
-    """The fastest step that lost nothing, like all slower ones, less `margin` (0.2 is 20 %)."""
+def advice(
+    steps: list[StepResult],
+    *,
+    payload_bytes: int,
+    margin: float,
+    accepted_loss: float = 0.0,
+    is_cut_off: bool = False,
+) -> Advice:
+    """The fastest step that lost nothing, like all slower ones, less `margin` (0.2 is 20 %).
+
+    Of a run that `is_cut_off` nothing more arrived, neither the steps that were to follow nor its end.
+    """
     safe: StepResult | None = None
     spoilt: StepResult | None = None
     for step in steps:
@@ -136,7 +146,12 @@ def advice(steps: list[StepResult], *, payload_bytes: int, margin: float, accept
         sentences.append(
             f"With 95 % confidence it loses fewer than {CONFIDENCE_95 / safe.sent:.2g} of all; a longer step says more."
         )
-    if spoilt is None:
+    if spoilt is None and is_cut_off:
+        sentences.append(
+            f"Nothing arrived after step {safe.number}, not even the end of the run: the link may have lost all of the "
+            f"next step. Compare with what was sent."
+        )
+    elif spoilt is None:
         sentences.append("No step was too fast, so that the limit is unknown: test higher rates if you need them.")
     else:
         sentences.append(_why(spoilt))

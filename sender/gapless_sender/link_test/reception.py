@@ -138,7 +138,11 @@ class Reception:
             run.payload_bytes,
             found,
             advice(
-                list(found), payload_bytes=run.payload_bytes, margin=self._margin, accepted_loss=self._accepted_loss
+                list(found),
+                payload_bytes=run.payload_bytes,
+                margin=self._margin,
+                accepted_loss=self._accepted_loss,
+                is_cut_off=not run.told_end and len(found) < run.steps_asked,
             ),
             run.told_end,
         )

@@ -193,6 +193,19 @@ def test_a_step_of_which_nothing_arrives_is_a_row_of_its_own_and_not_safe() -> N
     assert run.advice.safe is None
 
 
+def test_a_run_of_which_nothing_more_arrives_does_not_pass_for_one_without_a_step_that_was_too_fast() -> None:
+    reception, step = listening(), STEP._replace(steps=2)
+    received(reception, range(10), step)
+    told(reception, Kind.STEP_ENDED, 10, step, now=1)
+    says = " ".join(only_run(reception).advice.sentences)
+    assert "Nothing arrived after step 1, not even the end of the run" in says
+    assert "No step was too fast" not in says
+    told_off = listening()
+    received(told_off, range(10), step)
+    told(told_off, Kind.RUN_ENDED, 10, step, now=1)
+    assert "No step was too fast" in " ".join(only_run(told_off).advice.sentences)
+
+
 def test_several_runs_foreign_datagrams_and_late_probes_do_not_mix() -> None:
     reception = listening()
     other = STEP._replace(run=8)
