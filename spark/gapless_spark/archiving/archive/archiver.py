@@ -10,11 +10,10 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.errors import GaplessError, SourceUnreachableError, StoreUnreachableError
+from gapless_api.base.errors import ConfigurationError, GaplessError, SourceUnreachableError, StoreUnreachableError
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.peer_writer import CODEC as PEER_CODEC
 from gapless_archive.segments.writer import CODEC
-from gapless_kafka.access.errors import TopicMissingError
 from gapless_kafka.reading.lag import Observations
 from gapless_kafka.topics.group_position import PositionPublisher
 from gapless_spark.archiving.archive.chains import PlanAgainError
@@ -122,7 +121,7 @@ class Archiver:
             return self._engine.write(cut, sum(one.bytes for one in chosen), writer, progress)
         except StoreUnreachableError:
             raise
-        except (SourceUnreachableError, TopicMissingError) as error:
+        except (SourceUnreachableError, ConfigurationError) as error:  # the latter of a topic that was deleted
             after = self.topics.look()
             if all(self._is_usable(look, after, one) and after.still_has(one) for one in chosen):
                 raise
