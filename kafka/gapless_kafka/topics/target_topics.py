@@ -47,8 +47,9 @@ _OF_BROKERS = {
     "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
     "min.insync.replicas": "min.insync.replicas",
+    "default.replication.factor": "default.replication.factor",
 }
-"""Settings of a topic with the brokers' names of their defaults."""
+"""Settings of a topic with the brokers' names of their defaults, and how many replicas it gets."""
 _RETENTION_UNITS = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
 
 
@@ -109,7 +110,10 @@ class TargetTopics:
         return ask(self._connection, partial(self._described, distinct), timeout_seconds=self._timeout)
 
     def defaults(self) -> dict[str, str]:
-        """The settings that a new topic has without values of its own; empty when Kafka does not tell."""
+        """The settings that a new topic has without values of its own, and ``default.replication.factor``.
+
+        Empty when Kafka does not tell.
+        """
 
         def question(admin: Admin) -> dict[str, str]:
             cluster = admin.answer(admin.client.describe_cluster(request_timeout=self._timeout), "the cluster")

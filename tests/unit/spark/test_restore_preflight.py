@@ -132,6 +132,24 @@ def test_missing_rights_leaders_and_replicas_are_named() -> None:
     assert "min.insync.replicas=2" in finding.sentence
 
 
+@pytest.mark.parametrize(
+    ("default", "factor", "brokers", "cure"),
+    [
+        ("1", -1, 3, "the 1 replica there is; give --replication-factor=2"),
+        ("3", 1, 3, "the 1 replica there is; give --replication-factor=2"),
+        ("3", -1, 1, "the 1 replica there is; start more brokers"),
+        ("3", -1, 3, ""),
+        ("1", 2, 3, ""),
+    ],
+)
+def test_a_new_topic_gets_as_many_replicas_as_its_settings_need(
+    default: str, factor: int, brokers: int, cure: str
+) -> None:
+    need = replace(NEED, configuration={"min.insync.replicas": "2"}, replication_factor=factor)
+    found = check_target(need, None, {**KEPT, "default.replication.factor": default}, brokers, NOW).findings
+    assert [cure in finding.sentence and finding.refuses for finding in found] == [True] * bool(cure)
+
+
 def test_a_smaller_limit_of_records_is_only_told() -> None:
     (finding,) = checked(configuration={"max.message.bytes": "2000000"}).findings
     assert not finding.refuses

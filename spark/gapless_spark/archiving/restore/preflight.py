@@ -56,6 +56,8 @@ class Need:
     """Whether the target may replace timestamps by its own time."""
     creates: bool = True
     """Whether the topic may be created."""
+    replication_factor: int = -1
+    """Of a topic that is created; -1 for that of the brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def check_target(
     Args:
         need: what the restore needs.
         found: the topic; ``None`` when it does not exist and will be created.
-        defaults: settings of a topic without values of its own.
+        defaults: settings of a topic without values of its own, and the brokers' ``default.replication.factor``.
         brokers: how many there are.
         now_ms: the time, in milliseconds since 1970.
     """
@@ -100,14 +102,7 @@ def check_target(
         else:
             findings.append(finding)
     findings += _size_findings(need, settings)
-    replicas = found.replicas if found is not None else brokers
-    if int(settings.get("min.insync.replicas", "1")) > max(replicas, 1):
-        findings.append(
-            _refusal(
-                f"min.insync.replicas={settings['min.insync.replicas']} of {need.topic} needs more than the {replicas} "
-                f"replicas there are; create the topic yourself, or lower min.insync.replicas."
-            )
-        )
+    findings += _replica_findings(need, found, settings, brokers)
     return Preflight(tuple(findings), changes)
 
 
@@ -136,6 +131,25 @@ def _partition_findings(need: Need, found: TopicDescription | None) -> Iterator[
     if found.leaderless:
         yield _refusal(
             f"Partition {found.leaderless[0]} of {need.topic} has no leader; start the brokers that hold it."
+        )
+
+
+def _replica_findings(
+    need: Need, found: TopicDescription | None, settings: Mapping[str, str], brokers: int
+) -> Iterator[Finding]:
+    least = int(settings.get("min.insync.replicas", "1"))
+    if found is not None:
+        replicas, cure = found.replicas, "add replicas, or lower min.insync.replicas"
+    else:
+        default = int(settings.get("default.replication.factor", brokers))
+        replicas = min(need.replication_factor if need.replication_factor > 0 else default, brokers)
+        cure = f"give --replication-factor={least}" if least <= brokers else "start more brokers"
+        cure += ", or create the topic yourself"
+    if least > max(replicas, 1):
+        are = "is" if replicas == 1 else "are"
+        yield _refusal(
+            f"min.insync.replicas={least} of {need.topic} needs more than the {replicas} replica"
+            f"{'' if replicas == 1 else 's'} there {are}; {cure}."
         )
 
 

@@ -213,6 +213,7 @@ def needs_of(restores: Sequence[TopicRestore], settings: RestoreSettings) -> lis
                 adjusts=settings.adjust_retention != NO,
                 replaces_timestamps=settings.timestamps == "replace",
                 creates=settings.create_topics,
+                replication_factor=settings.replication_factor,
             )
         )
     return needs
