@@ -1,4 +1,4 @@
-"""Owns the proof that a run which gets more tasks begins anew, unless another one has taken over."""
+"""Owns the proof of how a run of a restore begins: with all its tasks, behind others, at topics that are known."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gapless_api.base.errors import SourceUnreachableError
 from gapless_kafka.writing.faults import TakenOverError
 from gapless_kafka.writing.takeover import Takeover
 from gapless_spark.archiving.restore import restorer as under_test
@@ -46,7 +47,7 @@ def following(control: Control) -> Restorer:
     made.restores, made.control, made.settings = [restore], control, None
     made._epochs, made._slots = {}, {}
     made._takeover = lambda: SimpleNamespace(begin=control.begin, check=Takeover.check)
-    made._described = dict
+    made._described = lambda: {"t": None}
     return made
 
 
@@ -69,3 +70,20 @@ def test_a_run_that_was_taken_over_does_not_begin_anew(monkeypatch: pytest.Monke
     with pytest.raises(TakenOverError):
         run.take_over(8)
     assert control.begun == [1, 1]
+
+
+def test_a_new_topic_that_one_broker_does_not_know_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[Any] = []
+    monkeypatch.setattr(under_test, "plan_restores", lambda _, described, *__: planned.append(described))
+    run, answers = following(Control()), [{}, {}, {"t": "described"}]
+    monkeypatch.setattr(run, "_described", lambda: answers.pop(0))
+    run.take_over(1)
+    assert planned == [{"t": "described"}]
+
+
+def test_a_topic_that_no_broker_knows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(under_test, "_KNOWN_SECONDS", 0)
+    run = following(Control())
+    monkeypatch.setattr(run, "_described", dict)
+    with pytest.raises(SourceUnreachableError, match="The topic t was created, and a broker does not know it yet"):
+        run.take_over(1)

@@ -52,6 +52,8 @@ class Follower:
             UndeliveredError: something is lost, and the setting is to fail then.
             GaplessError: something that waiting does not cure.
         """
+        if self._settings.group_offsets is not None:
+            _log().warning("positions of groups are committed by a run without --follow, when everything is restored")
         with self._restorer.engine() as engine, self._restorer.progress() as progress:
             while True:
                 try:

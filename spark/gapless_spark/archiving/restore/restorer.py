@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.base.errors import ConfigurationError, GaplessError, UndeliveredError
+from gapless_api.base.errors import ConfigurationError, GaplessError, SourceUnreachableError, UndeliveredError
 from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_archive.store.access import access_from
 from gapless_archive.store.places import open_place
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.restore.works import TopicRestore
 
 _LOOK_SECONDS = 5.0
+_KNOWN_SECONDS, _PAUSE_SECONDS = 30.0, 0.2
+"""How long a broker may not know a new topic, and how often it is asked."""
 _BATCH_OVERHEAD = 1024
 
 
@@ -166,7 +168,7 @@ class Restorer:
         """Create what is missing. Raises GaplessError."""
         self.control.ensure()
         create_missing(targets, self.topics, self.settings)
-        described = self._described()
+        described = self._described_all()
         smallest = min(int(each.configuration.get("max.message.bytes", "1000000")) for each in described.values())
         batch_bytes = max(min(1_000_000, smallest - _BATCH_OVERHEAD), _BATCH_OVERHEAD)
         self.options = replace(self.options, batch_bytes=batch_bytes)
@@ -193,7 +195,7 @@ class Restorer:
                 self._epochs[restore.work] = takeover.begin(restore.work, run).epoch
                 self._slots[restore.work] = slots
         state = self.control.state()
-        plan_restores(self.restores, self._described(), state, self.settings)
+        plan_restores(self.restores, self._described_all(), state, self.settings)
         return state
 
     def write(
@@ -262,6 +264,25 @@ class Restorer:
 
     def _described(self) -> dict[str, TopicDescription]:
         return self.topics.described([restore.target for restore in self.restores])
+
+    def _described_all(self) -> dict[str, TopicDescription]:
+        """All targets, which exist by now; one broker may learn later than another of those that were created.
+
+        Raises:
+            SourceUnreachableError: one is still missing, or Kafka does not answer.
+        """
+        deadline = time.monotonic() + _KNOWN_SECONDS
+        while True:
+            found = self._described()
+            missing = {restore.target for restore in self.restores} - found.keys()
+            if not missing:
+                return found
+            if time.monotonic() > deadline:
+                raise SourceUnreachableError(
+                    f"The topic {min(missing)} was created, and a broker does not know it yet; check the brokers and "
+                    f"run again."
+                )
+            time.sleep(_PAUSE_SECONDS)
 
     def _state(self) -> ControlState | None:
         return self.control.state(settled=False) if self.control.exists() else None

@@ -163,7 +163,8 @@ _own = (
     Setting(
         "groupOffsets",
         "File with positions of consumer groups, as kafka-consumer-groups.sh --export writes it. They are translated "
-        "to the offsets of the target and committed there when everything is restored.",
+        "to the offsets of the target and committed there when everything is restored; with --follow by the last run, "
+        "without --follow.",
         parse=Path,
         metavar="FILE",
         own=True,
