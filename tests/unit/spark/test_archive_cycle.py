@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gapless_api.base.errors import ConfigurationError
+from gapless_archive.catalog.chain import Changes
+from gapless_archive.segments.builder import Origin, SegmentBuilder
 from gapless_archive.segments.level_zero import Limits
+from gapless_archive.store.access import S3Access
+from gapless_archive.store.places import open_place, parse_place
 from gapless_kafka.access.errors import NO_TOPIC
 from gapless_kafka.reading.cuts import TopicCut
 from gapless_spark.archiving.archive.archiver import Archiver
-from gapless_spark.archiving.archive.chains import PlanAgainError
+from gapless_spark.archiving.archive.chains import FencedError, PlanAgainError
 from gapless_spark.archiving.archive.planning import Pending
-from gapless_spark.archiving.archive.topics import Look
+from gapless_spark.archiving.archive.topics import ArchivedTopics, Look, Target
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 PENDING = Pending(topic="t", partition=0, first=0, end=10, log_start=0, high_watermark=10, bytes_per_offset=1.0)
 CHAIN: Any = SimpleNamespace(topic_id="i", prefix="r/t/i", epoch=1)
 LOOK = Look("c", {"t": TopicCut("t", (0,), (10,), 0, "i")}, {"t": CHAIN}, {})
@@ -49,3 +57,35 @@ def test_another_wrong_setting_does() -> None:
     with pytest.raises(ConfigurationError) as ended:
         archiver(LOOK, error).cycle(LOOK, [PENDING], SimpleNamespace())  # type: ignore[arg-type]
     assert ended.value is error
+
+
+def topics(folder: Path) -> ArchivedTopics:
+    place = open_place(parse_place(str(folder)), S3Access())
+    settings: Any = SimpleNamespace(allowed_topics=None, layout="gapless", hold=None, once=False)
+    target = Target(place=place, address=parse_place(str(folder)), access=S3Access(), region="r")
+    nothing: Any = None
+    return ArchivedTopics(settings, nothing, nothing, target, timeout_seconds=1)
+
+
+def test_who_does_not_know_whether_a_commit_was_made_takes_nothing_back(tmp_path: Path) -> None:
+    topic = TopicCut("t", (0,), (10,), 0, ID)
+    earlier, later = topics(tmp_path), topics(tmp_path)
+    chain = earlier._chain_of(topic)
+    earlier.doubt("t")
+    assert earlier._chain_of(topic) is chain, "nobody else archives"
+    later._chain_of(topic)
+    earlier.doubt("t")
+    with pytest.raises(FencedError, match="since this one began"):
+        earlier._chain_of(topic)
+
+
+def test_what_was_committed_although_the_answer_was_lost_is_known_afterwards(tmp_path: Path) -> None:
+    topic = TopicCut("t", (0,), (10,), 0, ID)
+    ours = topics(tmp_path)
+    chain = ours._chain_of(topic)
+    segment = SegmentBuilder(0, 0).segment("", 0, 10, Origin(log_start=0, high_watermark=10, epoch=1))
+    behind: Any = chain._chain
+    behind.commit(behind.load(), Changes(action="archive", epoch=chain.epoch, added=(segment,)))
+    assert chain.state.head(0) is None
+    ours.doubt("t")
+    assert ours._chain_of(topic).state.head(0) == 10

@@ -151,7 +151,7 @@ class Archiver:
             self._discard(topic, chain, added, "another program has archived some of it meanwhile")
             return {}
         except StoreUnreachableError:
-            self.topics.forget(topic)  # the commit may have been made
+            self.topics.doubt(topic)  # the commit may have been made
             raise
         account = self.topics.accounts[topic]
         account.add(added, found.lost)

@@ -88,6 +88,8 @@ class ArchivedTopics:
         self._writer = new_writer()
         self._topics: list[str] = []
         self._chains: dict[str, TopicChain] = {}
+        self._doubted: set[str] = set()
+        """Topics whose chains may say more than we know."""
         self.configurations: dict[str, TopicConfiguration | None] = {}
         self.accounts: dict[str, TopicAccount] = {}
 
@@ -112,6 +114,7 @@ class ArchivedTopics:
 
         Raises:
             TopicMissingError: none of the topics exists.
+            FencedError: another program archives a topic now.
             GaplessError: Kafka or the store does not answer, or refuses us.
         """
         cut = self._read_cut() if self._topics else None
@@ -133,9 +136,9 @@ class ArchivedTopics:
             self._note_bounds(after.topics[name], after.chains[name], pending)
         return Look(after.cluster_id, after.topics, after.chains, found)
 
-    def forget(self, topic: str) -> None:
-        """Read the chain of a topic again: a commit may have been made or not."""
-        self._chains.pop(topic, None)
+    def doubt(self, topic: str) -> None:
+        """Read the chain of a topic again before it is used: a commit may have been made or not."""
+        self._doubted.add(topic)
 
     def _read_cut(self) -> Cut | None:
         """Look at the topics; those that are gone are passed over, unless none of a fixed choice ever existed."""
@@ -162,6 +165,9 @@ class ArchivedTopics:
             )
         known = self._chains.get(topic.topic)
         if known is not None and known.topic_id == topic_id:
+            if topic.topic in self._doubted:
+                known.reload()
+                self._doubted.discard(topic.topic)
             return known
         place, region = self._target.place, self._target.region
         self._check_layout(topic.topic, topic_id)
