@@ -13,8 +13,10 @@ from gapless_archive.segments.builder import Origin, SegmentBuilder
 from gapless_archive.segments.level_zero import Limits
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
-from gapless_kafka.access.errors import NO_TOPIC
-from gapless_kafka.reading.cuts import TopicCut
+from gapless_kafka.access.errors import NO_TOPIC, TopicMissingError
+from gapless_kafka.reading.cuts import Cut, TopicCut
+from gapless_kafka.topics.topic_choice import TopicChoice
+from gapless_spark.archiving.archive import topics as under_test
 from gapless_spark.archiving.archive.archiver import Archiver
 from gapless_spark.archiving.archive.chains import FencedError, PlanAgainError
 from gapless_spark.archiving.archive.planning import Pending
@@ -59,12 +61,12 @@ def test_another_wrong_setting_does() -> None:
     assert ended.value is error
 
 
-def topics(folder: Path) -> ArchivedTopics:
+def topics(folder: Path, choice: TopicChoice = TopicChoice(("t",))) -> ArchivedTopics:  # noqa: B008 -- it is frozen
     place = open_place(parse_place(str(folder)), S3Access())
     settings: Any = SimpleNamespace(allowed_topics=None, layout="gapless", hold=None, once=False)
     target = Target(place=place, address=parse_place(str(folder)), access=S3Access(), region="r")
     nothing: Any = None
-    return ArchivedTopics(settings, nothing, nothing, target, timeout_seconds=1)
+    return ArchivedTopics(settings, nothing, choice, target, timeout_seconds=1)
 
 
 def test_who_does_not_know_whether_a_commit_was_made_takes_nothing_back(tmp_path: Path) -> None:
@@ -89,3 +91,32 @@ def test_what_was_committed_although_the_answer_was_lost_is_known_afterwards(tmp
     assert chain.state.head(0) is None
     ours.doubt("t")
     assert ours._chain_of(topic).state.head(0) == 10
+
+
+def test_a_named_topic_that_is_deleted_is_passed_over_for_as_long_as_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = ["t", "u"]
+
+    def read_cut(_: object, names: list[str], **__: object) -> Cut:
+        if not set(names) <= set(there):
+            raise TopicMissingError("Kafka does not have the topic t.")
+        return Cut("c", tuple(TopicCut(name, (0,), (10,), 0, ID, high_watermarks=(10,)) for name in names))
+
+    monkeypatch.setattr(under_test, "read_cut", read_cut)
+    monkeypatch.setattr(under_test, "existing_topics", lambda *_, **__: there)
+    monkeypatch.setattr(under_test, "topic_configurations", lambda _, names, **__: dict.fromkeys(names))
+    ours = topics(tmp_path, TopicChoice(("t", "u")))
+    ours.find_topics()
+    assert set(ours.look().topics) == {"t", "u"}
+    there.remove("t")
+    for _ in range(3):
+        ours.find_topics()
+        assert set(ours.look().topics) == {"u"}
+    there.append("t")
+    ours.find_topics()
+    assert set(ours.look().topics) == {"t", "u"}
+    never = topics(tmp_path, TopicChoice(("u", "typo")))
+    never.find_topics()
+    with pytest.raises(TopicMissingError):
+        never.look()

@@ -113,7 +113,7 @@ class ArchivedTopics:
         """Find out how far all topics reach.
 
         Raises:
-            TopicMissingError: none of the topics exists.
+            TopicMissingError: a topic that is named did not exist in all of this run.
             FencedError: another program archives a topic now.
             GaplessError: Kafka or the store does not answer, or refuses us.
         """
@@ -141,17 +141,17 @@ class ArchivedTopics:
         self._doubted.add(topic)
 
     def _read_cut(self) -> Cut | None:
-        """Look at the topics; those that are gone are passed over, unless none of a fixed choice ever existed."""
+        """Look at the topics; those that are gone are passed over, unless one that is named never existed."""
         try:
             return read_cut(self._connection, self._topics, timeout_seconds=self._timeout)
         except TopicMissingError:
             existing = set(existing_topics(self._connection, timeout_seconds=self._timeout))
             gone = [topic for topic in self._topics if topic not in existing]
-            if any(topic not in self._chains and topic in self._choice.names for topic in gone):
+            if any(topic not in self.accounts and topic in self._choice.names for topic in gone):
                 raise
             for topic in gone:
-                _log().warning("topic deleted", topic=topic)
-                self._chains.pop(topic, None)
+                if self._chains.pop(topic, None) is not None:
+                    _log().warning("topic deleted", topic=topic)
             self._topics = [topic for topic in self._topics if topic in existing]
             return read_cut(self._connection, self._topics, timeout_seconds=self._timeout) if self._topics else None
 
