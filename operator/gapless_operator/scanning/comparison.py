@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gapless_api.gaps.cleanup_policy import COMPACT
-from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.conditions import Condition, ConditionType
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import Comparison
 from gapless_operator.common.conditions import ConditionUpdate, conditions_with, transition
 from gapless_operator.scanning.conditions import compaction_of
+from gapless_operator.scanning.findings import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,19 +71,19 @@ def compare(  # noqa: PLR0911 -- one for each way to end
             f"{older.location} holds another bundle (sha256 {found.with_.sha256}) than {older.id}, which the last scan "
             f"wrote there.",
         )
-    counts = Comparison(
-        bundle_id=older.id,
-        listed=found.listed,
-        closed=found.closed + found.filled,
-        unavailable=found.unavailable,
-        open=found.open,
-        unknown=found.unknown,
-        new=found.new,
-    )
-    if counts.listed != counts.closed + counts.unavailable + counts.open + counts.unknown:
+    if found.listed != found.closed + found.filled + found.unavailable + found.open + found.unknown:
         return _unknown_result(
             Reason.COMPARISON_FAILED, f"The counts of the scan about the previous bundle {older.id} do not add up."
         )
+    counts = Comparison(
+        bundle_id=older.id,
+        listed=counted(found.listed),
+        closed=counted(found.closed + found.filled),
+        unavailable=counted(found.unavailable),
+        open=counted(found.open),
+        unknown=counted(found.unknown),
+        new=counted(found.new),
+    )
     policy = findings.cleanup_policy
     unverified = unverified_events(before, asked, counts, policy) or 0
     update = _in_words(counts, compaction_of(policy, topic), unverified, is_partial=is_partial)
@@ -116,7 +116,7 @@ def comparison_fields(  # noqa: PLR0913 -- what was known before, and what is kn
     total = (before.closed_events_total or 0) + (counts.closed if counts is not None else 0)
     return {
         "comparison": counts,
-        "closed_events_total": min(total, MAX_OFFSET),
+        "closed_events_total": counted(total),
         "oldest_gap_since": _oldest_gap_since(
             before,
             counts,
@@ -179,7 +179,7 @@ def unverified_events(before: GapScanStatus, asked: str, counts: Comparison | No
         return None
     same = before.bundle is not None and before.bundle.question in {None, asked}
     known = (before.unverified_events or 0) if same else 0
-    return min(known + (counts.unknown if counts is not None and policy != COMPACT else 0), MAX_OFFSET)
+    return counted(known + (counts.unknown if counts is not None and policy != COMPACT else 0))
 
 
 def _in_words(counts: Comparison, compaction: ConditionUpdate, unverified: int, *, is_partial: bool) -> ConditionUpdate:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gapless_api.base.errors import BundleError
 from gapless_api.bundle.reader import read_bundle_text
+from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import (
     LONGEST_MANIFEST,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _LARGEST_BUNDLE_BYTES = 64 * 1024 * 1024
 """Unpacked; more than ranges that fit in gzipped can be."""
+_LONGEST_TOPIC = 249
+"""In the status. Topics and offsets of findings are what the keys of received records say, whoever wrote those."""
 
 
 class ResultError(Exception):
@@ -87,7 +90,7 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
     reference = BundleReference(
         id=named.id,
         sha256=named.sha256,
-        missing=listed,
+        missing=counted(listed),
         type=place.type,
         location=place.location,
         key=BUNDLE_KEY if place.type == "ConfigMap" else None,
@@ -104,10 +107,10 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
         kept = bundle_map(scan, attempt, result.bundle_gzip or b"", resend)
     worst = sorted(partitions, key=lambda found: (-found.missing, -(found.unknown or 0), found.topic, found.partition))
     return Findings(
-        missing_events=found.missing,
-        missing_ranges=found.missing_ranges,
-        inferred_events=found.inferred_events,
-        unknown_events=found.unknown,
+        missing_events=counted(found.missing),
+        missing_ranges=counted(found.missing_ranges),
+        inferred_events=None if found.inferred_events is None else counted(found.inferred_events),
+        unknown_events=None if found.unknown is None else counted(found.unknown),
         partitions=tuple(each for each in worst if each.missing or each.unknown)[:LONGEST_PARTITIONS],
         read_by=result.report.read_by,
         bundle=reference,
@@ -115,6 +118,11 @@ def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: Bundl
         bundle_map=kept,
         reported=found,
     )
+
+
+def counted(number: int) -> int:
+    """`number` as a status holds it, whose integers have 64 bits; events of many partitions together may be more."""
+    return min(number, MAX_OFFSET)
 
 
 def gap_topic_of(report: ScanReport) -> str:
@@ -189,11 +197,11 @@ def _resend(
 
 def _findings(entry: PartitionFinding) -> PartitionFindings:
     return PartitionFindings(
-        topic=entry.topic,
+        topic=entry.topic[:_LONGEST_TOPIC],
         partition=entry.partition,
-        missing=entry.missing,
-        inferred=entry.inferred_events,
-        unknown=entry.unknown,
+        missing=counted(entry.missing),
+        inferred=None if entry.inferred_events is None else counted(entry.inferred_events),
+        unknown=None if entry.unknown is None else counted(entry.unknown),
         ranges=entry.ranges,
         first_missing=entry.first_missing,
         last_missing=entry.last_missing,

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from gapless_api.bundle.reader import read_bundle_text
+from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.windows import PartitionWindow
 from gapless_api.v1alpha1.resend import Resend
 from gapless_api.v1alpha1.resend_limits import TrustedKey
@@ -54,6 +55,29 @@ def test_the_rendered_resend_is_valid_and_carries_the_bundle(cluster: Make, gaps
     assert inline.missing == 7
     assert resend.spec.bundle.sha256 == night.status["bundle"]["sha256"]
     assert night.status["bundle"]["id"] in resend.metadata.name
+
+
+def test_keys_that_somebody_made_up_spoil_no_status(cluster: Make) -> None:
+    """Two events with offsets near 2^63 make more missing events than 64 bits hold, and a topic has any length."""
+    night = cluster(schedule=MINUTELY, source={"events": {"topics": ["t"]}})
+    forged: Gaps = {("t" * 300, 0): [(1, MAX_OFFSET - 1)], ("t", 1): [(0, MAX_OFFSET)]}
+    for _ in range(2):
+        night.later(minutes=1)
+        night.step()
+        before = night.status.get("bundle", {"sha256": "", "missing": 0})
+        counts = dict.fromkeys(("listed", "open"), 2 * MAX_OFFSET) | dict.fromkeys(
+            ("closed", "filled", "unavailable", "unknown", "new"), 0
+        )
+        compared = {"with": {"id": "older", "sha256": before["sha256"]}, "settled": False, "partitions": [], **counts}
+        night.answer(forged, reconciliation=compared)
+        assert night.condition("Ready") == ("True", "GapsFound")
+    assert night.condition("GapsClosed") == ("False", "StillMissing")
+    status = night.status
+    assert status["missingEvents"] == status["bundle"]["missing"] == status["comparison"]["open"] == MAX_OFFSET
+    assert [(found["topic"], found["missing"]) for found in status["partitions"]] == [
+        ("t", MAX_OFFSET),
+        ("t" * 249, MAX_OFFSET - 1),
+    ]
 
 
 def test_a_signature_comes_through_the_log_into_the_resend(cluster: Make, gaps: Gaps, tmp_path: Path) -> None:
