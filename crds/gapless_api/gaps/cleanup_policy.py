@@ -11,7 +11,8 @@ COMPACT = "compact"
 UNKNOWN = "unknown"
 """The policy of a topic whose configuration could not be read."""
 KEEPS_ALL = {"keeps_all": "true"}
-"""What the source of a bundle has that was made of a topic which has kept the latest record of every window."""
+"""What the source of a bundle has that was made of the latest record of every window: its topic has kept them all, and
+all of them could be read."""
 
 
 def normal_policy(text: str) -> str:

@@ -34,7 +34,7 @@ def conclude_scan(
         uncommitted: how many of its offsets are behind a transaction that is still open.
     """
     outcome, sentence = _scan_in_words(topic, found, policy, behind_transactions([(topic, uncommitted)]))
-    keeps_all = policy == COMPACT and not has_lost_records and not found.tombstones
+    keeps_all = policy == COMPACT and not (has_lost_records or found.tombstones or found.unreadable)
     inferred = {(entry.topic, entry.partition): entry.ranges for entry in found.inferred}
     findings = zip(found.results, found.stale, found.told_of, strict=True)
     return Conclusion(

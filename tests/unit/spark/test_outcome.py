@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC, datetime
 
 import pytest
 
 from gapless_api.base.errors import SourceStalledError, SourceUnreachableError, StoppedError, UndeliveredError
 from gapless_api.base.exit_codes import ExitCode
-from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps, new_metadata
 from gapless_api.bundle.reconciliation import NewerFinding, reconcile
 from gapless_api.gaps.cleanup_policy import KEEPS_ALL
 from gapless_api.offsets.ids import MAX_OFFSET
@@ -77,6 +78,22 @@ def test_a_bundle_says_that_its_topic_keeps_all_only_when_nothing_was_ever_lost(
     assert concluded_scan(read_windows([GAP])).source == KEEPS_ALL
     assert concluded_scan(read_windows([GAP]), has_lost_records=True).source == {}
     assert concluded_scan(read_windows([GAP], tombstones=1)).source == {}
+
+
+def test_a_window_whose_record_cannot_be_read_is_not_closed_by_the_bundle_of_the_scan() -> None:
+    older = (PartitionGaps("transfer", 0, 0, 2999, OffsetRanges([(1005, 1007)])),)
+    unreadable = LatestRecord(b"transfer:0:1000", b"\x02", 0, 7)
+    around = [CompleteWindows("transfer", 0, first, first + 999, 1) for first in (0, 2000)]
+    concluded = concluded_scan(read_windows([unreadable], around))
+    metadata = new_metadata(
+        created=datetime(2026, 11, 20, tzinfo=UTC),
+        source={"command": "gapless scan", **concluded.source},
+        missing=0,
+        sha256="0" * 64,
+    )
+    newer = NewerFinding.of_bundle(Bundle(BundleKind.ALL, concluded.results, metadata))
+    (became,) = reconcile(Bundle(BundleKind.ALL, older, None), newer).partitions
+    assert (became.closed, became.unknown) == (0, 3)
 
 
 def test_gaps_are_counted_in_events_ranges_and_partitions() -> None:
