@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MARK_VERSION = 1
+MADE_OF_RECORDS = {"of_records": "true"}
+"""What the source of a bundle has, too, that was made of bundles that hold a detector's records alone."""
 
 
 class BundleKind(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.bundle.form import BundleKind
+from gapless_api.bundle.form import MADE_OF_RECORDS, BundleKind
 from gapless_api.gaps.cleanup_policy import KEEPS_ALL
 from gapless_api.offsets.ids import MAX_OFFSET, TopicPartition
 from gapless_api.offsets.ranges import OffsetRange, OffsetRanges
@@ -27,8 +27,6 @@ TOOLS = "gapless bundle "
 """How the source of a bundle begins that is a part of others or put together of them, and so no look at everything."""
 _BY_RECORDS = frozenset({"gapless scan", "gapless create"})
 """The sources of bundles that are made of a detector's records; the peer's bundles, without metadata, are too."""
-MADE_OF_RECORDS = {"of_records": "true"}
-"""What the source of a bundle has, too, that a tool made of such bundles alone."""
 _UNSAID = (
     "The newer bundle comes from a gaps topic that may have lost records, so what it does not list is not closed; scan "
     "the topic itself (--against=scan), or audit."

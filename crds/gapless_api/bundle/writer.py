@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from gapless_api.base.files import written_whole_or_shown
 from gapless_api.bundle.form import (
+    MADE_OF_RECORDS,
     BundleKind,
     CanonicalDigest,
     arranged,
@@ -82,7 +83,8 @@ def write_signed(path: Path | None, bundle: Bundle, *, created: datetime, signin
     def finish(sha256: str, missing: int) -> BundleMetadata:
         if old is not None:
             return sign(replace(old, missing=missing, sha256=sha256, signature=None))
-        return sign(new_metadata(created=created, source={}, missing=missing, sha256=sha256))
+        # Only the peer's have none, and it makes them of records.
+        return sign(new_metadata(created=created, source=dict(MADE_OF_RECORDS), missing=missing, sha256=sha256))
 
     with written_whole_or_shown(path, what="bundle") as stream:
         return _write(stream, bundle.kind, bundle.results, finish)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from gapless_api.base.errors import BundleError, ConfigurationError
-from gapless_api.bundle.form import BundleKind, PartitionGaps
+from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
 from gapless_api.bundle.reader import read_bundle
+from gapless_api.bundle.reconciliation import NewerFinding, reconcile
 from gapless_api.bundle.writer import write_bundle, write_signed
 from gapless_api.offsets.ranges import OffsetRanges
 
@@ -113,6 +115,20 @@ def test_signing_a_bundle_of_the_peer_gives_it_a_mark(tmp_path: Path, keys: tupl
     read = read_bundle(tmp_path / "b", verification_key=keys[1])
     assert read.metadata == metadata
     assert (metadata.created, metadata.missing) == (LATER, 909)
+
+
+def test_a_bundle_of_the_peer_is_compared_alike_before_and_after_it_was_signed(
+    tmp_path: Path, keys: tuple[Path, Path], vectors: Path
+) -> None:
+    """It is made of records and says nothing of its topic: what it does not list is unknown, and records close it."""
+    peers = read_bundle(vectors / "bundle-out-all.json")
+    write_signed(tmp_path / "b", peers, created=LATER, signing_key=keys[0])
+    older = Bundle(BundleKind.ALL, (PartitionGaps("transfer", 0, 0, 2999, OffsetRanges([(5, 9)])),), None)
+    nothing = tuple(replace(entry, ranges=OffsetRanges()) for entry in peers.results)
+    for one in (peers, read_bundle(tmp_path / "b")):
+        became = reconcile(older, NewerFinding.of_bundle(one))
+        assert (became.total("closed"), became.total("open"), became.total("unknown")) == (0, 1, 4)
+        assert reconcile(one, NewerFinding(BundleKind.ALL, nothing, by_records=True)).settled
 
 
 def test_keys_of_the_wrong_kind_are_one_sentence(tmp_path: Path, keys: tuple[Path, Path], vectors: Path) -> None:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.bundle.algebra import Portion
-from gapless_api.bundle.form import Bundle, BundleKind, BundleMetadata, PartitionGaps
+from gapless_api.bundle.form import MADE_OF_RECORDS, Bundle, BundleKind, BundleMetadata, PartitionGaps
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import (
-    MADE_OF_RECORDS,
     MOST_PARTITIONS,
     TOOLS,
     NewerFinding,

@@ -34,7 +34,8 @@ def write_portion(
     Raises:
         LocalStorageError: the file cannot be written.
     """
-    from gapless_api.bundle.reconciliation import MADE_OF_RECORDS, is_made_of_records  # noqa: PLC0415
+    from gapless_api.bundle.form import MADE_OF_RECORDS  # noqa: PLC0415
+    from gapless_api.bundle.reconciliation import is_made_of_records  # noqa: PLC0415
     from gapless_api.bundle.writer import write_bundle  # noqa: PLC0415
 
     recorded = MADE_OF_RECORDS if all(map(is_made_of_records, made_of.values())) else {}
