@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.topics import cleanup_policy
@@ -32,11 +33,16 @@ def run(settings: Resolved, *, command: str = "scan") -> int:
 
 
 def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]:
-    """What to do for `settings`, and all settings of it."""
+    """What to do for `settings`, and all settings of it. Raises ConfigurationError when they do not fit together."""
     # `create` lacks our own settings; the job wants all of them.
     defaults = {setting.name: setting.default for setting in SCAN.settings}
     settings = replace(settings, values={**defaults, **settings.values})
     chosen, told = ScanSettings.of(settings.values), JobSettings.of(settings.values)
+    if chosen.infer_tails == "all" and not chosen.infer:
+        raise ConfigurationError(
+            "inferTails says which ends of windows infer adds, but infer is not set; give --infer, or delete "
+            "inferTails."
+        )
     topic = chosen.topic
     choices = Choices(chosen.infer, chosen.infer_tails == "all", chosen.skip_stale, chosen.detector_windows)
 

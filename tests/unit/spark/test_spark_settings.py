@@ -87,6 +87,15 @@ def test_a_wrong_value_is_refused_with_what_it_must_be(name: str, text: str) -> 
         resolve(SCAN, file=None, environment={}, options=options)
 
 
+def test_which_ends_are_inferred_is_nothing_without_inferring() -> None:
+    from gapless_spark.scan.command import job_of  # noqa: PLC0415 -- others must not load it
+
+    given = {"bootstrapServers": "k:1", "topic": "gaps", "inferTails": "all"}
+    with pytest.raises(ConfigurationError, match=r"infer is not set; give --infer, or delete inferTails\."):
+        job_of(resolve(SCAN, file=None, environment={}, options=given))
+    job_of(resolve(SCAN, file=None, environment={}, options={**given, "infer": "true"}))
+
+
 def test_audit_takes_a_list_of_topics_and_expectations() -> None:
     options = {"bootstrapServers": "k:1", "topics": "a, b,a", "expect": "a:0:0-1,a:1:0-1"}
     values = resolve(AUDIT, file=None, environment={"GAPLESS_AUDIT_LIMIT": "first"}, options=options).values
