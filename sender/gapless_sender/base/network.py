@@ -118,15 +118,20 @@ def source_socket_address(address: str, nic: Nic | None = None) -> tuple[str, in
     A link-local IPv6 address needs the interface that it belongs to: its zone (``fe80::1%eth0``) or else `nic`.
 
     Raises:
-        OSError: no interface has the name of its zone.
+        ConfigurationError: it is no IP address, or no interface has the name of its zone.
     """
-    parsed = ipaddress.ip_address(address)
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        raise ConfigurationError(
+            f"The source address {address!r} is no IP address; give one of this machine, or none."
+        ) from None
     if parsed.version == 4:
         return address, 0
     host, _, zone = address.partition("%")
     scope = 0
     if zone:
-        scope = int(zone) if zone.isdecimal() else socket.if_nametoindex(zone)
+        scope = int(zone) if zone.isdecimal() else nic_named(zone).number
     elif parsed.is_link_local and nic is not None:
         scope = nic.number
     return host, 0, 0, scope

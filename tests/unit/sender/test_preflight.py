@@ -81,6 +81,17 @@ def test_loopback_is_fit_by_both_families() -> None:
         assert found.largest_payload == 65459
 
 
+@pytest.mark.parametrize(
+    ("target", "source", "message"),
+    [
+        ("127.0.0.1", "here", "The source address 'here' is no IP address; give one of this machine"),
+        ("::1", "fe80::1%nowhere", "The network interface 'nowhere' does not exist on this machine"),
+    ],
+)
+def test_a_source_address_that_is_none_is_named(target: str, source: str, message: str) -> None:
+    assert look("", target, 9, source_address=source).message.startswith(message)
+
+
 def test_the_command_prints_one_line_and_ends_with_0_or_5() -> None:
     def preflight(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [PROGRAM, "link", "preflight", "--port=9", *arguments]
