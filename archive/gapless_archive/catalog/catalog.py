@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator  # noqa: TC003 -- one name in many signatures
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_PARTITION, is_topic, unpadded_decimal
@@ -23,13 +24,22 @@ def is_region(text: str) -> bool:
 def regions(place: Place) -> list[str]:
     """The regions of an archive. Raises StoreUnreachableError and LocalStorageError, like all of these."""
     found = {*place.children(""), *place.children(BESIDE)}
-    return [name for name in sorted(found) if is_region(name) and topics(place, name)]
+    return [name for name in sorted(found) if is_region(name) and has_topics(place, name)]
 
 
 def topics(place: Place, region: str) -> list[str]:
     """The topics that are archived of a region."""
+    return list(_topics(place, region))
+
+
+def has_topics(place: Place, region: str) -> bool:
+    """Whether any topic is archived of a region, which is quicker to find out than all that are."""
+    return any(True for _ in _topics(place, region))
+
+
+def _topics(place: Place, region: str) -> Iterator[str]:
     found = {*place.children(region), *place.children(f"{BESIDE}/{region}")}
-    return [name for name in sorted(found) if is_topic(name) and generations(place, region, name)]
+    return (name for name in sorted(found) if is_topic(name) and generations(place, region, name))
 
 
 def layouts(place: Place, region: str, topic: str) -> dict[str, Layout]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_archive.catalog.catalog import find_chain, generations, only_region, topics
+from gapless_archive.catalog.catalog import find_chain, generations, has_topics, only_region
 from gapless_archive.catalog.peer_segments import NO_ID, PEER_NOTE, layout_note
 from gapless_archive.reading import TopicArchive, open_archive
 from gapless_archive.store.access import check_endpoint
@@ -56,10 +56,10 @@ class ArchivedTopics:
         return self._open[1]
 
     def _opened(self, topic: KnownTopic) -> TopicArchive | None:
-        region = only_region(self._place, self._region)
+        region = self._region = only_region(self._place, self._region)
         found = generations(self._place, region, topic.name)
         if not found:
-            if not topics(self._place, region):
+            if not has_topics(self._place, region):
                 raise ConfigurationError(
                     f"{self._place.name} holds no archived topic of the region {region}; correct --archive or "
                     f"--archive-region."

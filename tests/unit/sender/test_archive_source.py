@@ -384,6 +384,21 @@ def test_a_topic_that_kafka_no_longer_has_is_the_one_that_is_known_or_was_archiv
     assert archived(tmp_path / "a").topic(known(topic_id=ID, exists=False)) is not None
 
 
+def test_other_topics_of_an_archive_are_not_looked_through_for_each_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"t{number:02d}" for number in range(20)]
+    for name in names:
+        Archive(tmp_path / "a", topic=name).commit()
+    topics, listed = archived(tmp_path / "a"), list[str]()
+    place = type(open_place(parse_place(str(tmp_path / "a")), S3Access()))
+    children = place.children
+    monkeypatch.setattr(place, "children", lambda self, folder: listed.append(folder) or children(self, folder))
+    for name in (*names, "other"):
+        topics.topic(known(name))
+    assert len(listed) < 10 * len(names)
+
+
 def test_a_topic_that_is_not_archived_is_no_error_but_an_archive_without_topics_is(tmp_path: Path) -> None:
     Archive(tmp_path / "a").commit()
     assert archived(tmp_path / "a").topic(known("other")) is None
