@@ -462,6 +462,7 @@ USED_ELSEWHERE = {
     # A cluster with the admission plugin OwnerReferencesPermissionEnforcement asks for these; this one has none.
     Right("gapless.dev", "diodes/finalizers", "update"),
     Right("gapless.dev", "gapscans/finalizers", "update"),
+    Right("gapless.dev", "kafkaconnections/finalizers", "update"),
     Right("gapless.dev", "resends/finalizers", "update"),
     # The SparkApplication engine: test_spark_operator.
     *(
@@ -470,9 +471,12 @@ USED_ELSEWHERE = {
     ),
     # The key of an encrypted Resend: test_resends.
     Right("", "secrets", "create"),
+    # A check of a KafkaConnection: test_mirrors.
+    Right("gapless.dev", "kafkaconnections/status", "patch"),
 }
 AFTER_A_CONFLICT = {
-    Right("gapless.dev", kind, "get") for kind in ("archives", "diodes", "gapscans", "resends", "restores")
+    Right("gapless.dev", kind, "get")
+    for kind in ("archives", "diodes", "gapscans", "kafkaconnections", "mirrors", "resends", "restores")
 }
 
 
