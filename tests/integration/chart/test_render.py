@@ -430,6 +430,20 @@ def test_beside_senders_archives_run_as_jobs_without_rights(helm: Helm) -> None:
     assert read_settings(arguments, {}).jobs_only_namespaces == {"gapless-sender"}
 
 
+def test_checks_of_connections_have_an_account_with_the_pull_secrets_wherever_they_run(helm: Helm) -> None:
+    """Their image comes from the registry of the others."""
+    for role in ("downstream", "upstream", "archive", "mirror"):
+        manifests = helm.manifests(values={f"roles.{role}.enabled": True, "imagePullSecrets": [{"name": "pull"}]})
+        [deployment] = of_kind(manifests, "Deployment")
+        told = read_settings(deployment["spec"]["template"]["spec"]["containers"][0]["args"], {})
+        accounts = {
+            each["metadata"].get("namespace"): each["imagePullSecrets"]
+            for each in of_kind(manifests, "ServiceAccount")
+            if each["metadata"]["name"] == told.workers.service_account
+        }
+        assert accounts == {namespace: [{"name": "pull"}] for namespace in told.namespaces}, role
+
+
 def test_an_archive_may_not_share_the_namespace_of_the_release_or_of_senders(helm: Helm) -> None:
     for namespace, said in (("gapless-system", "both the release and archives"), ("gapless-sender", "is the senders'")):
         refused = helm.template(values={**EVERYTHING, "archive.namespaces": [namespace]})

@@ -14,7 +14,9 @@ import pytest
 import yaml
 
 from gapless_api.v1alpha1.diode import Diode
+from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_operator.common.settings import Program
+from gapless_operator.connections.pod import doctor_job
 from gapless_operator.sending.sender_pods import container, pod_spec
 from kit.cluster.api_server import ApiError
 from kit.cluster.build import HELM
@@ -373,6 +375,24 @@ def test_a_pod_without_a_diode_is_refused(policies: Policies) -> None:
     pod = sender_pod()
     del pod["metadata"]["labels"]
     assert "need its name in the label gapless.dev/diode" in policies.refusal(pod)
+
+
+def check_pod(**spec: Any) -> dict[str, Any]:
+    """The pod of a check of a KafkaConnection, as the operator's Jobs have it."""
+    body = ours("KafkaConnection", {"bootstrapServers": "kafka:9092", "allowedTopics": ["*"]}, name="kafka")
+    body["metadata"]["uid"] = "0" * 36
+    program = Program(image="gapless/sender:0.1.0", service_account="gapless-spark")
+    job = doctor_job(KafkaConnection.from_resource(body), "kafka-doctor-1", "now", program, deadline_seconds=900)
+    template = copy.deepcopy(job["spec"]["template"])
+    template["metadata"] |= {"name": "check", "namespace": SENDERS}
+    return {"apiVersion": "v1", "kind": "Pod", **template, "spec": {**template["spec"], **spec}}
+
+
+def test_a_check_of_a_connection_is_taken_outside_of_the_nodes_network_only(policies: Policies) -> None:
+    policies.create(check_pod(), user=JOBS)
+    assert "may not use the node's network" in policies.refusal(check_pod(hostNetwork=True), user=JOBS)
+    assert ACCOUNT in policies.refusal(check_pod(serviceAccountName="policy-operator"), user=JOBS)
+    assert "are started by Jobs of the operator only" in policies.refusal(check_pod(), user=EDITOR)
 
 
 def test_nobody_starts_a_pod_beside_the_operators_jobs_however_well_it_is_made(policies: Policies) -> None:
