@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_spark.mirror.sql_turns import failure_of_statement
@@ -23,6 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
+EXAMPLES = Path(__file__).parents[3] / "examples"
 _TIME = datetime(2024, 1, 1, tzinfo=UTC)
 _AT = 1_704_067_200_000
 _HEADERS = [("h", b"x"), ("h", None)]
@@ -69,6 +72,14 @@ def results(spark: SparkSession, statement: str) -> list[tuple[object, ...]]:
         (row.offset, row.at, row.key, row.value, [tuple(pair) for pair in row.headers], row.target)
         for row in applied.collect()
     ]
+
+
+def test_the_statements_of_the_examples_are_taken(spark: SparkSession) -> None:
+    documents = [each for file in EXAMPLES.glob("*.yaml") for each in yaml.safe_load_all(file.read_text())]
+    mirrors = [each["spec"] for each in documents if each["kind"] == "Mirror" and "transform" in each["spec"]]
+    assert mirrors
+    for spec in mirrors:
+        assert Transform(spark, spec["transform"]).routes == bool(spec.get("transformTopics"))
 
 
 def test_what_is_not_selected_stays_as_it_is(spark: SparkSession) -> None:
