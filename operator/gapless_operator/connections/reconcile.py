@@ -131,8 +131,8 @@ def _record(
     report = driver.output.doctor if driver is not None and stop is None else None
     doctor = connection.status.doctor
     request = _request(connection)
-    if doctor is not None and (attempt is None or attempt.work != digest(request)):
-        request = doctor.request
+    if attempt is None or attempt.work != digest(request):
+        request = doctor.request if doctor is not None else ""
     update: dict[str, Any] = {
         **_began(connection, running.name, request),
         "last_attempt": ended(running, ending, attempt, now),

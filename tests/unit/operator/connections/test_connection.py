@@ -203,6 +203,19 @@ def test_a_crash_anywhere_checks_nothing_twice() -> None:
         assert kafka.begun == [FIRST]
 
 
+def test_a_value_that_comes_while_the_operator_is_dead_is_checked() -> None:
+    kafka = a_connection("today")
+    kafka.step(writes=2)
+    assert kafka.begun == [FIRST]
+    annotate(kafka, "now")
+    kafka.settle()
+    kafka.run()
+    kafka.end(report("warning"))
+    kafka.settle()
+    assert kafka.begun == [FIRST, "kafka-owner-ui-doctor-2"]
+    assert (kafka.status["doctor"]["request"], kafka.status["doctor"]["warnings"]) == ("now", 1)
+
+
 def test_a_connection_that_is_being_deleted_stops_its_check() -> None:
     kafka = a_connection("today")
     kafka.step()
