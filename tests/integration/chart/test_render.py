@@ -531,4 +531,7 @@ def test_what_the_notes_say_holds_for_these_values(helm: Helm, tmp_path: Path) -
     assert "This cluster RECEIVES" not in notes("upstream")
     assert "GapScans are served in: scans-a, scans-b" in notes("downstream")
     assert "This cluster SENDS" not in notes("downstream")
+    assert "ARCHIVES" not in notes("downstream")
+    assert "Archives and Restores are served in: gapless-archive, gapless-sender" in notes("archive")
+    assert "Mirrors are served in: gapless-mirror" in notes("mirror")
     assert "helm test gapless -n gapless-system" in notes("both")
