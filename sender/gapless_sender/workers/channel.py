@@ -12,7 +12,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base import errors
-from gapless_api.base.errors import GaplessError, StoppedError, verdict
+from gapless_api.base.errors import VERDICTS, GaplessError, StoppedError, verdict
 from gapless_api.base.exit_codes import ExitCode
 from gapless_sender.replay.report import Traffic
 
@@ -71,15 +71,15 @@ class WorkerError:
     @classmethod
     def of(cls, error: GaplessError) -> Self:
         """Take what the supervisor needs to know of `error`."""
-        return cls(type(error).__name__, str(error), int(verdict(error).exit_code))
+        kind = next(kind for kind in type(error).__mro__ if kind in VERDICTS)  # other packages have classes below these
+        return cls(kind.__name__, str(error), int(verdict(error).exit_code))
 
     @property
     def error(self) -> GaplessError:
         """The error, as far as the supervisor needs to know it."""
         if self.name == StoppedError.__name__:
             return StoppedError(self.message, by_terminal=self.exit_code == ExitCode.INTERRUPTED)
-        kind = getattr(errors, self.name, errors.LinkError)
-        found: GaplessError = kind(self.message)
+        found: GaplessError = getattr(errors, self.name)(self.message)
         return found
 
 

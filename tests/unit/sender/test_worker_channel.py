@@ -10,7 +10,17 @@ import threading
 
 import pytest
 
-from gapless_api.base.errors import ConfigurationError, LinkError, SourceStalledError, StoppedError
+from gapless_api.base.errors import (
+    ConfigurationError,
+    GaplessError,
+    LinkError,
+    SourceStalledError,
+    StoppedError,
+    verdict,
+)
+from gapless_archive.catalog.state import ArchiveDamagedError
+from gapless_archive.store.object_store import MissingObjectError
+from gapless_kafka.access.errors import TopicMissingError
 from gapless_sender.link.udp_link import UnsentError
 from gapless_sender.replay.account import BatchResult
 from gapless_sender.replay.report import Traffic
@@ -89,13 +99,16 @@ def test_what_nobody_can_read_is_an_error() -> None:
         (ConfigurationError("wrong"), ConfigurationError),
         (SourceStalledError("silent"), SourceStalledError),
         (UnsentError("away", (b"",)), LinkError),
+        (ArchiveDamagedError("a commit is missing"), ConfigurationError),
+        (MissingObjectError("no object"), ConfigurationError),
+        (TopicMissingError("no topic"), ConfigurationError),
         (StoppedError("asked", by_terminal=True), StoppedError),
         (StoppedError("asked", by_terminal=False), StoppedError),
     ],
 )
 def test_a_problem_is_the_same_on_the_other_side(error: Exception, kind: type[Exception]) -> None:
-    assert isinstance(error, ConfigurationError | SourceStalledError | LinkError | StoppedError)
+    assert isinstance(error, GaplessError)
     told = pickle.loads(pickle.dumps(WorkerError.of(error))).error  # noqa: S301
     assert type(told) is kind
     assert str(told) == str(error)
-    assert getattr(told, "exit_code", None) == getattr(error, "exit_code", None)
+    assert verdict(told) == verdict(error)
