@@ -31,7 +31,7 @@ class ResendPlan(StatusModel):
     estimated_seconds: Annotated[float, Field(ge=0)] | None = None
     """Estimated duration at the rate that eps and the Diode's budget allow."""
     unavailable: Count = 0
-    """Planned offsets that Kafka no longer has."""
+    """Chosen offsets that cannot be sent, as far as is known without reading."""
 
 
 class Progress(StatusModel):

@@ -193,6 +193,12 @@ def plan_of(pods: Iterable[ObservedPod]) -> ResendPlan | None:
     )
 
 
+def planned_unavailable(pods: Iterable[ObservedPod]) -> str:
+    """How many events a plan Job found that cannot be sent, by reason, as words; empty for none."""
+    found = [short.plan.unavailable for short in _plans(pods)][:1]
+    return ", ".join(f"{count:,} {reason}" for counts in found for reason, count in sorted(counts.items()) if count)
+
+
 def _progress(
     total: Totals, now: datetime, *, events_per_second: float | None = None, eta_seconds: float | None = None
 ) -> Progress:

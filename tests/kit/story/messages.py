@@ -86,8 +86,11 @@ def report(ledger: Totals, **more: Any) -> dict[str, Any]:
     return line(SHORT_REPORT, replace(message, **{n: value for n, value in more.items() if n not in of_head}))
 
 
-def plan(events: int, *, unavailable: int = 0, seconds: float | None = None, **more: Any) -> dict[str, Any]:
-    """The line of a plan; `more` are fields of the model."""
+def plan(
+    events: int, *, unavailable: int | Mapping[str, int] = 0, seconds: float | None = None, **more: Any
+) -> dict[str, Any]:
+    """The line of a plan; `unavailable` are expired unless they are told by reason; `more` are fields of the model."""
+    lost = {"Expired": unavailable} if isinstance(unavailable, int) else unavailable
     message = ResendPlan(
         shard=0,
         shards=1,
@@ -98,7 +101,7 @@ def plan(events: int, *, unavailable: int = 0, seconds: float | None = None, **m
         from_archive=0,
         ranges=1,
         sent_before=0,
-        unavailable={"Expired": unavailable} if unavailable else {},
+        unavailable={reason: count for reason, count in lost.items() if count},
         estimate=Estimate(mean_event_bytes=10.0, datagrams=events, payload_bytes=10 * events, seconds=seconds),
         note="",
         skipped=(),

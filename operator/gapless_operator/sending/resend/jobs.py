@@ -21,6 +21,7 @@ from gapless_operator.common.result import Result
 from gapless_operator.sending.progress import (
     WRITE_EVERY,
     plan_of,
+    planned_unavailable,
     progress_while_sending,
     unavailable_ranges,
     unread,
@@ -266,7 +267,7 @@ def conclude_plan(context: ValidContext, job: ObservedJob, pods: Sequence[Observ
         outcome = Outcome(End.RETRY, Reason.RETRYING, f"The log of Job {job.meta.name}, which has the plan, is gone.")
         return try_again(context.status, job, outcome, of_job(job), finished)
     lasting = "" if found.estimated_seconds is None else f" in about {found.estimated_seconds:,.0f} s"
-    lost = f"; {found.unavailable:,} are no longer in Kafka" if found.unavailable else ""
+    lost = f"; {found.unavailable:,} cannot be sent ({planned_unavailable(pods)})" if found.unavailable else ""
     message = f"Would send {found.events:,} events{lasting}{lost}; nothing was sent. Set spec.mode: Send to send them."
     read = of_work(resend, context.status, context.diode, pods)
     return Result(conditions=condition_sets.planned(message), update={**update, "plan": found, **read})

@@ -527,7 +527,9 @@ class World:
         )
 
     @staticmethod
-    def plan(events: int, *, unavailable: int = 0, seconds: float | None = None, **more: Any) -> dict[str, Any]:
+    def plan(
+        events: int, *, unavailable: int | Mapping[str, int] = 0, seconds: float | None = None, **more: Any
+    ) -> dict[str, Any]:
         """A plan, as a line."""
         return messages.plan(events, unavailable=unavailable, seconds=seconds, **more)
 

@@ -277,7 +277,12 @@ def test_attempts_follow_each_other_after_longer_and_longer_pauses(ready: World)
     [
         (0, {}, "Would send 990 events; nothing was sent."),
         (0, {"seconds": 1234.4}, "Would send 990 events in about 1,234 s; nothing was sent."),
-        (4, {"unavailable": 10}, "Would send 990 events; 10 are no longer in Kafka; nothing was sent."),
+        (4, {"unavailable": 10}, "Would send 990 events; 10 cannot be sent (10 Expired); nothing was sent."),
+        (
+            0,
+            {"unavailable": {"Expired": 2, "NotYetWritten": 1_008}},
+            "Would send 990 events; 1,010 cannot be sent (2 Expired, 1,008 NotYetWritten); nothing was sent.",
+        ),
     ],
 )
 def test_a_plan_is_said_in_a_sentence(ready: World, code: int, found: dict[str, Any], sentence: str) -> None:
