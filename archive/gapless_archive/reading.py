@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 FRESH_SECONDS = 10.0
-"""What was read of a chain is not read again for so long."""
+"""What was read of a chain is not read again for so long, unless it matters what was archived meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,26 @@ class TopicArchive:
         self.state = state
         self._loaded_at = time.monotonic()
 
-    def refresh(self, partition: int) -> bool:
+    def refresh(self, partition: int, *, since: float | None = None) -> bool:
         """Read again what the archive has, unless it was read just now; say whether a partition has changed.
 
         For reading that takes long: meanwhile more is archived, and objects of joined segments are deleted.
+
+        Args:
+            partition: of the topic.
+            since: a moment of the monotonic clock; what was read after it is new enough.
 
         Raises:
             ArchiveDamagedError: the chain cannot be read.
             StoreUnreachableError: the store does not answer.
         """
-        if time.monotonic() - self._loaded_at < FRESH_SECONDS:
+        now = time.monotonic()
+        if self._loaded_at >= (now - FRESH_SECONDS if since is None else since):
             return False
-        before = self.state
+        before, self._loaded_at = self.state, now
+        if self.chain.is_newest(before):
+            return False
         self.state = self.chain.load()
-        self._loaded_at = time.monotonic()
         same_segments = self.state.segments(partition) == before.segments(partition)
         return not same_segments or self.state.head(partition) != before.head(partition)
 

@@ -26,7 +26,7 @@ from gapless_archive.catalog.state import ArchiveDamagedError, TopicState
 from gapless_archive.store.object_store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from gapless_api.wire.form import Form
     from gapless_archive.catalog.entry import Action, Layout, LostRange, Segment
@@ -103,11 +103,15 @@ class Chain:
                 missing = error  # A snapshot was made and what is before it removed, since the commits were listed.
         raise ArchiveDamagedError(str(missing))
 
+    def is_newest(self, state: TopicState) -> bool:
+        """Whether nothing was committed after `state`, which takes one list. Raises StoreUnreachableError."""
+        return _newest(self.place.children(self._folder)) <= state.sequence
+
     def _load(self) -> TopicState:
         self._loaded_at = time.monotonic()
         names = self.place.children(self._folder)
         snapshots = sorted(int(found[1]) for found in map(_SNAPSHOT.fullmatch, names) if found)
-        newest = max((int(found[1]) for found in map(_COMMIT.fullmatch, names) if found), default=0)
+        newest = _newest(names)
         state = TopicState()
         if snapshots:
             state = TopicState.of_snapshot(self._read(self._snapshot_key(snapshots[-1]), SNAPSHOT))
@@ -200,6 +204,11 @@ class Chain:
             raise ArchiveDamagedError(
                 f"{self.place.name}/{key} cannot be read ({error}); bring it back, or use programs of one release."
             ) from None
+
+
+def _newest(names: Iterable[str]) -> int:
+    """The number of the last commit among files; 0 for none."""
+    return max((int(found[1]) for found in map(_COMMIT.fullmatch, names) if found), default=0)
 
 
 def new_writer() -> str:

@@ -95,6 +95,10 @@ class PeerChain(Chain):
             )
         )
 
+    def is_newest(self, state: TopicState) -> bool:  # noqa: ARG002 -- as of every chain
+        """Nothing says so but a list of all segments."""
+        return False
+
     def commit(self, state: TopicState, changes: Changes) -> NoReturn:  # noqa: ARG002 -- as of every chain
         """Refuse."""
         raise self.refusal()

@@ -7,6 +7,7 @@ of segments was read anew.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.wire.resend_report import MOST_DAMAGED, DamagedObject
@@ -85,10 +86,11 @@ class ArchivedPartition:
             StoreUnreachableError: the store does not answer.
             LocalStorageError: the folder cannot be read.
         """
+        began = time.monotonic()
 
         def expired(last: int) -> Iterator[Chunk]:
             if ranges.target <= last and last >= self.end:
-                self._refresh()
+                self._refresh(since=began)  # Kafka had deleted it by then, so it was archived before or never.
             yield from ranges.pass_over(last, Reason.EXPIRED)
 
         while True:
@@ -128,9 +130,9 @@ class ArchivedPartition:
         """The offset behind the last one that is archived."""
         return self._archive.state.head(self._partition) or 0
 
-    def _refresh(self) -> None:
-        """Look for segments that are new. Raises _ArchiveChangedError when there are any."""
-        if self._archive.refresh(self._partition):
+    def _refresh(self, *, since: float | None = None) -> None:
+        """Look for segments that are new, as `TopicArchive.refresh` does. Raises _ArchiveChangedError for any."""
+        if self._archive.refresh(self._partition, since=since):
             raise _ArchiveChangedError
 
     def _read(

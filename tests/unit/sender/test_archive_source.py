@@ -222,16 +222,13 @@ def test_what_a_damaged_row_group_had_comes_from_another_segment(tmp_path: Path)
     assert found == {offset: value_of(offset) or b"" for offset in range(12)} | {4: Reason.NON_EXISTENT}
 
 
-def test_what_is_archived_while_a_resend_runs_is_found_before_it_counts_as_expired(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_archived_while_a_resend_runs_is_found_before_it_counts_as_expired(tmp_path: Path) -> None:
     archive = Archive(tmp_path / "a")
     archive.add(range(3), 0, 3)
     archive.commit()
     partition = archive.partition()
     archive.add(range(3, 6), 3, 6)
     archive.commit()
-    monkeypatch.setattr(reading, "FRESH_SECONDS", 0.0)
     found = outcomes(list(partition.read(cursor(range(8)), 8)))
     assert found == {offset: value_of(offset) or b"" for offset in range(6)} | dict.fromkeys((6, 7), Reason.EXPIRED)
 
@@ -252,17 +249,17 @@ def test_segments_that_a_compaction_joins_while_a_resend_runs_are_not_damaged(
     assert not damage.objects
 
 
-def test_a_list_of_segments_that_was_read_just_now_is_not_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "FRESH_SECONDS", 3600.0)
+def test_commits_are_not_read_again_when_there_are_no_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = Archive(tmp_path / "a")
     archive.add(range(3), 0, 3)
     archive.commit()
-    partition = archive.partition()
-    archive.add(range(3, 6), 3, 6)
-    archive.commit()
-    assert set(outcomes(list(partition.read(cursor([3, 5]), 6))).values()) == {Reason.EXPIRED}
+    partition, lists = archive.partition(), list[bool]()
+    newest = Chain.is_newest
+    monkeypatch.setattr(Chain, "is_newest", lambda *given: lists.append(newest(*given)) or lists[-1])
+    monkeypatch.setattr(Chain, "load", lambda _chain: pytest.fail("there is nothing new"))
+    for wanted in ([0, 1], [0, 4, 6], [1, 5]):
+        outcomes(list(partition.read(cursor(wanted), 9)))
+    assert lists == [True, True], "only where something is not there, once each time"
 
 
 def test_records_outside_the_time_range_are_told_from_those_in_it_without_reading_segments(tmp_path: Path) -> None:

@@ -75,6 +75,9 @@ class Chained:
     def __init__(self, state: TopicState) -> None:
         self.state = state
 
+    def is_newest(self, state: TopicState) -> bool:
+        return state is self.state
+
     def load(self) -> TopicState:
         return self.state
 
