@@ -115,10 +115,16 @@ class _Folder:
             ) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             self.__exit__()
             raise StateError(
                 f"Another audit uses the state {self.name}; wait until it has ended, or give each a state of its own."
+            ) from None
+        except OSError as error:
+            self.__exit__()
+            raise LocalStorageError(
+                f"The state {self.name} cannot be locked ({error.strerror}), so that two audits could use it at once; "
+                f"give a folder of a file system that has locks, or a prefix of an object store."
             ) from None
         return self
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 from typing import IO, TYPE_CHECKING, cast
 
 import pytest
 
+from gapless_api.base.errors import LocalStorageError
 from gapless_archive.store import state_place
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.object_store import MissingObjectError, ObjectAddress
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from gapless_api.base.errors import GaplessError
     from gapless_archive.store.object_store import ObjectStore
 
 
@@ -104,3 +109,22 @@ def test_an_audit_that_cleans_up_late_leaves_the_blocks_of_the_next_one(bucket: 
         bucket.before_list = lambda: following.append(an_audit(3))
         written(place, 2)
     assert sorted(bucket.objects) == [f"state/{following[0]}", f"state/{HEAD}"]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "words"),
+    [
+        (errno.EWOULDBLOCK, StateError, "Another audit uses the state"),
+        (errno.ENOLCK, LocalStorageError, r"cannot be locked \(No locks available\)"),
+        (errno.EOPNOTSUPP, LocalStorageError, r"cannot be locked \(Operation not supported\)"),
+    ],
+)
+def test_a_folder_that_cannot_be_locked_is_not_called_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[GaplessError], words: str
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(kind, match=words), open_place(tmp_path / "state", S3Access()):
+        pass
