@@ -12,15 +12,15 @@ import io
 import os
 import re
 import secrets
-import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, Self
 
 from gapless_api.base.errors import ConfigurationError, LocalStorageError
-from gapless_api.base.files import write_whole, written_whole
+from gapless_api.base.files import temporary_folder, write_whole, written_whole
 from gapless_archive.store.object_store import MissingObjectError, ObjectAddress, ObjectStore, open_store
 
 if TYPE_CHECKING:
+    import tempfile
     from collections.abc import Iterator
 
     from gapless_archive.store.access import S3Access
@@ -169,7 +169,7 @@ class _Prefix:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
-        self._temporary = tempfile.TemporaryDirectory(prefix="gapless-state-")
+        self._temporary = temporary_folder("gapless-state-")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -195,11 +195,16 @@ class _Prefix:
             local.unlink()
             if self._store.tag(self._key(HEAD)) != self._tag:
                 raise self._changed() from None
+        except OSError as error:
+            raise LocalStorageError(
+                f"The state {self.name} finds no room to be read here ({error.strerror}); make room, or set TMPDIR to "
+                f"a larger folder."
+            ) from None
         return local
 
     @contextlib.contextmanager
     def blocks_written(self, file: str) -> Iterator[IO[bytes]]:
-        with self._local(file).open("wb") as stream:
+        with written_whole(self._local(file), what="state") as stream:
             yield stream
         self._store.put(self._key(file), self._local(file))
 

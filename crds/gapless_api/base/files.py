@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import sys
+import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -91,6 +92,17 @@ def written_whole_or_shown(path: Path | None, *, what: str) -> Iterator[IO[bytes
         raise LocalStorageError(
             f"The {what} cannot be written to standard output ({error.strerror}); give a file instead."
         ) from error
+
+
+def temporary_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
+    """Make a folder that goes when it is closed. Raises LocalStorageError."""
+    try:
+        return tempfile.TemporaryDirectory(prefix=prefix)
+    except OSError as error:
+        raise LocalStorageError(
+            f"There is no place for temporary files ({error.strerror}); make room, or set TMPDIR to a folder that this "
+            f"user may write to."
+        ) from None
 
 
 def check_output(what: str, path: Path | None) -> None:

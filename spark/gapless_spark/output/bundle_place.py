@@ -5,13 +5,15 @@ For a store and for a log the bundle is written to a file that is gone afterward
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from gapless_api.base.files import temporary_folder
 from gapless_archive.store.object_store import ObjectAddress, open_store
 
 if TYPE_CHECKING:
+    import tempfile
+
     from gapless_archive.store.access import S3Access
     from gapless_archive.store.object_store import ObjectStore
     from gapless_spark.settings.typed import OutputSettings
@@ -36,7 +38,7 @@ class BundlePlace:
 
     def __enter__(self) -> Self:
         if isinstance(self._named, ObjectAddress) or (self._named is None and self._is_for_log):
-            self._folder = tempfile.TemporaryDirectory(prefix="gapless-bundle-")
+            self._folder = temporary_folder("gapless-bundle-")
             self.file = Path(self._folder.name) / "bundle.json"
         return self
 

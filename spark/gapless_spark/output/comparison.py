@@ -6,11 +6,11 @@ A job that runs on a schedule must give its bundle whatever became of the last o
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from gapless_api.base.errors import GaplessError, StoppedError
+from gapless_api.base.files import temporary_folder
 from gapless_api.bundle.reader import read_bundle
 from gapless_api.bundle.reconciliation import NewerFinding, failed_comparison, reconcile
 from gapless_api.offsets.ranges import OffsetRanges
@@ -75,7 +75,7 @@ def older_bundle(place: Path | ObjectAddress, access: S3Access) -> Bundle:
         return read_bundle(place)
     from gapless_archive.bundles import fetch_bundle  # noqa: PLC0415 -- only for stores
 
-    with tempfile.TemporaryDirectory(prefix="gapless-older-") as folder:
+    with temporary_folder("gapless-older-") as folder:
         return fetch_bundle(open_store(place.bucket, access), place, Path(folder) / "bundle.json")
 
 

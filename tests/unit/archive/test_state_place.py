@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import tempfile
 from typing import IO, TYPE_CHECKING, cast
 
 import pytest
@@ -127,4 +128,20 @@ def test_a_folder_that_cannot_be_locked_is_not_called_in_use(
 
     monkeypatch.setattr(fcntl, "flock", flock)
     with pytest.raises(kind, match=words), open_place(tmp_path / "state", S3Access()):
+        pass
+
+
+@pytest.mark.usefixtures("bucket")
+def test_no_room_for_temporary_files_is_one_sentence_and_leaves_the_state_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    an_audit(1)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with a_place() as place:
+        before = place.head()
+        with pytest.raises(LocalStorageError, match="No space left"), place.blocks_written(blocks_name(2)):
+            raise full
+        assert place.head() == before
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(LocalStorageError, match="no place for temporary files"), a_place():
         pass

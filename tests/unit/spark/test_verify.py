@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import unescape
@@ -22,6 +23,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.form import members_of
 from gapless_api.wire.totals import Totals
 from gapless_archive.store.access import S3Access
+from gapless_archive.store.object_store import ObjectAddress
 from gapless_spark.model.outcome import Conclusion, Outcome
 from gapless_spark.output.comparison import compared, finding_of
 from gapless_spark.settings.tables import AUDIT, SCAN
@@ -245,3 +247,13 @@ def test_an_older_bundle_that_is_gone_spoils_no_job(tmp_path: Path) -> None:
     assert said["with"] is None
     assert "gone cannot be read" in said["problem"]
     assert compared(conclusion(Outcome.NOTHING_MISSING), None, S3Access()) == {}
+
+
+def test_an_older_bundle_for_which_there_is_no_room_spoils_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    place = ObjectAddress.parse("s3://bundles/old.json")
+    said = compared(conclusion(Outcome.NOTHING_MISSING), place, S3Access())["reconciliation"]
+    assert said["with"] is None
+    assert "no place for temporary files" in said["problem"]
