@@ -25,7 +25,7 @@ class TopicCut:
     id: str = ""
     """The topic ID (KIP-516); empty where brokers have none."""
     from_the_beginning: bool = True
-    """Whether records that expire before reading begins are no loss: reading begins at the lowest offset there is."""
+    """Whether records that expire before reading begins end nothing: they are no loss, or whoever reads counts them."""
     log_starts: tuple[int, ...] = ()
     """By partition: the lowest offset in the log, where `first_offsets` continue behind what an earlier run read."""
     expired: frozenset[int] = frozenset()
@@ -63,7 +63,7 @@ class Slice:
     end_offset: int
     """Exclusive."""
     may_begin_later: bool
-    """Whether records that expire before reading begins are no loss."""
+    """Whether reading begins at the lowest offset there is when records expire before."""
 
 
 def slices_of(cut: Cut) -> tuple[Slice, ...]:

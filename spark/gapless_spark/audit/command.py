@@ -14,6 +14,7 @@ import pyarrow as pa
 from gapless_archive.store.state_place import open_place
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
+from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_spark.audit.expected_by import ExpectedBy
 from gapless_spark.audit.first_records import first_key_of
 from gapless_spark.audit.memory import AuditMemory
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.outcome import Conclusion
     from gapless_spark.runtime.task_reading import TaskReading
+    from gapless_spark.settings.typed import EngineSettings
 
 FEW_RECORDS = 1_000_000
 """So many new offsets are read in this process with ``engine=auto``, which is over before Spark would have started."""
@@ -80,7 +82,8 @@ def job_of(settings: Resolved) -> Job:
     def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
         connection = told.kafka.of_client("gapless-audit")
         memory.look_at_first_records(connection, cut)
-        return conclusion(connection, {} if reading is None else received_blocks(reading), cut)
+        new = {} if reading is None else received_blocks(reading)
+        return conclusion(connection, new, looked_at_again(connection, cut, memory, told.engine))
 
     def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
         memory.look_at_first_records(connection, cut)
@@ -89,7 +92,7 @@ def job_of(settings: Resolved) -> Job:
             new = collected(bitmaps_of(records), most_bytes=MOST_LOCAL_BYTES)
         except TooManyBlocksError:
             return None
-        return conclusion(connection, new, cut)
+        return conclusion(connection, new, looked_at_again(connection, cut, memory, told.engine))
 
     def read_bounds() -> None:
         expected_by.read()
@@ -108,6 +111,15 @@ def job_of(settings: Resolved) -> Job:
         earlier=memory,
         read_bounds=read_bounds,
     )
+
+
+def looked_at_again(connection: KafkaConnection, cut: Cut, memory: AuditMemory, engine: EngineSettings) -> Cut:
+    """What has been read of `cut`, with what Kafka has deleted meanwhile among what has expired."""
+    if not cut.offsets:
+        return cut
+    topics = [topic.topic for topic in cut.topics]
+    now = read_cut(connection, topics, timeout_seconds=engine.connect_timeout_seconds)
+    return memory.look_again(connection, cut, now)
 
 
 def received_blocks(reading: TaskReading) -> dict[Block, Received]:

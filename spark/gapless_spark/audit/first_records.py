@@ -76,10 +76,10 @@ def _wanted(cut: Cut, contents: Mapping[str, Contents]) -> dict[TopicPartition, 
 def first_keys(
     connection: KafkaConnection, wanted: Mapping[TopicPartition, Wanted]
 ) -> dict[TopicPartition, list[bytes | None]]:
-    """Read the keys of the first records of partitions, in their order.
+    """Read the keys of the first records of partitions, in their order; of what is deleted meanwhile, the next ones.
 
     Raises:
-        SourceUnreachableError: Kafka denies access, or has deleted what was to be read.
+        SourceUnreachableError: Kafka denies access.
         SourceStalledError: nothing came for a minute.
     """
     keys: dict[TopicPartition, list[bytes | None]] = {place: [] for place in wanted}
@@ -87,7 +87,7 @@ def first_keys(
     step = 1
     while True:
         pieces = [
-            Slice(*place, next_offsets[place], min(next_offsets[place] + step * one.most, one.end_offset), False)
+            Slice(*place, next_offsets[place], min(next_offsets[place] + step * one.most, one.end_offset), True)
             for place, one in wanted.items()
             if next_offsets[place] < one.end_offset and len(keys[place]) < one.most
         ]

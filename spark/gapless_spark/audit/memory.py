@@ -18,6 +18,7 @@ from gapless_spark.audit.state import (
     BlocksWriter,
     from_the_log_start,
     merged,
+    overtaken,
     read_blocks,
     read_head,
     read_topics,
@@ -104,13 +105,34 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             cut: what is unread.
 
         Raises:
-            SourceUnreachableError: Kafka denies access, or has deleted more meanwhile.
+            SourceUnreachableError: Kafka denies access.
             SourceStalledError: nothing came for a minute.
         """
         known = {topic.topic: topic.contents for topic in self._head.topics} if self._head is not None else {}
         known = {name: restart(contents, self._generations.restarted) for name, contents in known.items()}
         self._contents = contents_of(connection, cut, known)
         self._draw_frontiers(cut)
+
+    def look_again(self, connection: KafkaConnection, cut: Cut, now: Cut) -> Cut:
+        """Find out the same of what was deleted while it was read, and return `cut` with it among what has expired.
+
+        Args:
+            connection: to Kafka.
+            cut: what was to be read.
+            now: its topics afterwards.
+
+        Raises:
+            ConfigurationError: a topic was deleted and recreated meanwhile.
+            SourceUnreachableError: Kafka denies access.
+            SourceStalledError: nothing came for a minute.
+        """
+        found = overtaken(cut, now)
+        if found is None:
+            return cut
+        expired, left = found
+        self._contents = contents_of(connection, left, self._contents)
+        self._draw_frontiers(expired)
+        return expired
 
     def _draw_frontiers(self, cut: Cut) -> None:
         partitions = {topic.topic: len(topic.end_offsets) for topic in cut.topics}

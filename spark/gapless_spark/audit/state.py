@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.audit_state import Contents, ReadTopic, decode_head
 from gapless_api.wire.form import WireError
 from gapless_archive.store.state_place import StateError
@@ -94,10 +95,41 @@ def _from(topic: TopicCut, next_offsets: Sequence[int]) -> TopicCut:
     return replace(
         topic,
         first_offsets=tuple(map(max, starts, next_offsets)),
-        from_the_beginning=False,
         log_starts=starts,
         expired=frozenset(number for number, start in enumerate(starts) if start > next_offsets[number]),
     )
+
+
+def overtaken(cut: Cut, now: Cut) -> tuple[Cut, Cut] | None:
+    """What Kafka has deleted of `cut` while it was read, perhaps unread; ``None`` when it has deleted nothing.
+
+    Args:
+        cut: what was to be read.
+        now: its topics afterwards.
+
+    Returns:
+        `cut` with these partitions among the expired ones, and what is left in these alone.
+
+    Raises:
+        ConfigurationError: a topic was deleted and recreated meanwhile.
+    """
+    expired, left = [], []
+    for topic, after in zip(cut.topics, now.topics, strict=True):
+        if topic.id != after.id:
+            raise ConfigurationError(
+                f"The topic {topic.topic} was deleted and recreated while it was read (topic ID {topic.id} -> "
+                f"{after.id}); run again."
+            )
+        ends, starts = topic.end_offsets, after.first_offsets
+        late = frozenset(
+            number for number, first in enumerate(topic.first_offsets) if first < min(starts[number], ends[number])
+        )
+        firsts = tuple(min(starts[number], end) if number in late else end for number, end in enumerate(ends))
+        expired.append(replace(topic, expired=topic.expired | late))
+        left.append(replace(topic, first_offsets=firsts, log_starts=starts[: len(ends)], expired=late))
+    if not any(topic.expired for topic in left):
+        return None
+    return replace(cut, topics=tuple(expired)), replace(cut, topics=tuple(left))
 
 
 def _unread(known: ReadTopic, topic: TopicCut, place: str) -> TopicCut:

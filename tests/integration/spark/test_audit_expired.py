@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gapless_spark.audit.memory import AuditMemory
 from gapless_spark.output import jobs
 from integration.spark.test_audit import audit as audited
 from integration.spark.test_audit import receive
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import TopicFactory
+    from gapless_kafka.access.connection import KafkaConnection
+    from gapless_kafka.reading.cuts import Cut
     from integration.spark.conftest import Ended, Gapless
     from kit.kafka.broker import KafkaBroker
 
@@ -65,6 +68,32 @@ def test_what_expired_before_the_first_audit_is_unknown_and_not_missing(
     receive(kafka, name, events(0, (o for o in range(1000, 2500) if o not in {1200, 2300})))
     later = audit(gapless, kafka, name, "--expect=t:0:0-2499", engine=engine)
     assert (counts(later), later.gaps) == ((4, 1, 1001), {("t", 0): [[2300]]}), "after 1,000 kept ones it is certain"
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_what_expires_after_an_audit_has_begun_is_unknown_and_does_not_end_it(  # noqa: PLR0917
+    kafka: KafkaBroker,
+    topic: TopicFactory,
+    gapless: Gapless,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+) -> None:
+    """A long audit of a topic that is always full never reads the beginning of every partition in time."""
+    name, look = topic(), AuditMemory.look_at_first_records
+    receive(kafka, name, events(0, (o for o in range(3000) if o not in {300, 2500})))
+
+    def look_and_wait(memory: AuditMemory, connection: KafkaConnection, cut: Cut) -> None:
+        look(memory, connection, cut)
+        kafka.delete_records(name, 0, 700)
+
+    settings = ("--expect=t:0:0-2999", f"--state={tmp_path / 'state'}")
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditMemory, "look_at_first_records", look_and_wait)
+        ended = audit(gapless, kafka, name, *settings, engine=engine)
+    assert (counts(ended), ended.gaps) == ((4, 1, 701), {("t", 0): [[2500]]})
+    again = audit(gapless, kafka, name, *settings, engine=engine)
+    assert (counts(again), again.gaps) == (counts(ended), ended.gaps), "the state remembers it"
 
 
 def test_an_audit_that_retention_has_overtaken_goes_on_and_what_it_cannot_know_is_unknown(

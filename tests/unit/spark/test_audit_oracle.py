@@ -197,8 +197,8 @@ class Log:
 
     def read(self, cut: Cut) -> list[bytes]:
         (topic,) = cut.topics
-        pieces = zip(self.partitions, topic.first_offsets, topic.end_offsets, strict=True)
-        return [key for keys, first, end in pieces for key in keys[first:end]]
+        pieces = zip(self.partitions, self.starts, topic.first_offsets, topic.end_offsets, strict=True)
+        return [key for keys, start, first, end in pieces for key in keys[max(start, first) : end]]
 
 
 @settings(
@@ -265,16 +265,32 @@ def test_whatever_expires_no_event_that_was_received_is_called_missing(  # noqa:
         place = open_place(folder, S3Access()) if keeps_state else None
         with AuditMemory(place) as memory:
             cut = memory.unread(log.cut())
-            for number in cut.topics[0].expired:
-                begins[number] = log.starts[number]
-                known_at_begin[number] = list(read_up_to) if keeps_state else [-1] * 3
-            for number, keys in enumerate(log.partitions):
-                kept = keys[begins[number] :]
-                if begins[number] and len(kept) >= most:
-                    for source in range(3):
-                        assume(a_live_one_is_shown(kept, most, source, known_at_begin[number][source], live))
+
+            def assume_that_live_ones_are_shown(late: Iterable[int]) -> None:
+                for number in late:
+                    begins[number] = log.starts[number]
+                    known_at_begin[number] = list(read_up_to) if keeps_state else [-1] * 3
+                for number, keys in enumerate(log.partitions):
+                    kept = keys[begins[number] :]
+                    if begins[number] and len(kept) >= most:
+                        for source in range(3):
+                            assume(a_live_one_is_shown(kept, most, source, known_at_begin[number][source], live))
+
+            assume_that_live_ones_are_shown(cut.topics[0].expired)
             memory.look_at_first_records(None, cut)  # type: ignore[arg-type]
-            known = dict(memory.recall(received([log.read(cut)], 50), cut))
+            if chance.random() < 0.3:  # retention is quicker than the audit
+                for number in {0, chance.randrange(2)}:
+                    log.starts[number] = chance.randint(log.starts[number], len(log.partitions[number]))
+            new = received([log.read(cut)], 50)
+            if chance.random() < 0.2:  # and has deleted more when that was read
+                log.starts[1] = chance.randint(log.starts[1], len(log.partitions[1]))
+            if cut.offsets:
+                (topic,) = cut.topics
+                firsts = zip(topic.first_offsets, topic.end_offsets, log.starts, strict=True)
+                late = [number for number, (first, end, start) in enumerate(firsts) if first < min(start, end)]
+                assume_that_live_ones_are_shown(late)
+                cut = memory.look_again(None, cut, log.cut())  # type: ignore[arg-type]
+            known = dict(memory.recall(new, cut))
         for block, part in known.items():
             if block != FOREIGN:
                 read_up_to[block.partition] = max(read_up_to[block.partition], part.positions.max())

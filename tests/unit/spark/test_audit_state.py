@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION
 from gapless_api.wire.audit_state import (
     Contents,
@@ -25,7 +26,7 @@ from gapless_archive.store.object_store import ObjectAddress
 from gapless_archive.store.state_place import HEAD, StateError, blocks_name, open_place
 from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.audit.memory import AuditMemory
-from gapless_spark.audit.state import BlocksWriter, merged, read_blocks, read_head, read_topics, unread_of
+from gapless_spark.audit.state import BlocksWriter, merged, overtaken, read_blocks, read_head, read_topics, unread_of
 from gapless_spark.model.bitmaps import Received
 from gapless_spark.model.event_keys import BLOCK_BITS, FOREIGN, Block
 from gapless_spark.settings.tables import AUDIT
@@ -193,7 +194,7 @@ def test_only_what_is_new_is_left_to_be_read() -> None:
     left = unread_of(head(), topic(first_offsets=(2, 7, 1), end_offsets=(5, 9, 4)), "here")
     assert left.topics[0].first_offsets == (5, 7, 1)
     assert left.offsets == 5
-    assert not left.topics[0].from_the_beginning
+    assert left.topics[0].from_the_beginning, "what expires before it is read is counted and ends nothing"
     assert (left.topics[0].log_starts, left.topics[0].expired) == ((2, 7, 1), {2})
 
 
@@ -206,6 +207,24 @@ def test_a_topic_that_is_added_is_read_from_its_beginning_and_the_others_go_on()
 def test_what_expired_before_it_was_read_is_left_out_and_named() -> None:
     left = unread_of(head(), topic(first_offsets=(6, 7), end_offsets=(9, 9)), "here")
     assert (left.topics[0].first_offsets, left.topics[0].expired) == ((6, 7), {0})
+
+
+def test_what_expires_while_it_is_read_is_named_and_only_that_is_looked_at_again() -> None:
+    cut = topic(first_offsets=(2, 3), end_offsets=(9, 9), expired=frozenset({1}), log_starts=(2, 3))
+    assert overtaken(cut, topic(first_offsets=(2, 3), end_offsets=(11, 9))) is None
+    read = overtaken(cut, topic(first_offsets=(4, 3, 0), end_offsets=(11, 9, 5)))
+    assert read is not None
+    expired, left = read
+    assert (expired.topics[0].first_offsets, expired.topics[0].expired) == ((2, 3), {0, 1})
+    assert (left.topics[0].first_offsets, left.topics[0].end_offsets, left.topics[0].expired) == ((4, 9), (9, 9), {0})
+    gone = overtaken(cut, topic(first_offsets=(20, 3), end_offsets=(20, 9)))
+    assert gone is not None
+    assert gone[1].topics[0].first_offsets == (9, 9)
+    assert overtaken(topic(first_offsets=(5, 7)), topic(first_offsets=(6, 8))) is None, "nothing was to be read"
+    with pytest.raises(
+        ConfigurationError, match=r"recreated while it was read \(topic ID first -> second\); run again"
+    ):
+        overtaken(cut, topic(id="second"))
 
 
 @pytest.mark.parametrize(

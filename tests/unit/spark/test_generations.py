@@ -93,6 +93,8 @@ def test_what_was_missing_of_a_topic_before_it_was_recreated_is_not_closed_by_ev
     old, new = "A" * 22, "A" * 21 + "Q"
     arrived = [SimpleNamespace(key=lambda offset=offset: f"t_0_{offset}".encode()) for offset in range(10)]
     monkeypatch.setattr(command, "read_slices", lambda *_: iter([arrived]))
+    there = Cut("south", (TopicCut("raw", (0,), (99,), 0, "id"),))
+    monkeypatch.setattr(command, "read_cut", lambda *_, **__: there)
     before = audited(tmp_path, old, 10)
     assert (before["closed"], before["open"], before["unknown"]) == (2, 2, 0)
     after = audited(tmp_path, new, 20, ("newGeneration", f"t:{new}"))
