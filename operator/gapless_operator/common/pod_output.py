@@ -6,7 +6,7 @@ all they can say; a log may be cut at either end and hold lines of other program
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from gapless_api.wire.archive_progress import ARCHIVE_LINE
@@ -73,6 +73,16 @@ class PodOutput:
     """By event, why the last message of that kind cannot be read; there is none then."""
     complaint: str = ""
     """The sentence with which a command ended that failed."""
+
+    def after(self, before: PodOutput) -> PodOutput:
+        """This, and what an earlier look `before` at the same log has found and the end of it no longer reaches.
+
+        A message that cannot be read stays one: the one before it is not the last.
+        """
+        if self.problems:
+            return self
+        missing = [one.name for one in fields(self) if getattr(self, one.name) is None]
+        return replace(self, **{name: getattr(before, name) for name in missing})
 
     @property
     def is_complete(self) -> bool:

@@ -44,6 +44,8 @@ class _Known:
     """What is known of one pod's log."""
 
     output: PodOutput = field(default_factory=PodOutput)
+    began: str = ""
+    """When the container began whose log it is: one that is started again has another."""
     read_at: float | None = None
     ended_at: float | None = None
     """When it was read first after the pod had ended."""
@@ -170,8 +172,13 @@ class PodLogs:
         with self._lock:
             known = self._known.setdefault(uid, _Known())
             is_news = bool(known.problem) or (ended and known.ended_at is None)
+            began = _began(pod)
+            if output is not None and began == known.began:
+                # Only the end of a log is read, and a program can write much between two messages of a kind.
+                output = output.after(known.output)
             if output is not None and output != known.output:
                 known.output, is_news = output, True
+            known.began = began
             known.read_at, known.problem, known.since, known.pause = now, "", None, _FIRST_PAUSE
             if ended:
                 known.ended_at = now if known.ended_at is None else known.ended_at
@@ -189,6 +196,16 @@ class PodLogs:
             known.pause = min(2 * known.pause, _LONGEST_PAUSE)
         if is_news:
             self._changed(pod)
+
+
+def _began(pod: Mapping[str, Any]) -> str:
+    """When the container began whose log matters; empty where that is unknown."""
+    status, (name, _) = pod.get("status") or {}, _container(pod)
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        if container.get("name") == name:
+            state = container.get("state") or {}
+            return f"{name} {(state.get('running') or state.get('terminated') or {}).get('startedAt', '')}"
+    return ""
 
 
 def _container(pod: Mapping[str, Any]) -> tuple[str, bool]:

@@ -82,6 +82,18 @@ def test_a_log_that_nobody_has_read_yet_is_unread_and_not_empty() -> None:
         assert not logs.log(pod(state, name=str(state))).is_unread
 
 
+def test_what_the_end_of_a_log_no_longer_reaches_stays_known_until_the_container_is_started_again() -> None:
+    """A program that archives a thousand topics writes as many lines between two about its progress."""
+    at = Kubelets()
+    assert at.logs.log(pod({"running": {"startedAt": "1"}})).output.progress is not None
+    at.text = "another line\n" * 200
+    for began, known in (("1", True), ("2", False)):
+        at.seconds += 4
+        found = at.logs.log(pod({"running": {"startedAt": began}}))
+        assert (found.output.progress is not None) == known
+        assert at.logs.log(pod({"terminated": {"exitCode": 0, "startedAt": began}})).output == found.output
+
+
 def test_a_running_pod_is_asked_every_few_seconds() -> None:
     at = Kubelets()
     for _ in range(3):
