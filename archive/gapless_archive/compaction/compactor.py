@@ -162,9 +162,11 @@ def _join_all(
     chain, joins = planned
     pending = list(joins)
     while pending:
-        failed = _join(chain, pending, runner, result, lock)
+        level = pending[0].level  # without a damaged input of a higher one it may be lower
+        failed = _join(chain, [join for join in pending if join.level == level], runner, result, lock)
+        pending = [join for join in pending if join.level != level]
         now = datetime.now(UTC)
-        pending = [join for one in failed if one.inputs for join in plan_joins(one.inputs, options.rules, now)]
+        pending += [join for one in failed if one.inputs for join in plan_joins(one.inputs, options.rules, now)]
 
 
 def _join(

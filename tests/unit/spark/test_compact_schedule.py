@@ -1,4 +1,4 @@
-"""Owns the proof of what ends a scheduled compaction, and what it outlives."""
+"""Owns the proof of what ends a compaction, scheduled or not, and what it outlives."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from gapless_archive.selection import selection_from
 from gapless_spark.archiving.compact.command import _Compaction
 from gapless_spark.settings.compact import COMPACT, CompactSettings
 from gapless_spark.settings.typed import EngineSettings
+from unit.archive.archives import archived, chain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,3 +43,21 @@ def test_a_run_that_fails_is_tried_again_and_a_signal_ends_it(
         compaction.run_by(Schedule.parse("* * * * * *", "Etc/UTC", seconds=True))
     assert ended.value is end
     assert runs == []
+
+
+def test_what_is_left_beside_a_damaged_segment_of_a_higher_level_is_joined(tmp_path: Path) -> None:
+    rules = {"minSegmentAge": "0s", "minSegmentCount": "2", "minSegmentSize": "0", "maxLevel": "1", "engine": "local"}
+    options = {"archive": str(tmp_path), "gracePeriod": "0s", **rules}
+    values = resolve(COMPACT, file=None, environment={}, options=options).values
+    compaction = _Compaction(CompactSettings.of(values), EngineSettings.of(values), selection_from(values))
+    place = selection_from(values).open()
+    for first in (0, 10):
+        archived(place, {0: (first, first + 10)})
+    assert compaction.run() == 0
+    (joined,) = chain(place).load().segments(0)
+    for first in (20, 30):
+        archived(place, {0: (first, first + 10)})
+    (tmp_path / joined.object).write_bytes(b"no Parquet")
+    with pytest.raises(UndeliveredError, match="1 joins met a damaged segment"):
+        compaction.run()
+    assert [(one.level, one.first, one.end) for one in chain(place).load().segments(0)] == [(1, 0, 20), (1, 20, 40)]

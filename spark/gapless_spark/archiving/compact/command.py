@@ -6,6 +6,7 @@ Must not know which segments are joined, and how.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import time
@@ -188,12 +189,8 @@ class _Compaction:
         few = sum(join.stored_bytes for join in joins) <= _FEW_BYTES
         if self._reader == "local" or (self._reader == "auto" and few):
             self._run_by = "local"
-            places = {
-                level: self._selection.open(storage_class=self._storage_classes.get(level))
-                for level in {join.level for join in joins}
-            }
             return LocalRunner(
-                places.__getitem__,
+                functools.cache(lambda level: self._selection.open(storage_class=self._storage_classes.get(level))),
                 parallelism=self._engine.parallelism or os.cpu_count() or 1,
                 most_records=told.batch_size,
             )
