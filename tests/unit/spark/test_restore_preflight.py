@@ -15,7 +15,7 @@ DAY = 24 * 3600 * 1000
 NOW = 1_790_000_000_000
 NEED = Need(
     topic="b",
-    source_id="S",
+    source_ids=frozenset({"S"}),
     source_partitions=4,
     partitions=4,
     remapping=None,
@@ -116,6 +116,9 @@ def test_the_topic_that_was_archived_is_no_target() -> None:
     (finding,) = checked(replace(FOUND, id="S")).findings
     assert finding.refuses
     assert "--to-topic" in finding.sentence
+    # Nor is it one when another source, which is named first, goes there as well.
+    (finding,) = checked(replace(FOUND, id="S"), source_ids=frozenset({"Q", "S"})).findings
+    assert finding.refuses
 
 
 def test_missing_rights_leaders_and_replicas_are_named() -> None:

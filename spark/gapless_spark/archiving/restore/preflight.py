@@ -36,8 +36,8 @@ class Need:
     """What a restore needs of a target topic."""
 
     topic: str
-    source_id: str
-    """The topic ID of the archived topic."""
+    source_ids: frozenset[str]
+    """The topic IDs of the archived topics that go there."""
     source_partitions: int
     """How many partitions the archived topic has."""
     partitions: int
@@ -109,7 +109,7 @@ def check_target(
 def _partition_findings(need: Need, found: TopicDescription | None) -> Iterator[Finding]:
     if found is None:
         return
-    if found.id and found.id == need.source_id:
+    if found.id and found.id in need.source_ids:
         yield _refusal(
             f"{need.topic} is the topic that the archive was made from: restored records would follow on the "
             f"originals, and be archived again. Restore to another topic with --to-topic."

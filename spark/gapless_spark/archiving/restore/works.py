@@ -202,7 +202,7 @@ def needs_of(restores: Sequence[TopicRestore], settings: RestoreSettings) -> lis
         needs.append(
             Need(
                 topic=target,
-                source_id=some[0].source.topic_id,
+                source_ids=frozenset(restore.source.topic_id for restore in some),
                 source_partitions=max(restore.partition_count for restore in some),
                 partitions=max((plan.target_partition + 1 for plan in plans), default=0),
                 remapping=settings.remap_partitions,
