@@ -5,8 +5,10 @@ Credentials come from files that the caller names, never from the environment.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +17,12 @@ from gapless_api.base.files import read_small
 from gapless_api.base.settings import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _DEFAULT_REGION = "us-east-1"
 _MOST_TAGS = 10
+_VALID = timedelta(seconds=330)
+"""For how long the client may use keys with a session token; it asks for others five minutes before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,28 @@ def credentials_of(access: S3Access) -> dict[str, Any]:
     if access.session_token_file is not None:
         found["session_token"] = _credential(access.session_token_file, "session token")
     return found
+
+
+def renewed_credentials(access: S3Access) -> Callable[[], dict[str, Any]]:
+    """What gives the client keys with a session token, which it asks for twice a minute.
+
+    They are short-lived: who renews them writes the files again, as Kubernetes does with a Secret in a volume. Raises
+    ConfigurationError when they cannot be used now; while files are replaced, the keys before stay in use.
+    """
+    known = credentials_of(access)
+
+    def keys() -> dict[str, Any]:
+        nonlocal known
+        with contextlib.suppress(ConfigurationError):
+            known = credentials_of(access)
+        return {
+            "access_key_id": known["access_key_id"],
+            "secret_access_key": known["secret_access_key"],
+            "token": known["session_token"],
+            "expires_at": datetime.now(UTC) + _VALID,
+        }
+
+    return keys
 
 
 def _credential(path: Path, what: str) -> str:
