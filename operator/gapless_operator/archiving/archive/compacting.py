@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _SOON = timedelta(seconds=0.9)
 _DONE = Ending(Reason.COMPACTION_DONE, "Segments were compacted.")
 _NOTHING: Result = Result(conditions={})
+_HELD = "held"
+"""The work of a compaction that deletes nothing, because it began under a legal hold."""
 
 
 def compaction_step(context: Context) -> Result:
@@ -69,6 +71,8 @@ def _stop(context: Context) -> Result | None:
         ending: Ending | None = Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
     elif spec.suspend or spec.compaction is None:
         ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because the spec has changed.")
+    elif spec.hold and attempt.work != _HELD:
+        ending = Ending(Reason.STOPPED, f"{attempt.name} was stopped because spec.hold is true and it may delete.")
     else:
         ending = must_end(
             attempt,
@@ -159,7 +163,7 @@ def _start(context: Context) -> Result:
         arguments=command_arguments(access, COMPACT_ROLE),
         driver=driver_content(archive, access, name, COMPACT_ROLE),
         executor=executor_content(access, COMPACT_ROLE),
-        annotations=attempt_annotations(generation, "", due.scheduled),
+        annotations=attempt_annotations(generation, _HELD if archive.spec.hold else "", due.scheduled),
         deadline_seconds=options.start_deadline_seconds + _seconds(context),
     )
     last = LastAttempt(name=name, engine=engine.name, generation=generation, started=context.now)

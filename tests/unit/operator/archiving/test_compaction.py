@@ -75,6 +75,21 @@ def test_a_legal_hold_deletes_nothing(archive: Make, line: Line) -> None:
     assert "olderThan" not in settings
 
 
+def test_a_compaction_that_may_delete_ends_with_a_legal_hold(archive: Make, line: Line) -> None:
+    site = _due(archive, line, retention={"maxAgeSeconds": 86400})
+    site.run()
+    site.settle()
+    compaction = site.begun[1]
+    site.change(hold=True)
+    site.settle()
+    assert compaction not in site.names("Job")
+    assert site.status["compaction"]["lastAttempt"]["outcome"] == "Stopped"
+    held = _due(archive, line, retention={"maxAgeSeconds": 86400}, hold=True)
+    held.run()
+    held.settle()
+    assert held.begun[1] in held.names("Job"), "it deletes nothing"
+
+
 def test_a_compaction_that_fails_is_told_and_archiving_continues(archive: Make, line: Line) -> None:
     site = _due(archive, line)
     site.end("gapless: The store does not answer.\n", exit_code=3)
