@@ -164,7 +164,12 @@ class _Folder:
 
     def put(self, key: str, file: Path) -> None:
         with self._writable(key):
-            put_in_place(file, self._ready(key))
+            while True:
+                try:
+                    return put_in_place(file, self._ready(key))
+                except FileNotFoundError:  # `delete` of another program has removed the empty folder meanwhile
+                    if not file.exists():
+                        raise
 
     def keys(self, prefix: str) -> list[str]:
         return sorted(self._below(self._folder / prefix))

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from gapless_api.base.errors import LocalStorageError
+from gapless_archive.store import places
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.object_store import MissingObjectError
 from gapless_archive.store.places import Place, PlaceAddress, open_place, parse_place
@@ -70,6 +71,25 @@ def test_hidden_files_have_no_keys_and_folders_of_topics_that_begin_with_a_dot_h
     (tmp_path / "archive/.snapshot/a").touch()
     assert place.keys("") == ["r/.topic/a"]
     assert (place.children(""), place.children("r")) == (["r"], [".topic"])
+
+
+def test_a_folder_that_another_program_removes_meanwhile_is_made_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    put_in_place = places.put_in_place
+
+    def removed_at_first(finished: Path, target: Path) -> None:
+        if not synced:
+            target.parent.rmdir()  # as `delete` does behind the last file
+        synced.append(target)
+        put_in_place(finished, target)
+
+    monkeypatch.setattr(places, "put_in_place", removed_at_first)
+    with place.scratch() as folder:
+        (folder / "a").write_bytes(b"content")
+        place.put("topic/level-0/a", folder / "a")
+    assert (len(synced), place.read("topic/level-0/a")) == (2, b"content")
 
 
 def test_what_is_not_there_is_not_there(place: Place) -> None:
