@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gapless_api.base.errors import SourceUnreachableError
+from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
 from gapless_kafka.writing.faults import TakenOverError
 from gapless_kafka.writing.takeover import Takeover
 from gapless_spark.archiving.restore import restorer as under_test
 from gapless_spark.archiving.restore.plan import Limits, Source
+from gapless_spark.archiving.restore.preflight import Finding
 from gapless_spark.archiving.restore.restorer import Restorer
 
 if TYPE_CHECKING:
@@ -87,3 +88,17 @@ def test_a_topic_that_no_broker_knows_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(run, "_described", dict)
     with pytest.raises(SourceUnreachableError, match="The topic t was created, and a broker does not know it yet"):
         run.take_over(1)
+
+
+@pytest.mark.parametrize(("passes", "error"), [(True, SourceUnreachableError), (False, ConfigurationError)])
+def test_a_refusal_that_passes_is_no_wrong_setting(
+    monkeypatch: pytest.MonkeyPatch, *, passes: bool, error: type[Exception]
+) -> None:
+    finding = Finding(refuses=True, sentence="Partition 2 of t has no leader; start the brokers.", passes=passes)
+    monkeypatch.setattr(under_test, "findings_of", lambda _: [finding])
+    monkeypatch.setattr(under_test, "foreign_findings", lambda _: [])
+    run: Any = following(Control())
+    run.settings, run.account = SimpleNamespace(follow=True, plan=False, on_lost="fail"), SimpleNamespace()
+    monkeypatch.setattr(run, "plan", list)
+    with pytest.raises(error, match="has no leader"):
+        run.checked_plan()

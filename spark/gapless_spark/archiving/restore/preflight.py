@@ -29,6 +29,8 @@ class Finding:
     refuses: bool
     """Whether the restore must not begin."""
     sentence: str
+    passes: bool = False
+    """Whether a refusal may be over soon without a change of settings, as when a broker is starting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +131,8 @@ def _partition_findings(need: Need, found: TopicDescription | None) -> Iterator[
             f"stays empty, and programs that choose partitions by keys will choose others."
         )
     if found.leaderless:
-        yield _refusal(
-            f"Partition {found.leaderless[0]} of {need.topic} has no leader; start the brokers that hold it."
-        )
+        sentence = f"Partition {found.leaderless[0]} of {need.topic} has no leader; start the brokers that hold it."
+        yield Finding(refuses=True, sentence=sentence, passes=True)
 
 
 def _replica_findings(

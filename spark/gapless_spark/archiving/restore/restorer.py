@@ -134,7 +134,7 @@ class Restorer:
         self.account.new_topics = tuple(target.created for target in targets if target.created is not None)
         for finding in self.account.findings:
             if finding.refuses:
-                raise ConfigurationError(finding.sentence)
+                raise (SourceUnreachableError if finding.passes else ConfigurationError)(finding.sentence)
             if not self.settings.plan and finding not in self._logged:
                 self._logged.append(finding)
                 _log().warning("preflight", finding=finding.sentence)
