@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import ConditionUpdate
-from gapless_operator.common.observed import moment
+from gapless_operator.common.pod_output import PodOutput
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,24 +21,17 @@ NO_PROGRESS_AFTER = timedelta(minutes=15)
 """After how long without progress a person should look."""
 
 
-def silence(attempt: Attempt, last_line: str | None, now: datetime) -> ConditionUpdate | None:
-    """Why a person should look at an attempt that says nothing; ``None`` while it does, or its log cannot be read.
-
-    Args:
-        attempt: that runs, or is being started.
-        last_line: the time of its last line about its work; ``None`` when there is none.
-        now: the time.
-    """
+def silence(attempt: Attempt, now: datetime) -> ConditionUpdate | None:
+    """Why a person should look at an attempt that says nothing; ``None`` while it does, or its log cannot be read."""
     driver = attempt.driver
     if attempt.started is None or (driver is not None and (driver.is_unread or driver.log_problem or driver.is_lost)):
         return None
-    reading = driver.output.reading if driver is not None else None
-    lines = (moment(last_line), moment(reading.time) if reading is not None else None)
-    since = max(filter(None, (attempt.started, *lines)))
+    heard_at = driver.heard_at if driver is not None and driver.output != PodOutput() else None
+    since = max(filter(None, (attempt.started, heard_at)))
     if now - since < NO_PROGRESS_AFTER:
         return None
     what = f"The {attempt.engine} {attempt.name}"
-    if not any(lines):
+    if heard_at is None:
         return ConditionUpdate(True, Reason.NO_PROGRESS, f"{what} has logged no progress since it started.")
     return ConditionUpdate(
         True,

@@ -146,6 +146,8 @@ class PodLog:
 
     output: PodOutput = field(default_factory=PodOutput)
     """What was read last; older than the pod itself while there is a `problem`."""
+    heard_at: datetime | None = None
+    """When that was news, by our clock: the clock of a node may be wrong. ``None`` before anything was read."""
     problem: str = ""
     """Why the log cannot be read now; empty when it can."""
     since: datetime | None = None
@@ -201,6 +203,8 @@ class ObservedPod:
     began: datetime | None = None
     """When the first of them began."""
     output: PodOutput = field(default_factory=PodOutput)
+    heard_at: datetime | None = None
+    """When `output` was news, by our clock."""
     log_problem: str = ""
     """Why `output` is old: its log cannot be read now; empty when it can."""
     log_problem_since: datetime | None = None
@@ -246,6 +250,7 @@ class ObservedPod:
             has_begun=bool(before) or any(state.get("running") or state.get("terminated") for state in states),
             began=_began([*states, {"terminated": before}]),
             output=log.output,
+            heard_at=log.heard_at,
             log_problem=log.problem,
             log_problem_since=log.since,
             is_unread=log.is_unread,

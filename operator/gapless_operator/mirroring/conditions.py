@@ -14,7 +14,6 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.conditions import ConditionUpdate
-from gapless_operator.common.observed import moment
 from gapless_operator.common.pod_output import complaint_in
 from gapless_operator.common.pod_trouble import pod_trouble
 from gapless_operator.engines.endings import NEED_A_PERSON, TROUBLE_GRACE
@@ -203,8 +202,8 @@ def _silence(context: Context, attempt: Attempt) -> ConditionUpdate | None:
     for pod in context.running_pods():
         if not pod.has_begun or pod.is_unread or pod.log_problem or pod.is_lost or pod.waiting_reason:
             continue
-        line = pod.output.mirror
-        since = max(filter(None, (moment(line.time) if line is not None else None, pod.began, attempt.meta.created)))
+        heard_at = pod.heard_at if pod.output.mirror is not None else None
+        since = max(filter(None, (heard_at, pod.began, attempt.meta.created)))
         if context.now - since >= SILENT_AFTER:
             return ConditionUpdate(
                 True,

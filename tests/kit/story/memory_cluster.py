@@ -6,6 +6,7 @@ Must not know any kind: who makes one says how it is reconciled.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -74,6 +75,17 @@ class MemoryCluster:
     plans: list[Plan] = field(default_factory=list)
     _count: int = 0
 
+    def __post_init__(self) -> None:
+        # What a running pod says is read every three seconds: each look is later than the one before.
+        ticks = itertools.count(step=3)
+        self._logs = PodLogs(
+            self,
+            start=lambda read: read(),
+            node=self.nodes.get,
+            clock=lambda: float(next(ticks)),
+            now=lambda: self.now,
+        )
+
     @property
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = self.body.get("status", {})
@@ -102,8 +114,7 @@ class MemoryCluster:
             cache.store(self._shown(kind, name, body))
         for name, pod in self.pods.items():
             cache.store(self._shown("Pod", name, pod))
-        logs = PodLogs(self, start=lambda read: read(), now=lambda: self.now, node=self.nodes.get)
-        observer = Observer(cache, self, logs, self.nodes.get)
+        observer = Observer(cache, self, self._logs, self.nodes.get)
         observer.spark_operator, observer.jobs_only = self.spark_operator, self.jobs_only
         return observer.around_work(self.owner, self.body)
 

@@ -46,7 +46,7 @@ def running(context: Context, attempt: Attempt) -> Updates:
     trouble = f" {attempt.trouble.message}" if attempt.trouble is not None else ""
     what = f"The {attempt.engine} {attempt.name} {state}.{trouble}"
     if line is None:
-        silent = silence(attempt, None, context.now)
+        silent = silence(attempt, context.now)
         return _unless_known(context) | {
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.ARCHIVING, what),
             ConditionType.STALLED: silent or _stalled_by_trouble(context, attempt),
@@ -138,7 +138,7 @@ def _problem(context: Context, attempt: Attempt, line: ArchiveLine) -> Condition
     for reason in _WORST_FIRST:
         if reason in told:
             return ConditionUpdate(True, reason, told[reason])
-    if (silent := silence(attempt, line.time, context.now)) is not None:
+    if (silent := silence(attempt, context.now)) is not None:
         return silent
     since = moment(line.last_commit) or attempt.started or attempt.meta.created
     if attempt.started is not None:

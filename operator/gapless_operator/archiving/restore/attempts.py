@@ -238,7 +238,7 @@ def _conditions_while_running(context: Context, attempt: Attempt) -> Mapping[Con
     if context.running_role == PLAN_ROLE:
         return condition_sets.working(Reason.PLANNING, f"{what} looks at the archive and the target.")
     line = last_line(attempt)
-    silent = silence(attempt, line.time if line is not None else None, context.now)
+    silent = silence(attempt, context.now)
     if silent is not None:
         return condition_sets.of_work(
             ready=silent._replace(status=False),

@@ -239,6 +239,7 @@ def test_what_follows_and_says_nothing_is_not_ready(restore: Make) -> None:
     outage = restore(mode="Follow")
     outage.step()
     outage.run(line(state="following"))
+    outage.settle()
     outage.later(minutes=14)
     outage.settle()
     assert outage.condition("Ready") == ("True", "Following")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -191,6 +192,23 @@ def test_a_worker_that_logs_nothing_for_a_minute_is_stuck(mirror: Make, line: Li
     orders.step()
     assert orders.condition("Stalled") == ("True", "WorkerStuck")
     assert f"Pod {FIRST}-0-0 has logged nothing since 2026-11-20 10:00:00 UTC" in orders.message("Stalled")
+
+
+@pytest.mark.parametrize("minutes", [-30, 30])
+def test_a_node_whose_clock_is_wrong_makes_no_worker_stuck_and_hides_none(
+    mirror: Make, line: Line, minutes: int
+) -> None:
+    orders = mirror()
+    orders.step()
+    for _ in range(3):
+        orders.worker(0, line(orders.now + timedelta(minutes=minutes)))
+        orders.settle()
+        orders.later(seconds=59)
+        orders.settle()
+        assert orders.condition("Ready") == ("True", "Mirroring")
+    orders.later(seconds=1)
+    orders.settle()
+    assert orders.condition("Stalled") == ("True", "WorkerStuck")
 
 
 def test_while_one_worker_is_replaced_the_mirror_is_ready_and_says_who_is_missing(mirror: Make, line: Line) -> None:
