@@ -1,4 +1,6 @@
-"""Owns how a file appears on disk, completely or not at all, and how a small one is read; must not know what is in it.
+"""Owns how a file appears on disk, completely or not at all and in no other's place, and how a small one is read.
+
+Must not know what is in it.
 
 A temporary file is locked (flock) by the program that writes it. One without a lock was left by a program that was
 killed, in whatever container it ran, and the next one that writes the same file deletes it.
@@ -12,15 +14,16 @@ import fcntl
 import os
 import re
 import secrets
+import stat
 import sys
 import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from gapless_api.base.errors import LocalStorageError
+from gapless_api.base.errors import ConfigurationError, LocalStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 MOST_READ = 64 * 1024 * 1024
@@ -110,6 +113,47 @@ def check_output(what: str, path: Path | None) -> None:
     if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK)):
         problem = "it is a folder" if path.is_dir() else f"{path.parent} is no folder that this user may write to"
         raise LocalStorageError(f"The {what} {path} cannot be written ({problem}); give another place for it.")
+
+
+def check_distinct(written: Mapping[str, Path], read: Mapping[str, Path]) -> None:
+    """Refuse settings of which one would write into the file of another.
+
+    Args:
+        written: the files that are written, by the names of their settings.
+        read: the same of those that are read.
+
+    Raises:
+        ConfigurationError: with both names.
+    """
+    names = list(written)
+    for index, name in enumerate(names):
+        others = {**{other: written[other] for other in names[index + 1 :]}, **read}
+        for other, place in others.items():
+            if is_same_file(written[name], place):
+                raise ConfigurationError(f"{name} and {other} are one file ({written[name]}); give each its own.")
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, by name or, as links do, by what is there; devices and pipes are nobody's."""
+    kinds = {kind for kind, _ in (*_identity(one), *_identity(other))}
+    if kinds and not kinds <= {stat.S_IFREG, stat.S_IFDIR}:
+        return False
+    found = [identity for path in (one, other) for _, identity in _identity(path)]
+    if len(found) == 2:
+        return found[0] == found[1]
+    try:
+        return os.path.realpath(one) == os.path.realpath(other)
+    except ValueError:
+        return False
+
+
+def _identity(path: Path) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Kind, device and inode; nothing if nothing is there (a list of filter rules is no path at all)."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return
+    yield stat.S_IFMT(found.st_mode), (found.st_dev, found.st_ino)
 
 
 def write_whole(path: Path, content: bytes, *, what: str) -> None:

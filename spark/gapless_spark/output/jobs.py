@@ -26,6 +26,7 @@ from gapless_api.wire.scan_result import SCAN_REPORT
 from gapless_spark.model.outcome import Conclusion, exit_code_of, outcome_of
 from gapless_spark.output.bundle_place import BundlePlace
 from gapless_spark.output.comparison import compared, say_comparison
+from gapless_spark.output.own_files import check_files
 from gapless_spark.output.report_page.output import told_by_page, write_page
 from gapless_spark.output.result_log import write_result
 from gapless_spark.output.tables import show_results
@@ -50,6 +51,7 @@ def run(job: Job, settings: Resolved) -> int:
     """
     told = JobSettings.of(settings.values)
     output = told.output
+    check_files(settings)  # before a log or a report could be written into one of them
     configure_logging(output.log_level, output.log_file_name)
     say_what_is_ignored(settings)
     # Millions of records and ranges may come, none of them in a cycle: looking for cycles took a third of a scan.

@@ -21,6 +21,7 @@ from gapless_api.wire.scan_result import VERIFY_REPORT
 from gapless_archive.store.access import access_from
 from gapless_spark.model.outcome import exit_code_of, outcome_of
 from gapless_spark.output.comparison import finding_of, older_bundle
+from gapless_spark.output.own_files import check_files
 from gapless_spark.output.report_page.output import write_page_of_verify
 from gapless_spark.output.tables import READERS
 from gapless_spark.settings.tables import AUDIT, SCAN
@@ -51,6 +52,7 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
 
     told, chosen = JobSettings.of(settings.values), VerifySettings.of(settings.values)
     output = told.output
+    check_files(settings, OLD=old)  # before a log or a report could be written into one of them
     configure_logging(output.log_level, output.log_file_name)
     say_what_is_ignored(settings)
     started = time.monotonic()
