@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
+from gapless_kafka.topics.coordinators import coordinator_partition
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import USERS
 from kit.kafka.renumbering import renumber
@@ -66,6 +67,30 @@ def commit(kafka: KafkaBroker, group: str, topic: str, offset: int) -> None:
         wait_until(done, timeout_seconds=30, what=f"the position of {group}")
     finally:
         consumer.close()
+
+
+def test_the_partition_of_a_group_is_the_one_that_kafka_writes_to(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    """The names have hash codes of both signs, and with each sign of every remainder."""
+    orders = topic()
+    names = [f"{number}-group" for number in range(24)]
+    commit(kafka, names[0], orders, 0)
+    reader = Consumer(kafka.client_options(**{"group.id": "ends"}))
+
+    def ends() -> list[int]:
+        count = len(reader.list_topics("__consumer_offsets", timeout=30).topics["__consumer_offsets"].partitions)
+        return [
+            reader.get_watermark_offsets(TopicPartition("__consumer_offsets", n), timeout=30)[1] for n in range(count)
+        ]
+
+    try:
+        for name in names:
+            before = ends()
+            commit(kafka, name, orders, 1)
+            after = ends()
+            (number,) = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old < new]
+            assert number == coordinator_partition(name, len(after)), name
+    finally:
+        reader.close()
 
 
 def test_a_topic_that_was_recreated_a_gaps_topic_and_a_group_that_was_overtaken(

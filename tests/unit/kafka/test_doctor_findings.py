@@ -145,11 +145,26 @@ def test_the_group_whose_coordinator_is_lost_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("", 0), ("hello", 99162322), ("BB", 2112), ("gä", 3421), ("polygenelubricants", 0)]
+    ("name", "code"),
+    [
+        ("", 0),
+        ("hello", 99162322),
+        ("BB", 2112),
+        ("gä", 3421),
+        ("polygenelubricants", 0),
+        ("my-group", 1906497762),
+        ("kafka-txn-0", 1469191130),
+    ],
 )
 def test_coordinators_are_chosen_like_kafka_does(name: str, code: int) -> None:
-    # What Java's String.hashCode is known to return; that of the last one is the least integer, which has no opposite.
+    # What Java's String.hashCode is known to return, without the sign that the last two have there. That of the one
+    # before them is the least integer, which has no opposite.
     assert coordinator_partition(name, 2**31) == code
+
+
+def test_half_of_all_names_have_a_negative_hash() -> None:
+    """Where Kafka keeps these is known: a public walk through its internal topics shows both, of 50 partitions."""
+    assert (coordinator_partition("my-group", 50), coordinator_partition("kafka-txn-0", 50)) == (12, 30)
 
 
 def test_a_coordinator_that_does_not_answer_is_told_from_one_that_denies() -> None:
