@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.errors import verdict as verdict_of_error
+from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
@@ -37,8 +38,9 @@ from gapless_operator.sending.resend.validate import RECHECK_AFTER, validate
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gapless_api.v1alpha1.resend import Resend
+    from gapless_api.v1alpha1.resend import Resend, ResendSpec
     from gapless_api.v1alpha1.resend_status import ResendStatus
+    from gapless_api.wire.ledger import LedgerEntry
     from gapless_operator.common.settings import Program
     from gapless_operator.sending.observed import ResendObserved
 
@@ -193,10 +195,11 @@ def _plan_or_send(context: ValidContext) -> Result:
             )
         entry = same_work(entries_of(parts, diode), identity=status.identity, force=resend.spec.force)
         if entry is not None:
+            later = " What was written later is not among them." if _reaches_beyond(resend.spec, entry) else ""
             message = (
                 f"The same events were sent by Resend {entry.resend} until {entry.finished_at} "
-                f"({entry.sent:,} events, {entry.unavailable:,} unavailable); to send it again, set spec.force to a "
-                f"new word."
+                f"({entry.sent:,} events, {entry.unavailable:,} unavailable).{later} To send it again, set spec.force "
+                f"to a new word."
             )
             return Result(
                 conditions=condition_sets.over(Reason.ALREADY_SENT, message, complete=not entry.unavailable),
@@ -206,6 +209,15 @@ def _plan_or_send(context: ValidContext) -> Result:
         if message:
             return Result(conditions=condition_sets.refused(Reason.TOO_OLD, message), again_after=RECHECK_AFTER)
     return proceed(context, SEND)
+
+
+def _reaches_beyond(spec: ResendSpec, entry: LedgerEntry) -> bool:
+    """Whether what `spec` names has no end, or one that was still to come when the same work had ended."""
+    if spec.offsets is not None:
+        return spec.offsets.to is None
+    if spec.time_range is not None:
+        return spec.time_range.to is None or moment_text(spec.time_range.to) > entry.finished_at
+    return False
 
 
 def _keep_plan(context: ValidContext) -> Result | None:

@@ -129,7 +129,34 @@ def test_is_not_sent_again_when_it_is_deleted_and_created_again(ready: World) ->
     ready.settle()
     assert ready.standing() == ("AlreadySent", "True", "False", "False", "True")
     assert "set spec.force" in ready.said(Type.SUCCEEDED).message
+    assert "What was written later" not in ready.said(Type.SUCCEEDED).message
     assert ready.jobs_made.count("repeat-00000001-send-1") == 1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_open"),
+    [
+        ({"offsets": {"topic": "transfer", "partition": 0, "from": 5}}, True),
+        ({"timeRange": {"topic": "transfer", "from": "2026-11-20T09:00:00Z"}}, True),
+        ({"timeRange": {"topic": "transfer", "from": "2026-11-20T09:00:00Z", "to": "2036-11-20T09:00:00Z"}}, True),
+        ({"timeRange": {"topic": "transfer", "from": "2026-11-20T09:00:00Z", "to": "2026-11-20T09:30:00Z"}}, False),
+    ],
+)
+def test_work_with_an_open_end_that_was_sent_before_does_not_pass_for_what_was_written_later(
+    ready: World, chosen: dict[str, Any], *, is_open: bool
+) -> None:
+    for _ in range(2):
+        ready.resend(without=() if "offsets" in chosen else ("offsets",), **chosen)
+        ready.settle()
+        if ready.standing()[0] == "Starting":
+            ready.start_pods()
+            ready.end("repeat-00000001-send-1-0-0", 0, ready.report(1000))
+            ready.settle()
+            assert ready.standing()[0] == "Sent"
+            ready.delete("Resend", "repeat")
+            ready.settle()
+    assert ready.standing()[0] == "AlreadySent"
+    assert ("What was written later is not among them." in ready.said(Type.SUCCEEDED).message) is is_open
 
 
 def test_what_was_incomplete_is_neither_sent_again_nor_called_a_success(ready: World) -> None:
