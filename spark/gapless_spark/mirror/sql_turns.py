@@ -200,7 +200,11 @@ def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
         lane.open()
         lane.follow(order.view)
         while not lane.copying.is_done or lane.copying.has_moved:
-            lane.step()
+            try:
+                lane.step()
+            except SourceStalledError:
+                _check_refusals(lane)  # for which rows are wanted again
+                raise
             _check_refusals(lane)
     except LaneFencedError:
         state = read_lanes(setup.target, setup.identity.control_topic, [order.lane])[order.lane]

@@ -191,8 +191,12 @@ class Copying:
         )
 
     def _take(self, reading: Reading) -> None:
-        for batch in reading.batches:
-            self._copy(batch)
+        for number, batch in enumerate(reading.batches):
+            try:
+                self._copy(batch)
+            except _GivenUpError:
+                self._read_again({later.place for later in reading.batches[number + 1 :]})
+                raise
         for place, end in reading.ends.items():
             one = self.partitions.get(place)
             if one is not None and not one.is_done:
@@ -323,6 +327,11 @@ class Copying:
         self._committing = []
         self.transaction_since = None
         self._rewind(list(self.partitions.values()))
+
+    def _read_again(self, places: set[TopicPartition]) -> None:
+        """Go back to what is known of some partitions, of which records were read and not looked at."""
+        known = [one for place in places if (one := self.partitions.get(place)) is not None and not one.is_done]
+        self._reader.add({one.place: one.next_offset for one in known})
 
     def _rewind(self, some: list[PartitionProgress]) -> None:
         """Go back to what is committed."""

@@ -1,0 +1,197 @@
+"""Owns the proof that a lane passes over no record, whatever fails in between; without Kafka."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from gapless_kafka.access.connection import KafkaConnection
+from gapless_kafka.mirror.lanes import topic_check
+from gapless_kafka.mirror.lanes.control import LaneState
+from gapless_kafka.mirror.lanes.copying import Copying
+from gapless_kafka.mirror.lanes.identity import MirrorIdentity
+from gapless_kafka.mirror.lanes.reader import Batch, Reading
+from gapless_kafka.mirror.lanes.records import LanePosition
+from gapless_kafka.mirror.lanes.setup import LaneSetup, OnDataLoss
+from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
+from gapless_kafka.mirror.lanes.writer import LaneWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gapless_api.offsets.ids import TopicPartition
+
+
+class Message:
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, 1_700_000_000_000)
+
+    def key(self) -> bytes:
+        return b"%d" % self._offset
+
+    def value(self) -> None:
+        return None
+
+    def headers(self) -> None:
+        return None
+
+
+class Source:
+    """Logs, and a reader that gives each record once, as a consumer does."""
+
+    def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
+        self.ends = dict(ends)
+        self.ids: dict[str, str] = {topic: "S" for topic, _ in ends}
+        self.grows = 0
+        """By how many records a log grows when it was looked at."""
+        self._next: dict[TopicPartition, int] = {}
+
+    def recreate(self, topic: str, end: int) -> None:
+        self.ids[topic], self.ends[topic, 0] = "R", end
+
+    def view(self, number: int) -> SourceView:
+        topics: dict[str, list[int]] = {}
+        for (topic, _), end in sorted(self.ends.items()):
+            topics.setdefault(topic, []).append(end)
+        return SourceView(
+            {
+                topic: SourceTopic(topic, self.ids[topic], topic, (0,) * len(ends), tuple(ends), tuple(ends))
+                for topic, ends in topics.items()
+            },
+            number=number,
+        )
+
+    def add(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._next |= offsets
+
+    def drop(self, places: Iterable[TopicPartition]) -> None:
+        for place in places:
+            self._next.pop(place, None)
+
+    def log_range(self, place: TopicPartition, *, timeout_seconds: float = 10.0) -> tuple[int, int]:
+        assert timeout_seconds
+        end = self.ends[place]
+        self.ends[place] += self.grows
+        return 0, end
+
+    def read(self, _most: int, _timeout_seconds: float) -> Reading:
+        reading = Reading([], {}, [])
+        for place, first in sorted(self._next.items()):
+            end = self.ends[place]
+            if first > end:
+                reading.errors.append((place, KafkaError(KafkaError._AUTO_OFFSET_RESET)))
+                self.drop([place])
+                continue
+            if first < end:
+                messages: list[Any] = [Message(offset) for offset in range(first, end)]
+                reading.batches.append(Batch(place, messages))
+            reading.ends[place] = end
+            self._next[place] = end
+        return reading
+
+    def close(self) -> None:
+        pass
+
+
+class Target:
+    """A producer whose client knows so many partitions of each topic."""
+
+    def __init__(self, partitions: Mapping[str, int]) -> None:
+        self.partitions = dict(partitions)
+        self.committed: dict[TopicPartition, list[int]] = {}
+        self.is_open = False
+        self.client = self
+        self._open: list[tuple[TopicPartition, int, Any]] = []
+
+    def __len__(self) -> int:
+        return 0
+
+    def begin(self) -> None:
+        self.is_open, self._open = True, []
+
+    def produce(self, topic: str, _value: Any, key: bytes, partition: int, report: Any, *_more: Any) -> None:
+        if partition >= self.partitions[topic]:
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        self._open.append(((topic, partition), int(key), report))
+
+    def put(self, *_record: Any) -> None:
+        pass
+
+    def poll(self, _seconds: float = 0) -> None:
+        pass
+
+    def flush(self) -> None:
+        ends = {place: len(some) for place, some in self.committed.items()}
+        for place, _, report in self._open:
+            offset = ends[place] = ends.get(place, 0) + 1
+            if report is not None:
+                report(None, Message(offset))
+
+    def commit(self) -> None:
+        for place, offset, _ in self._open:
+            self.committed.setdefault(place, []).append(offset)
+        self.is_open = False
+
+    def abort(self) -> None:
+        self.is_open = False
+
+
+class Check:
+    """Compares topic IDs."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._asked: Mapping[str, str] = {}
+
+    def ask(self, ids: Mapping[str, str]) -> None:
+        self._asked = ids
+
+    def changed(self, _pulse: Any) -> set[str]:
+        return {topic for topic, known in self._asked.items() if self._source.ids[topic] != known}
+
+
+def copying(
+    source: Source,
+    target: Target,
+    on_data_loss: OnDataLoss = OnDataLoss.FAIL,
+    positions: Mapping[TopicPartition, LanePosition] | None = None,
+) -> Copying:
+    setup = LaneSetup(
+        identity=MirrorIdentity("m"),
+        lanes=1,
+        source=KafkaConnection(bootstrap_servers="source:9092"),
+        target=KafkaConnection(bootstrap_servers="target:9092"),
+        engine="workers",
+        epoch=1,
+        commit_interval_seconds=0.0,
+        on_data_loss=on_data_loss,
+    )
+    one = Copying(setup)
+    producer: Any = target
+    check: Any = Check(source)
+    one.begin(LaneState(positions=dict(positions or {})), source, LaneWriter(producer, "control", 0), check)
+    one.follow(source.view(1), 0)
+    return one
+
+
+def steps(one: Copying, count: int) -> None:
+    for _ in range(count):
+        one.step(0.0, lambda: None, lambda: False)
+
+
+def test_records_that_were_read_beside_refused_ones_are_read_again() -> None:
+    """A partition that the target's client does not know yet, as right after partitions were added."""
+    source = Source({("a", 0): 3, ("a", 1): 3, ("b", 0): 3})
+    target = Target({"a": 1, "b": 1})
+    one = copying(source, target)
+    steps(one, 3)
+    assert target.committed == {("a", 0): [0, 1, 2], ("b", 0): [0, 1, 2]}
+    assert one.partitions["b", 0].position.next_offset == 3
