@@ -35,6 +35,8 @@ class PartitionProgress:
     expired_parts: list[int] = field(default_factory=list)
     """Those of parts that are removed with the next position."""
     end_seen: int | None = None
+    source_end: int | None = None
+    """The end of what can be read, when the source was looked at last; ``None`` for never."""
     copy_until: int | None = None
     """Where copying ends; ``None`` for never."""
     newest_read_ms: int | None = None
@@ -53,8 +55,8 @@ class PartitionProgress:
     """Whether its topic may be another one now, so that it is not read until the next look at the source."""
     lost_before: int = 0
     """Offsets that were skipped before the process had the lane."""
-    is_decided: bool = False
-    """Whether a loss was skipped that is recorded with the next position."""
+    undecided: LanePosition | None = None
+    """The position before a loss was skipped that is recorded with the next one; ``None`` for no such loss."""
     returned: int = 0
     """Records that were left out since the position, because they came from the target."""
     returned_now: int = 0
@@ -63,7 +65,7 @@ class PartitionProgress:
     @property
     def has_moved(self) -> bool:
         """Whether the position that is committed is an older one, or there is none."""
-        return self.is_new or self.is_decided or self.next_offset != self.position.next_offset
+        return self.is_new or self.undecided is not None or self.next_offset != self.position.next_offset
 
     @property
     def is_done(self) -> bool:
@@ -87,16 +89,21 @@ class PartitionProgress:
             position=position,
             next_offset=position.next_offset,
             is_new=False,
-            is_decided=False,
+            undecided=None,
             is_suspect=False,
             returned=0,
         )
 
     def decide(self, next_offset: int, lost: Sequence[LostRange]) -> None:
         """Continue at an offset behind a loss, which the next position records."""
+        self.undecided = self.undecided or self.position
         self.position = replace(self.position, next_offset=next_offset, lost=(*self.position.lost, *lost))
         self.next_offset = next_offset
-        self.is_decided = True
+
+    def take_back(self) -> None:
+        """Forget a decision that is not committed, because it was about another topic."""
+        if self.undecided is not None:
+            self.position, self.next_offset, self.undecided = self.undecided, self.undecided.next_offset, None
 
     def position_after(self, records: int, size: int, epoch: int) -> LanePosition:
         """The position to commit with so many records."""
@@ -118,7 +125,7 @@ class PartitionProgress:
 
     def committed(self, position: LanePosition, tail: MapTail | None, records: int, size: int, now: float) -> None:
         """Take note of a commit."""
-        self.position, self.tail, self.is_new, self.is_decided = position, tail, False, False
+        self.position, self.tail, self.is_new, self.undecided = position, tail, False, None
         self.expired_parts = []
         self.records += records
         self.bytes += size

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.access.errors import fault_of, reason_in
-from gapless_kafka.mirror.lanes.losses import Loss, recreated, unreadable
+from gapless_kafka.mirror.lanes.losses import RECREATED, Loss, recreated, unreadable
 from gapless_kafka.mirror.lanes.observations import SeenError
 from gapless_kafka.mirror.lanes.records import LostRange
 from gapless_kafka.mirror.lanes.setup import OnDataLoss
@@ -82,19 +82,21 @@ class Recovery:
 
     def follow_recreated(self, one: PartitionProgress, topic: SourceTopic) -> bool:
         """Follow a topic that was deleted and recreated, if that is what the user decided; whether it is followed."""
-        if one.stop is not None:
+        if one.stop is not None and one.stop.reason != RECREATED:
             return False
         self._reader.drop([one.place])
+        one.take_back()  # what was decided when its log ended too early
         ids = (one.position.source_id, topic.id)
         name, partition = one.place
         first = topic.first_offsets[partition]
-        known_end = max(one.end_seen or 0, one.position.next_offset)
+        # The end that the reader saw last may be that of the new topic.
+        known_end = max(one.source_end or 0, one.position.next_offset)
         loss = recreated(f"{name}/{partition}", one.position.next_offset, known_end, ids, first)
         if not self._skip(one, loss):
             return False
         one.position = replace(one.position, source_id=topic.id, start=first)
         one.forget_map()
-        one.end_seen = None
+        one.end_seen = one.source_end = None
         one.copy_until = topic.end_offsets[partition] if self._setup.once else None
         self._reader.add({one.place: one.next_offset})
         return True
@@ -117,8 +119,9 @@ class Recovery:
         """Continue behind a loss if that is what the user decided; otherwise stop the partition."""
         about = {"topic": one.place[0], "partition": one.place[1], "reason": loss.stop.reason}
         if self._setup.on_data_loss is OnDataLoss.FAIL:
+            if one.stop != loss.stop:
+                log.warning("partition stopped", **about, message=loss.stop.message)
             one.stop = loss.stop
-            log.warning("partition stopped", **about, message=loss.stop.message)
             return False
         log.warning("offsets lost", **about, first=loss.first, count=loss.end - loss.first, next=loss.next_offset)
         lost: tuple[LostRange, ...] = ()

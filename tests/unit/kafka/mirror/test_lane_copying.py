@@ -195,3 +195,50 @@ def test_records_that_were_read_beside_refused_ones_are_read_again() -> None:
     steps(one, 3)
     assert target.committed == {("a", 0): [0, 1, 2], ("b", 0): [0, 1, 2]}
     assert one.partitions["b", 0].position.next_offset == 3
+
+
+@pytest.mark.parametrize("end", [4, 9, 50])
+def test_a_topic_that_was_recreated_has_lost_nothing_that_was_copied(end: int) -> None:
+    """A log that ends before the position is noticed before the topic ID is."""
+    source, target = Source({("a", 0): 10}), Target({"a": 1})
+    one = copying(source, target, OnDataLoss.SKIP_AND_RECORD)
+    steps(one, 2)
+    source.recreate("a", end)
+    source.add({("a", 0): 10})
+    source.grows = 2
+    steps(one, 3)
+    assert one.awaits_view
+    one.follow(source.view(2), 0)
+    steps(one, 3)
+    position = one.partitions["a", 0].position
+    assert target.committed["a", 0] == [*range(10), *range(source.ends["a", 0])]
+    assert (position.source_id, position.next_offset, position.lost) == ("R", source.ends["a", 0], ())
+
+
+def test_what_was_seen_of_a_topic_and_not_copied_is_lost_when_it_is_recreated() -> None:
+    source, target = Source({("a", 0): 10}), Target({"a": 1})
+    one = copying(source, target, OnDataLoss.SKIP_AND_RECORD)
+    steps(one, 2)
+    source.ends["a", 0] = 30
+    one.follow(source.view(2), 0)
+    source.recreate("a", 4)
+    one.follow(source.view(3), 0)
+    steps(one, 3)
+    position = one.partitions["a", 0].position
+    assert [(lost.first, lost.last, lost.reason) for lost in position.lost] == [(10, 29, "TopicRecreated")]
+    assert target.committed["a", 0] == [*range(10), *range(4)]
+
+
+def test_the_reason_of_a_stop_names_the_topic_ids_as_soon_as_they_are_known() -> None:
+    source, target = Source({("a", 0): 10}), Target({"a": 1})
+    one = copying(source, target)
+    steps(one, 2)
+    source.recreate("a", 4)
+    steps(one, 3)
+    stop = one.partitions["a", 0].stop
+    assert stop is not None
+    assert "to continue at 4" in stop.message
+    one.follow(source.view(2), 0)
+    stop = one.partitions["a", 0].stop
+    assert stop is not None
+    assert "(topic ID S -> R)" in stop.message
