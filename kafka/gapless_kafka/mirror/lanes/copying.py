@@ -178,9 +178,11 @@ class Copying:
             position = LanePosition(
                 target=topic.target, source_id=topic.id, epoch=self._setup.epoch, start=first, next_offset=first
             )
+        elif position.target != topic.target:  # which has nothing of what was copied before
+            position = replace(position, target=topic.target, start=position.next_offset)
         return PartitionProgress(
             place,
-            replace(position, target=topic.target),
+            position,
             position.next_offset,
             now,
             tail=self._state.tails.get(place),

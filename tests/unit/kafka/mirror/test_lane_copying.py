@@ -242,3 +242,13 @@ def test_the_reason_of_a_stop_names_the_topic_ids_as_soon_as_they_are_known() ->
     stop = one.partitions["a", 0].stop
     assert stop is not None
     assert "(topic ID S -> R)" in stop.message
+
+
+def test_a_mirror_with_another_rename_answers_for_what_it_copies_to_the_new_name() -> None:
+    source, target = Source({("a", 0): 10}), Target({"a": 1})
+    former = LanePosition(target="old.a", source_id="S", epoch=1, start=0, next_offset=6)
+    one = copying(source, target, positions={("a", 0): former})
+    steps(one, 2)
+    position = one.partitions["a", 0].position
+    assert target.committed == {("a", 0): [6, 7, 8, 9]}
+    assert (position.target, position.start, position.next_offset) == ("a", 6, 10)
