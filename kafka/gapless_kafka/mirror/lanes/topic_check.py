@@ -7,9 +7,10 @@ question is put when a transaction has been read, and answered while its records
 from __future__ import annotations
 
 import time
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from gapless_kafka.access.errors import DENIED, NO_TOPIC, fault_of
@@ -61,6 +62,8 @@ class TopicCheck:
         for topic, one in self._asked.items():
             try:
                 described = one.result(timeout=0.1)
+            except FutureTimeoutError:  # a process that was stopped for long finds no answer at once
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None  # noqa: SLF001
             except KafkaException as error:
                 fault = fault_of(error.args[0].name())
                 if fault is NO_TOPIC:

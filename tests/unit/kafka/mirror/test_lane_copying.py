@@ -252,3 +252,22 @@ def test_a_mirror_with_another_rename_answers_for_what_it_copies_to_the_new_name
     position = one.partitions["a", 0].position
     assert target.committed == {("a", 0): [6, 7, 8, 9]}
     assert (position.target, position.start, position.next_offset) == ("a", 6, 10)
+
+
+class Unanswered:
+    def done(self) -> bool:
+        return False
+
+    def result(self, timeout: float) -> None:
+        raise TimeoutError(timeout)
+
+
+def test_a_question_about_topic_ids_that_is_not_answered_fails_like_one_of_kafka(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a process that was stopped for long; the lane is opened again then."""
+    monkeypatch.setattr(topic_check, "_ANSWER_SECONDS", -1.0)
+    check = topic_check.TopicCheck(KafkaConnection(bootstrap_servers="source:9092"))
+    check._asked = {"a": Unanswered()}
+    with pytest.raises(KafkaException, match="_TIMED_OUT"):
+        check.changed(lambda: None)
