@@ -83,7 +83,8 @@ class SparkMirror:
         self._on_tick = on_tick
         self._lanes: dict[int, LaneObservation] = {}
         """As they were at the end of the last turn; counts are of this turn."""
-        self._records = self._bytes = 0
+        self._records = self._bytes = self._lost = self._returned = 0
+        """In all turns."""
         self._due = Due()
 
     def run(self, is_stopping: Callable[[], bool]) -> None:
@@ -117,7 +118,8 @@ class SparkMirror:
         return WorkerAccount(
             records=self._records,
             bytes=self._bytes,
-            lost=sum(partition.lost for partition in partitions),
+            lost=self._lost,
+            returned=self._returned,
             stops=tuple(partition.stop.message for partition in partitions if partition.stop is not None),
         )
 
@@ -184,6 +186,8 @@ class SparkMirror:
         for lane in lanes:
             self._records += lane.copied.records
             self._bytes += lane.copied.bytes
+            self._lost += sum(one.lost_now for one in lane.partitions)
+            self._returned += sum(one.returned for one in lane.partitions)
             self._lanes[lane.lane] = lane
         self._due.held(lanes, time.monotonic())
 

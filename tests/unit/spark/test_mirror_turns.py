@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from gapless_kafka.access.connection import KafkaConnection
+from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 from gapless_kafka.mirror.lanes.limits import Limits, Rates
 from gapless_kafka.mirror.lanes.observations import (
     LaneObservation,
@@ -14,14 +19,24 @@ from gapless_kafka.mirror.lanes.observations import (
     SeenError,
     Stop,
 )
+from gapless_kafka.mirror.lanes.setup import LaneSetup
+from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
 from gapless_spark.mirror.due import Due
+from gapless_spark.mirror.engine import SparkMirror
 from gapless_spark.mirror.turns import SlotResult, divided_lanes, on_this_clock
+from gapless_spark.runtime.session import Engine
 
 PLACE = ("orders", 3)
 
 
 def partition(
-    position: int, end_seen: int | None = None, *, error: SeenError | None = None, stop: Stop | None = None
+    position: int,
+    end_seen: int | None = None,
+    *,
+    error: SeenError | None = None,
+    stop: Stop | None = None,
+    lost: tuple[int, int] = (0, 0),
+    returned: int = 0,
 ) -> PartitionObservation:
     return PartitionObservation(
         topic=PLACE[0],
@@ -33,7 +48,9 @@ def partition(
         progressed_at=100.0,
         records=1,
         bytes=1,
-        lost=0,
+        lost=lost[0],
+        lost_now=lost[1],
+        returned=returned,
         error=error,
         stop=stop,
     )
@@ -121,3 +138,32 @@ def test_limits_travel_without_their_account_and_can_be_divided() -> None:
     travelled = pickle.loads(pickle.dumps(limits))  # noqa: S301 -- our own
     assert (travelled.rates, travelled.delay_seconds()) == (Rates(1000.0), 0.0)
     assert travelled.divided(4).rates == Rates(250.0, None)
+
+
+class TwoTurns:
+    """In both turns something is left out; an earlier run has skipped 7 offsets."""
+
+    def __init__(self) -> None:
+        self._seen = [
+            partition(5, lost=(10, 3), returned=2),
+            partition(9, lost=(11, 1), returned=4),
+        ]
+
+    def hold(self, *_: object) -> list[SlotResult]:
+        return [SlotResult((lane(self._seen.pop(0)),), 0.0)]
+
+
+def test_an_account_counts_what_was_lost_and_came_back_in_this_run_only() -> None:
+    kafka = KafkaConnection(bootstrap_servers="kafka:9092")
+    setup = LaneSetup(
+        identity=MirrorIdentity("m"), lanes=1, source=kafka, target=kafka, engine="spark", epoch=1, once=True
+    )
+    topics = {"orders": SourceTopic("orders", "id", "orders", (0,) * 4, (0, 0, 0, 9))}
+    sources: Any = SimpleNamespace(view=SourceView({"orders": topics["orders"]}, number=1), error=None)
+    spark: Any = None
+    mirror = SparkMirror(Engine("test", "local[1]"), setup, sources, TwoTurns())
+    mirror._due._reached = {("orders", number): 0 for number in range(3)}
+    with ThreadPoolExecutor(1) as thread:
+        mirror._run(spark, thread, lambda: False)
+    account = mirror.account()
+    assert (account.records, account.lost, account.returned) == (2, 4, 6)
