@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.sources import SourceView
 from gapless_kafka.reading.cuts import Slice
 
@@ -61,3 +62,16 @@ def view_until(view: SourceView, slices: tuple[Slice, ...], number: int) -> Sour
         for name, topic in view.topics.items()
     }
     return SourceView(topics, view.problems, number)
+
+
+def divided_slices(slices: Iterable[Slice]) -> tuple[tuple[Slice, ...], tuple[Slice, ...]]:
+    """Slices of records, and those of heartbeats, which the statement neither changes nor leaves out."""
+    found = tuple(slices)
+    beats = tuple(one for one in found if one.topic == HEARTBEAT_TOPIC)
+    return tuple(one for one in found if one.topic != HEARTBEAT_TOPIC), beats
+
+
+def most_partitions(view: SourceView) -> int:
+    """How many partitions a topic needs to which records of every other one may be sent; heartbeats never are."""
+    topics = (topic for name, topic in view.topics.items() if name != HEARTBEAT_TOPIC)
+    return max((len(topic.first_offsets) for topic in topics), default=0)

@@ -10,6 +10,7 @@ import pickle
 import re
 import time
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from gapless_kafka.mirror.lanes.records import RunRecord
 from gapless_kafka.mirror.lanes.runs import check_run
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_spark.mirror.sql_cuts import lane_slices, view_until
+from gapless_spark.mirror.sql_cuts import divided_slices, lane_slices, most_partitions, view_until
 from gapless_spark.mirror.sql_reader import SqlReader
 from gapless_spark.mirror.transform import ROWS, Transform
 from gapless_spark.mirror.turns import RESULTS, SlotResult, results_in
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_archive.segments.rows import Run
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceView
     from gapless_kafka.reading.cuts import Slice
 
 _ASK_SECONDS = 30.0
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_RESULT_NAMES = ("topic", "partition", "offset", "at", "key", "value", "headers")
 _SCHEMA = pa.schema(
     [
         ("topic", pa.string()),
@@ -53,6 +56,8 @@ _SCHEMA = pa.schema(
     ]
 )
 """`ROWS`, for Arrow."""
+_RESULT_SCHEMA = pa.schema([*(_SCHEMA.field(name) for name in _RESULT_NAMES), ("target", pa.string())])
+"""`RESULT`, for Arrow."""
 _SQL_ERROR = re.compile(r"\[([A-Z_.]+)\][^\n]*SQLSTATE: 22")
 """What Spark says of a value that a function cannot take: a data exception, of class 22."""
 
@@ -118,7 +123,7 @@ class SqlTurns:
 
     def _check_targets(self, setup: LaneSetup, view: SourceView) -> None:
         """Make sure that each topic to which records may be sent has their partitions."""
-        most = max((len(topic.first_offsets) for topic in view.topics.values()), default=0)
+        most = most_partitions(view)
         described = TargetTopics(setup.target, timeout_seconds=_ASK_SECONDS).described(sorted(self._targets))
         for topic in sorted(self._targets):
             found = described.get(topic)
@@ -148,7 +153,8 @@ def _copied(spark: SparkSession, transform: Transform, orders: Sequence[_LaneOrd
 
         context: Any = TaskContext.get()
         try:
-            result = copy_lane(orders[context.partitionId()], iter(batches))
+            order = orders[context.partitionId()]
+            result = copy_lane(order, chain(batches, beats_of(order)))
         except GaplessError as error:
             raise RuntimeError(text_of(error)) from None
         yield pa.record_batch([[pickle.dumps(result)]], names=["lanes"])
@@ -165,30 +171,42 @@ def _copied(spark: SparkSession, transform: Transform, orders: Sequence[_LaneOrd
 
 
 def rows_of(order: _LaneOrder) -> Iterator[pa.RecordBatch]:
-    """The records of a lane's slices, as rows of `ROWS`. Raises GaplessError."""
-    if not order.slices:
-        return
-    for messages in read_slices(order.setup.source, order.slices):
+    """The records of a lane's slices without heartbeats, as rows of `ROWS`. Raises GaplessError."""
+    for run, times in _runs(order.setup, divided_slices(order.slices)[0]):
+        stamps = times.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+        columns = _columns(run)
+        yield pa.RecordBatch.from_arrays([*columns[:3], stamps, *columns[3:], times], schema=_SCHEMA)
+
+
+def beats_of(order: _LaneOrder) -> Iterator[pa.RecordBatch]:
+    """The heartbeats of a lane's slices, as rows of `RESULT`: they go past the statement. Raises GaplessError."""
+    for run, times in _runs(order.setup, divided_slices(order.slices)[1]):
+        columns, targets = _columns(run), pa.nulls(run.rows.num_rows, pa.string())
+        yield pa.RecordBatch.from_arrays([*columns[:3], times, *columns[3:], targets], schema=_RESULT_SCHEMA)
+
+
+def _runs(setup: LaneSetup, slices: Sequence[Slice]) -> Iterator[tuple[Run, pa.Array]]:
+    """Records in a row of one partition, with their timestamps in milliseconds."""
+    for messages in read_slices(setup.source, slices) if slices else ():
         for run in runs_of(messages):
-            rows = run.rows
-            times = rows.column("timestamp")
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([run.topic] * rows.num_rows, pa.string()),
-                    rows.column("partition"),
-                    rows.column("offset"),
-                    times.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
-                    rows.column("key"),
-                    rows.column("value"),
-                    rows.column("headers").cast(_HEADERS),
-                    times,
-                ],
-                schema=_SCHEMA,
-            )
+            yield run, run.rows.column("timestamp")
+
+
+def _columns(run: Run) -> list[pa.Array]:
+    """Topic, partition, offset, key, value and headers."""
+    rows = run.rows
+    return [
+        pa.array([run.topic] * rows.num_rows, pa.string()),
+        rows.column("partition"),
+        rows.column("offset"),
+        rows.column("key"),
+        rows.column("value"),
+        rows.column("headers").cast(_HEADERS),
+    ]
 
 
 def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
-    """Write rows that came out of the statement, with the positions behind them.
+    """Write rows that came out of the statement, and heartbeats, with the positions behind them.
 
     Raises:
         TakenOverError: a later run of the mirror has begun.

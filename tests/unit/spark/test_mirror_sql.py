@@ -11,11 +11,12 @@ import pytest
 from gapless_api.base.allowed_topics import AllowedTopics
 from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_kafka.access.connection import KafkaConnection
+from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.records import LanePosition
 from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
 from gapless_kafka.reading.cuts import Slice
 from gapless_spark.mirror.plugin import ENGINE
-from gapless_spark.mirror.sql_cuts import lane_slices, view_until
+from gapless_spark.mirror.sql_cuts import divided_slices, lane_slices, most_partitions, view_until
 from gapless_spark.mirror.sql_reader import SqlReader
 
 if TYPE_CHECKING:
@@ -122,6 +123,13 @@ def test_a_partition_without_a_position_begins_where_the_former_program_stood() 
 def test_what_expired_or_was_recreated_is_read_from_the_start_of_the_log(known: LanePosition) -> None:
     (found,) = lane_slices({}, {("t", 1): known}, [(TOPIC, 1)])
     assert (found.first_offset, found.end_offset) == (10, 100)
+
+
+def test_heartbeats_go_past_the_statement_and_ask_nothing_of_the_topics_that_it_names() -> None:
+    slices = [Slice(name, 0, 0, 10, may_begin_later=False) for name in ("a", HEARTBEAT_TOPIC, "t")]
+    assert divided_slices(slices) == ((slices[0], slices[2]), (slices[1],))
+    beats = SourceTopic(HEARTBEAT_TOPIC, "id", f"{HEARTBEAT_TOPIC}.m", (0,) * 8, (5,) * 8)
+    assert most_partitions(SourceView({"t": TOPIC, HEARTBEAT_TOPIC: beats})) == 3
 
 
 def test_a_lane_ends_where_its_slices_end() -> None:
