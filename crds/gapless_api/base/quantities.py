@@ -5,6 +5,7 @@ Each parser raises ValueError with the end of the sentence "it must be …".
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -30,14 +31,16 @@ def byte_count(least: int) -> Callable[[str], int]:
     return parse
 
 
-def duration(least: float) -> Callable[[str], float]:
-    """A parser of durations such as 5m or 1h30m, of `least` seconds or more."""
+def duration(least: float, most: float = math.inf) -> Callable[[str], float]:
+    """A parser of durations such as 5m or 1h30m, of `least` seconds or more, and of `most` at most."""
 
     def parse(text: str) -> float:
         if _DURATION.fullmatch(text):
             seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PARTS.findall(text))
-            if seconds >= least:
+            if least <= seconds <= most:
                 return seconds
+        if most < math.inf:
+            raise ValueError(f"a duration from {least:g} to {most:g} seconds, such as {least:g}s or {most:g}s")
         raise ValueError(f"a duration of {least:g} seconds or more, such as 30s, 5m, 1h30m or 90d")
 
     return parse

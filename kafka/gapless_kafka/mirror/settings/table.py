@@ -111,8 +111,9 @@ _own = (
     ),
     Setting(
         "commitInterval",
-        "Longest time that records wait in a transaction; readers of committed records see them after it.",
-        parse=duration(0.01),
+        "Longest time that records wait in a transaction; readers of committed records see them after it. At most 10s: "
+        "a transaction that stays open for longer is reported as a stall.",
+        parse=duration(0.01, 10),
         default=0.5,
         shown_default="0.5s",
         metavar="DURATION",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.settings import resolve
 from gapless_kafka.mirror.lanes.limits import Rates
 from gapless_kafka.mirror.lanes.setup import LaneMemory
 from gapless_kafka.mirror.settings import limits_file
 from gapless_kafka.mirror.settings.limits_file import LimitsFile, read_rates
+from gapless_kafka.mirror.settings.table import MIRROR
+from gapless_kafka.mirror.watch.stall import STUCK_AFTER_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
-
-    from gapless_api.base.errors import ConfigurationError
 
 DEFAULT = Rates(bytes_per_second=10.0, records_per_second=20.0)
 
@@ -56,3 +58,14 @@ def test_many_lanes_share_what_a_process_may_hold() -> None:
         assert one.queue_kib * lanes <= 24 * 1024
         assert one.transaction_bytes * lanes <= 64 * 1024 * 1024
     assert LaneMemory.of_process(1000) == LaneMemory(1024, 1024 * 1024)
+
+
+def test_a_transaction_may_not_last_as_long_as_one_that_is_stuck() -> None:
+    def interval(text: str) -> float:
+        options = {"sourceBootstrapServers": "a:1", "targetBootstrapServers": "b:1", "commitInterval": text}
+        found: float = resolve(MIRROR, file=None, environment={}, options=options).values["commitInterval"]
+        return found
+
+    assert interval("10s") < STUCK_AFTER_SECONDS
+    with pytest.raises(ConfigurationError, match=r"it must be a duration from 0\.01 to 10 seconds"):
+        interval("30s")
