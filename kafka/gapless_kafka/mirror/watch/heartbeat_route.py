@@ -27,7 +27,10 @@ class Choice(Protocol):
 
 
 class ChoiceWithHeartbeats:
-    """A choice of topics, and heartbeats: those of the source, and never copies of another mirror."""
+    """A choice of topics, and heartbeats: those of the source, if any, and never copies of another mirror.
+
+    A rule that fits the topic of heartbeats does not choose it: its copy has another name, if there is one.
+    """
 
     def __init__(self, choice: Choice, *, copies_heartbeats: bool) -> None:
         self._choice = choice
@@ -36,7 +39,7 @@ class ChoiceWithHeartbeats:
     def chosen(self, existing: Iterable[str]) -> list[str]:
         """See `Choice`."""
         there = set(existing)
-        found = {topic for topic in self._choice.chosen(there) if not topic.startswith(f"{HEARTBEAT_TOPIC}.")}
+        found = {topic for topic in self._choice.chosen(there) if not f"{topic}.".startswith(f"{HEARTBEAT_TOPIC}.")}
         if self._copies_heartbeats and HEARTBEAT_TOPIC in there:
             found.add(HEARTBEAT_TOPIC)
         return sorted(found)

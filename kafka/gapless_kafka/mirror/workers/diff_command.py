@@ -12,6 +12,7 @@ from gapless_api.wire.mirror_drift import DRIFT_REPORT
 from gapless_kafka.mirror.settings.typed import cluster_connection
 from gapless_kafka.mirror.topics.assembly import topic_keeper
 from gapless_kafka.mirror.topics.drift import drift_table
+from gapless_kafka.mirror.watch.heartbeat_route import ChoiceWithHeartbeats
 from gapless_kafka.topics.topic_choice import choice_from, existing_topics
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def run(settings: Resolved) -> int:
     """Compare, print, and return the exit code. Raises GaplessError."""
     values = settings.values
     source, target = cluster_connection(values, "source"), cluster_connection(values, "target")
-    choice = choice_from(values)
+    choice = ChoiceWithHeartbeats(choice_from(values), copies_heartbeats=False)
     existing = existing_topics(source, timeout_seconds=values["connectTimeout"])
     topics = choice.chosen(existing)
     missing = sorted(set(topics).difference(existing))

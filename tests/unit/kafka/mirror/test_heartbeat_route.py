@@ -27,6 +27,7 @@ EVERYTHING = TopicChoice(pattern=re.compile(".*"))
     ("choice", "copies", "chosen"),
     [
         (EVERYTHING, True, [HEARTBEAT_TOPIC, "orders"]),
+        (EVERYTHING, False, ["orders"]),
         (TopicChoice(names=("orders",)), True, [HEARTBEAT_TOPIC, "orders"]),
         (TopicChoice(names=("orders",)), False, ["orders"]),
         (TopicChoice(names=("orders", "missing")), False, ["missing", "orders"]),
