@@ -85,7 +85,14 @@ def _context(connection: KafkaConnection, *, verified: bool) -> ssl.SSLContext:
     if not verified:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    # A server that requires a client's certificate shows its own first, so ours is not needed here.
+    if connection.cert_file is not None:
+        from gapless_api.keys import pem_files  # noqa: PLC0415 -- slow to import and often not needed
+
+        file, password = connection.key_password_file, b""
+        if file is not None:
+            password = pem_files.read_password(file, setting="keyPasswordFile")
+        # A server that requires a client's certificate ends the handshake of TLS 1.2 without one.
+        context.load_cert_chain(connection.cert_file, connection.key_file, password)
     return context
 
 
