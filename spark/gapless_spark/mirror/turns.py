@@ -152,6 +152,7 @@ def on_this_clock(result: SlotResult, now: float) -> tuple[LaneObservation, ...]
             tick_at=lane.tick_at + shift,
             transaction_since=moved(lane.transaction_since),
             committed_at=moved(lane.committed_at),
+            limited_at=moved(lane.limited_at),
             error=lane.error and replace(lane.error, seen_at=lane.error.seen_at + shift),
             partitions=tuple(
                 replace(

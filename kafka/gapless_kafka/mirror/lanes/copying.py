@@ -60,6 +60,7 @@ class Copying:
         """Whether a topic has changed, so that the source is to be looked at soon."""
         self.transaction_since: float | None = None
         self.committed_at: float | None = None
+        self.limited_at: float | None = None
         self.records = 0
         self.bytes = 0
 
@@ -258,6 +259,7 @@ class Copying:
     def _wait_for_limits(self, wait_seconds: float) -> bool:
         delay = self._setup.limits.delay_seconds()
         if delay:
+            self.limited_at = time.monotonic()
             time.sleep(min(delay, wait_seconds))
         return delay > 0
 

@@ -167,6 +167,7 @@ class Lane:
             bytes=self.copying.bytes,
             error=self._error,
             awaits_view=self.copying.awaits_view,
+            limited_at=self.copying.limited_at,
             partitions=tuple(one.observation() for one in list(self.copying.partitions.values())),
         )
 

@@ -99,6 +99,8 @@ class LaneObservation:
     """Of writing, or of the lane as such."""
     awaits_view: bool = False
     """Whether a topic of the source has changed, so that it is to be looked at soon."""
+    limited_at: float | None = None
+    """When the lane waited last because of the limits of its process."""
     partitions: tuple[PartitionObservation, ...] = ()
 
     @property

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 STUCK_AFTER_SECONDS = 20.0
 """A lane shows a sign of life many times a second, and all its calls of Kafka's clients end sooner than this."""
 HEARTBEAT_MISSING_SECONDS = 20.0
+LIMITED_SECONDS = 60.0
+"""For so long after a lane waited because of its limits, partitions may have to wait for their turn."""
 ERROR_LASTS_SECONDS = 60.0
 """Kafka's client reports an error of reading once, and not that it has passed; where nothing waits, we forget it."""
 
@@ -83,7 +85,8 @@ def causes(facts: MirrorFacts) -> Iterator[Cause]:
     for lane in facts.lanes:
         found = [] if clusters else list(_of_lane(lane, facts))
         yield from found
-        yield from _of_partitions(lane, facts, explained=bool(clusters or found))
+        is_limited = lane.limited_at is not None and facts.now - lane.limited_at < LIMITED_SECONDS
+        yield from _of_partitions(lane, facts, explained=bool(clusters or found) or is_limited)
 
 
 def is_idle(facts: MirrorFacts) -> bool:

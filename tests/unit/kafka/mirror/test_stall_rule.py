@@ -341,3 +341,11 @@ def test_coordinators_are_found_by_the_partitions_of_internal_topics() -> None:
     assert all(one.leader is None for one in transactions)
     assert list(coordinators({}, "abc", {0: "abc"})) == []
     assert list(coordinators({"__consumer_offsets": TopicLook(error="DENIED")}, "abc", {})) == []
+
+
+def test_partitions_that_wait_for_their_turn_because_of_the_limits_are_not_stuck() -> None:
+    assert list(causes(facts(lane(limited_at=NOW - 30), of_source=BEHIND))) == []
+    assert only(facts(lane(limited_at=NOW - 90), of_source=BEHIND)).reason is R.WORKER_STUCK
+    assert only(facts(lane(limited_at=NOW), of_source=source(error="UNKNOWN_TOPIC_OR_PART"))).reason is (
+        R.TOPIC_RECREATED
+    )
