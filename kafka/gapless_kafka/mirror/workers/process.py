@@ -107,7 +107,7 @@ def run_worker(
         if part.view is None:
             sources.refresh()
         else:
-            sources.view = part.view
+            sources.begin_with(part.view)
             sources.refresh_soon()
     told = MirrorSettings.of(values)
     follow_limits = limits_tick(told, setup, part.workers)

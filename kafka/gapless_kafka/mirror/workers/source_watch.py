@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
+from gapless_kafka.access.errors import DENIED
 from gapless_kafka.mirror.lanes.sources import Routes, SourceView, TopicProblem, view_of
 from gapless_kafka.mirror.watch.looking import END_SECONDS
+from gapless_kafka.reading.cuts import TopicCut
 from gapless_kafka.reading.topic_offsets import read_cut
-from gapless_kafka.topics.leaderless import leaderless_by_topic
+from gapless_kafka.topics.leaderless import denied_topics, leaderless_by_topic
 from gapless_kafka.topics.topic_ids import topic_id_in, topic_id_query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.mirror.groups.former import FormerGroup
     from gapless_kafka.mirror.lanes.sources import Router
     from gapless_kafka.mirror.watch.heartbeat_route import Choice
-    from gapless_kafka.reading.cuts import TopicCut
     from gapless_kafka.topics.topic_ids import Answer
 
 _AGAIN_SECONDS = 5.0
@@ -29,7 +30,7 @@ _AT_ONCE_SECONDS = 0.5
 """Signs that something has changed come in swarms."""
 _LOOKS_PER_OFFSETS = 4
 """Of how many looks one looks up the offsets of all topics, and not only of those that are new, recreated or grown."""
-_LOST, _LEADERLESS = "TopicRecreated", "LeaderMissing"
+_LOST, _LEADERLESS, _DENIED = "TopicRecreated", "LeaderMissing", "AuthorizationFailed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +77,11 @@ class SourceWatch:
 
         Raises:
             ConfigurationError: a topic that is chosen by its name does not exist, at the first refresh.
-            SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+                SourceUnreachableError: Kafka does not answer within the time, or refuses us; or it denies such a topic.
         """
         leaderless = leaderless_by_topic(self._connection, timeout_seconds=self._timeout_seconds)
-        existing = leaderless.keys()
+        denied = self._denied(leaderless.keys())
+        existing = leaderless.keys() | denied
         chosen = self._choice.chosen(existing)
         missing = [topic for topic in chosen if topic not in existing]
         if missing and not self.view.number:
@@ -87,7 +89,8 @@ class SourceWatch:
             raise ConfigurationError(
                 f"Kafka at {servers} does not have the topic {missing[0]}; correct topics or the address."
             )
-        cuts, problems = self._cuts({topic: leaderless[topic] for topic in chosen if topic in existing})
+        shown = {topic: leaderless[topic] for topic in chosen if topic in leaderless}
+        cuts, problems = self._cuts(shown, [topic for topic in chosen if topic in denied])
         routes = self._router.routes(cuts) if cuts else Routes({})
         deleted = tuple(TopicProblem(topic, _LOST, f"The source topic {topic} was deleted.") for topic in missing)
         routes = Routes(routes.targets, (*routes.problems, *deleted, *problems))
@@ -95,18 +98,32 @@ class SourceWatch:
         self.view = view_of(cuts, routes, number=self.view.number + 1, former=former)
         self._known = {cut.topic: cut for cut in cuts}
 
-    def _cuts(self, topics: Mapping[str, tuple[int, ...]]) -> tuple[list[TopicCut], list[TopicProblem]]:
-        """How far topics reach, given their partitions without leader.
+    def _denied(self, existing: Collection[str]) -> set[str]:
+        """Topics that are named, or were copied, and that the source denies now.
 
-        A topic with such a partition is as it was, or waits if it was never seen.
+        Raises:
+            SourceUnreachableError: a topic is denied that is chosen by its name, at the first refresh.
         """
-        if not topics:
+        gone = {*self._choice.chosen(()), *self.view.topics}.difference(existing)
+        found = denied_topics(self._connection, gone, timeout_seconds=self._timeout_seconds)
+        if found and not self.view.number:
+            raise DENIED.error(self._connection.bootstrap_servers, f"the topic {min(found)}")
+        return found
+
+    def _cuts(
+        self, topics: Mapping[str, tuple[int, ...]], denied: Sequence[str]
+    ) -> tuple[list[TopicCut], list[TopicProblem]]:
+        """How far topics reach, given their partitions without leader, and those that are denied.
+
+        A topic that is denied, or has such a partition, is as it was, or waits if it was never seen.
+        """
+        if not topics and not denied:
             return [], []
         leaderless = {topic: partitions for topic, partitions in topics.items() if partitions}
         unchanged = self._unchanged([topic for topic in topics if topic not in leaderless])
         led = [topic for topic in topics if topic not in leaderless and topic not in unchanged]
         cuts = list(read_cut(self._connection, led, timeout_seconds=self._timeout_seconds).topics) if led else []
-        cuts += [self._known[topic] for topic in (*unchanged, *leaderless) if topic in self._known]
+        cuts += [self._known[topic] for topic in (*unchanged, *leaderless, *denied) if topic in self._known]
         problems = [
             TopicProblem(
                 topic,
@@ -115,6 +132,13 @@ class SourceWatch:
                 f"up; start the brokers that hold its replicas, or reassign it.",
             )
             for topic, partitions in leaderless.items()
+            if topic not in self._known
+        ]
+        problems += [
+            TopicProblem(
+                topic, _DENIED, f"The source denies Describe on the topic {topic}; grant it to the user of the mirror."
+            )
+            for topic in denied
             if topic not in self._known
         ]
         return sorted(cuts, key=lambda cut: cut.topic), problems
@@ -129,6 +153,14 @@ class SourceWatch:
             self._describe = topic_id_query(self._connection)
         answers: dict[str, Any] = {topic: self._describe(topic) for topic in topics if topic in self._known}
         return {topic for topic, answer in answers.items() if _is_as(self._known[topic], answer)}
+
+    def begin_with(self, view: SourceView) -> None:
+        """Take over what another process of this host has seen."""
+        self.view = view
+        self._known = {
+            name: TopicCut(name, one.first_offsets, one.end_offsets, 0, one.id, high_watermarks=one.high_watermarks)
+            for name, one in view.topics.items()
+        }
 
     def start(self) -> None:
         """Refresh beside the work from now on."""
