@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gapless_kafka.mirror.lanes.observations import LaneObservation, PartitionObservation
+    from gapless_kafka.mirror.lanes.observations import LaneObservation, PartitionObservation, SeenError
     from gapless_kafka.mirror.lanes.sources import TopicProblem
 
 Side = Literal["source", "target"]
@@ -110,6 +110,8 @@ class MirrorFacts:
     """By lane, in seconds, of the last one in the target; empty without heartbeats."""
     stuck_workers: Mapping[int, float] = field(default_factory=dict)
     """By number, other processes of this host that hang, with the seconds of their silence."""
+    group_error: SeenError | None = None
+    """Why this process is no member of the group that shares the lanes; ``None`` when it is, or there is no group."""
 
 
 def reached(one: PartitionObservation, lane: LaneObservation) -> int:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.mirror.lanes.identity import MirrorIdentity
-    from gapless_kafka.mirror.lanes.observations import LaneObservation
+    from gapless_kafka.mirror.lanes.observations import LaneObservation, SeenError
     from gapless_kafka.mirror.lanes.sources import TopicProblem
     from gapless_kafka.mirror.watch.metrics import MirrorMetrics
     from gapless_kafka.mirror.watch.tracker import Changes, Stall
@@ -77,6 +77,8 @@ class Noted:
     """Why new topics cannot be looked for; empty when they can."""
     stuck_workers: Mapping[int, float] = field(default_factory=dict)
     """By number, the processes of this host that hang, with the seconds of their silence."""
+    group_error: SeenError | None = None
+    """Why the process is no member of the group that shares the lanes."""
 
 
 class MirrorWatch:
@@ -224,6 +226,7 @@ class MirrorWatch:
             problems=tuple(later.problems),
             heartbeat_ages=ages,
             stuck_workers=later.stuck_workers,
+            group_error=later.group_error,
         )
 
     def _run(self) -> None:

@@ -81,7 +81,8 @@ def causes(facts: MirrorFacts) -> Iterator[Cause]:
     clusters = [*_of_cluster(facts.source), *_of_cluster(facts.target), *_of_coordinators(facts.target, None)]
     yield from clusters
     if not clusters:
-        yield from _of_others(facts)
+        denied = list(_of_group(facts))
+        yield from denied or _of_others(facts)
     for lane in facts.lanes:
         found = [] if clusters else list(_of_lane(lane, facts))
         yield from found
@@ -158,11 +159,27 @@ def _of_siblings(facts: MirrorFacts) -> Iterator[Cause]:
         yield Cause(StallReason.WORKER_STUCK, sentence, mark=worker, at_once=True)
 
 
+def _of_group(facts: MirrorFacts) -> Iterator[Cause]:
+    """A group that this worker may not join. Other errors of the group pass, or are those of its coordinator."""
+    error = facts.group_error
+    if error is None or facts.lanes or reason_of("target", error.name) is not StallReason.AUTHORIZATION_FAILED:
+        return
+    sentence = (
+        f"The target does not let this worker join the group that shares the lanes ({error.message}); grant Read on "
+        f"the group, and Describe on the control topic, to the user of the mirror."
+    )
+    yield Cause(StallReason.AUTHORIZATION_FAILED, sentence, at_once=True)
+
+
 def _of_others(facts: MirrorFacts) -> Iterator[Cause]:
-    """Lanes of other workers through which nothing comes any more; the owner of lane 0 looks after them."""
+    """Lanes of other workers through which nothing comes any more.
+
+    The owner of lane 0 looks after them, and workers without lanes look after that one.
+    """
     own = {lane.lane for lane in facts.lanes}
     for lane, age in facts.heartbeat_ages.items():
-        if 0 in own and lane not in own and age > HEARTBEAT_MISSING_SECONDS:
+        looks = 0 in own or (not own and lane == 0)
+        if looks and lane not in own and age > HEARTBEAT_MISSING_SECONDS:
             sentence = (
                 f"No heartbeat has come through lane {lane} for {age:.0f} s, and this worker does not own it; look "
                 f"into the logs of the other workers, and restart them."

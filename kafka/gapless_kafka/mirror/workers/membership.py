@@ -7,12 +7,14 @@ one that was lost is left at once. Must not know what a lane does.
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_kafka.access.errors import BAD_SETTINGS, reason_in
+from gapless_kafka.mirror.lanes.observations import SeenError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -67,7 +69,7 @@ class Membership:
     def __init__(self, connection: KafkaConnection, identity: MirrorIdentity, owner: LaneOwner) -> None:
         """Join the group in `poll`. Raises ConfigurationError when the client refuses the settings."""
         self._owner = owner
-        self.error: KafkaError | None = None
+        self.error: SeenError | None = None
         """What the client reported last of the group, until lanes are assigned again."""
         quiet = logging.getLogger("gapless.librdkafka")
         quiet.propagate = False
@@ -84,8 +86,9 @@ class Membership:
     def poll(self, seconds: float) -> None:
         """Serve the group; the owner is told in here what changes."""
         message = self._consumer.poll(seconds)
-        if message is not None and message.error() is not None:
-            self.error = message.error()
+        error = message.error() if message is not None else None
+        if error is not None:
+            self._note(error)
 
     def close(self) -> None:
         """Leave the group at once; the owner gives its lanes back first."""
@@ -107,4 +110,4 @@ class Membership:
         consumer.incremental_unassign(partitions)
 
     def _note(self, error: KafkaError) -> None:
-        self.error = error
+        self.error = SeenError(message=reason_in(error.str()), name=error.name(), seen_at=time.monotonic())

@@ -84,6 +84,7 @@ class Watched:
                 bytes=seen.former.bytes + sum(lane.copied.bytes for lane in seen.lanes),
                 refresh_error=seen.source_error,
                 stuck_workers=self._stuck_workers(),
+                group_error=seen.group_error,
             )
         )
         self._on_tick(seen)

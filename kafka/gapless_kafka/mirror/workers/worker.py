@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from gapless_api.base.errors import GaplessError
-    from gapless_kafka.mirror.lanes.observations import LaneObservation
+    from gapless_kafka.mirror.lanes.observations import LaneObservation, SeenError
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceView
 
@@ -84,6 +84,8 @@ class WorkerObservation:
     lanes: tuple[LaneObservation, ...]
     former: WorkerAccount = WorkerAccount()
     """Of lanes that it does not have any more."""
+    group_error: SeenError | None = None
+    """Why it is no member of the group that shares the lanes; ``None`` when it is, or no group does."""
 
 
 class Worker:
@@ -114,6 +116,7 @@ class Worker:
         self._former = WorkerAccount()
         """Of lanes that we do not have any more."""
         self._observe_at = 0.0
+        self._membership: Membership | None = None
 
     def run_shared(self, is_stopping: Callable[[], bool]) -> None:
         """Share the lanes with the other workers of the mirror until `is_stopping`.
@@ -121,7 +124,7 @@ class Worker:
         Raises:
             GaplessError: a lane cannot go on, such as because another run has taken over.
         """
-        membership = Membership(self._setup.target, self._setup.identity, self)
+        self._membership = membership = Membership(self._setup.target, self._setup.identity, self)
         try:
             while not is_stopping():
                 membership.poll(_TICK_SECONDS)
@@ -180,6 +183,7 @@ class Worker:
             source_error=str(error) if error is not None else "",
             lanes=tuple(thread.observation() for _, thread in sorted(self._threads.items())),
             former=self._former,
+            group_error=self._membership.error if self._membership is not None else None,
         )
 
     def account(self) -> WorkerAccount:

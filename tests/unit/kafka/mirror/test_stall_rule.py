@@ -349,3 +349,20 @@ def test_partitions_that_wait_for_their_turn_because_of_the_limits_are_not_stuck
     assert only(facts(lane(limited_at=NOW), of_source=source(error="UNKNOWN_TOPIC_OR_PART"))).reason is (
         R.TOPIC_RECREATED
     )
+
+
+def test_a_worker_that_may_not_join_the_group_says_so_and_one_that_has_lanes_has_joined() -> None:
+    denied = error("GROUP_AUTHORIZATION_FAILED")
+    nowhere = replace(facts(group_error=denied), lanes=())
+    found = only(nowhere)
+    assert (found.reason, found.at_once) == (R.AUTHORIZATION_FAILED, True)
+    assert "grant Read on the group" in found.sentence
+    assert list(causes(replace(nowhere, group_error=error("_TRANSPORT")))) == []
+    assert list(causes(facts(group_error=denied))) == []
+
+
+def test_workers_without_lanes_look_after_the_first_lane() -> None:
+    ages = {0: 30.0, 1: 30.0, 2: 30.0}
+    found = only(replace(facts(heartbeat_ages=ages), lanes=()))
+    assert (found.reason, found.lane) == (R.WORKER_STUCK, 0)
+    assert list(causes(replace(facts(heartbeat_ages={0: 5.0, 1: 30.0}), lanes=()))) == []
