@@ -75,6 +75,13 @@ def refuse_loop(ours: Flow, topics: Iterable[str], others: Iterable[Flow]) -> No
             )
 
 
+def mirror_back(ours: Flow, topic: str, others: Iterable[Flow]) -> Flow | None:
+    """The mirror that copies what we copy of `topic` back to a topic that we copy; ``None`` for none."""
+    if ours.source_id == ours.target_id:
+        return None
+    return next((one for one in others if one.source_id == ours.target_id and _comes_back(topic, ours, one)), None)
+
+
 def _refuse_same_cluster(ours: Flow, chosen: Iterable[str]) -> None:
     for topic in chosen:
         target = ours.rename.target(topic)

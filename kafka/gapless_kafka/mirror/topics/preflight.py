@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import re
+import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from gapless_api.base.errors import GaplessError
+from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.provenance import ALWAYS, Provenance
 from gapless_kafka.mirror.lanes.records import FlowRecord
 from gapless_kafka.mirror.topics.assembly import rename_rule
-from gapless_kafka.mirror.topics.loops import CONTROL_TOPIC_PREFIX, Flow, refuse_loop
+from gapless_kafka.mirror.topics.loops import CONTROL_TOPIC_PREFIX, Flow, mirror_back, refuse_loop
 from gapless_kafka.mirror.topics.names import RenameRule
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import TopicChoice, choice_from, existing_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from gapless_kafka.access.connection import KafkaConnection
 
+_BEGINNING_SECONDS, _SOON_SECONDS, _LATER_SECONDS = 180.0, 10.0, 600.0
+"""In the beginning the mirrors the other way are looked for more often."""
 log = structlog.get_logger("mirror")
 
 
@@ -75,10 +79,25 @@ def look_at_clusters(values: Mapping[str, Any], source: KafkaConnection, target:
         rename=rename_rule(values),
         provenance=values["provenance"],
     )
-    found = existing_topics(source, timeout_seconds=timeout)
-    controls = sorted(topic for topic in found if topic.startswith(CONTROL_TOPIC_PREFIX))
-    if ours.source_id == ours.target_id:
-        controls = [topic for topic in controls if topic != CONTROL_TOPIC_PREFIX + ours.name]
+    own = CONTROL_TOPIC_PREFIX + ours.name if ours.source_id == ours.target_id else ""
+    flows, unknown = flows_to(source, own=own, timeout_seconds=timeout)
+    goes_both_ways = unknown or any(flow.source_id == ours.target_id for flow in flows)
+    return Clusters(ours, flows, goes_both_ways)
+
+
+def flows_to(source: KafkaConnection, *, own: str, timeout_seconds: float) -> tuple[tuple[Flow, ...], bool]:
+    """The mirrors that write to our source, and whether there are some of which nothing is known.
+
+    Args:
+        source: the cluster.
+        own: the control topic of the mirror that asks, if it is there; empty for none.
+        timeout_seconds: how long an answer may take.
+
+    Raises:
+        SourceUnreachableError: it does not answer, or refuses us.
+    """
+    found = existing_topics(source, timeout_seconds=timeout_seconds)
+    controls = sorted(topic for topic in found if topic.startswith(CONTROL_TOPIC_PREFIX) and topic != own)
     flows, unknown = [], False
     for topic in controls:
         try:
@@ -89,8 +108,41 @@ def look_at_clusters(values: Mapping[str, Any], source: KafkaConnection, target:
             continue
         if record is not None:
             flows.append(flow_of(topic.removeprefix(CONTROL_TOPIC_PREFIX), record))
-    goes_both_ways = unknown or any(flow.source_id == ours.target_id for flow in flows)
-    return Clusters(ours, tuple(flows), goes_both_ways)
+    return tuple(flows), unknown
+
+
+class LoopWatch:
+    """Looks again for mirrors the other way: of two that begin at the same moment, none has seen the other."""
+
+    def __init__(
+        self, clusters: Clusters, look: Callable[[], tuple[Flow, ...]], *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            clusters: as they were found at the start.
+            look: finds the mirrors that write to our source; raises GaplessError.
+            now: seconds of a clock that nobody sets.
+        """
+        self._clusters, self._look, self._now = clusters, look, now
+        self._adds = clusters.provenance.adds
+        self._began = self._looked_at = now()
+
+    def refuse(self, topic: str) -> None:
+        """Refuse a source topic that would come back. Raises ConfigurationError."""
+        now = self._now()
+        pause = _SOON_SECONDS if now - self._began < _BEGINNING_SECONDS else _LATER_SECONDS
+        if now - self._looked_at >= pause:
+            self._looked_at = now
+            with suppress(GaplessError):  # the next look may find more
+                self._clusters = replace(self._clusters, others=self._look())
+        self._clusters.refuse(topic)
+        back = mirror_back(self._clusters.ours, topic, self._clusters.others)
+        if back is not None and not self._adds:
+            raise ConfigurationError(
+                f"The mirror {back.name} has begun at the same time and copies the other way, so records of {topic} "
+                f"would come back; start this mirror again, so that its records get the header gapless-mirror."
+            )
 
 
 def flow_record(flow: Flow) -> FlowRecord:

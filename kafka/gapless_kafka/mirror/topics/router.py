@@ -56,13 +56,13 @@ class TopicRouter:
         counts = {cut.topic: len(cut.first_offsets) for cut in topics}
         asks_all = self._looks % _ALL_EVERY == 0
         self._looks += 1
-        unsure = [topic for topic, count in counts.items() if asks_all or self._partitions.get(topic) != count]
+        unsure = {topic for topic, count in counts.items() if asks_all or self._partitions.get(topic) != count}
         problems: list[TopicProblem] = []
         allowed = []
-        for topic in unsure:
+        for topic in counts:
             try:
                 self._refuse(topic)
-                allowed.append(topic)
+                allowed += [topic] if topic in unsure else []
             except ConfigurationError as error:
                 if self._looks == 1:
                     raise

@@ -16,6 +16,7 @@ from gapless_kafka.mirror.lanes.setup import OnDataLoss
 from gapless_kafka.mirror.settings.limits_file import LimitsFile, read_rates
 from gapless_kafka.mirror.settings.typed import MirrorSettings, lane_setup
 from gapless_kafka.mirror.topics.assembly import refusals, topic_keeper
+from gapless_kafka.mirror.topics.preflight import LoopWatch, flows_to
 from gapless_kafka.mirror.topics.router import TopicRouter
 from gapless_kafka.mirror.watch.heartbeat import prepare_heartbeats
 from gapless_kafka.mirror.watch.heartbeat_route import ChoiceWithHeartbeats, HeartbeatRoute
@@ -59,9 +60,11 @@ def source_watch(values: Mapping[str, Any], setup: LaneSetup, clusters: Clusters
     """What looks at the source for a process."""
     told = MirrorSettings.of(values)
     timeout = told.connect_timeout_seconds
+    own = setup.identity.control_topic if clusters.ours.source_id == clusters.ours.target_id else ""
+    loops = LoopWatch(clusters, lambda: flows_to(setup.source, own=own, timeout_seconds=timeout)[0])
     router: Router = TopicRouter(
         topic_keeper(values, setup.source, setup.target),
-        refuse=refusals(values, clusters.refuse),
+        refuse=refusals(values, loops.refuse),
         follows_recreated=setup.on_data_loss is OnDataLoss.SKIP_AND_RECORD,
     )
     beats = has_heartbeats(told)

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless_api.base.errors import ConfigurationError
+from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
 from gapless_kafka.mirror.lanes.provenance import ALWAYS, AUTO, HEADER, NEVER, Provenance, chain_of
 from gapless_kafka.mirror.topics.loops import Flow, refuse_loop
 from gapless_kafka.mirror.topics.names import RenameRule
+from gapless_kafka.mirror.topics.preflight import Clusters, LoopWatch
 from gapless_kafka.topics.topic_choice import TopicChoice
 
 Headers = list[tuple[str, bytes | None]]
@@ -116,3 +117,45 @@ def test_a_topic_is_not_copied_to_itself() -> None:
     with pytest.raises(ConfigurationError, match=re.escape("the copy s.t of t would be copied again")):
         refuse_loop(flow(target="S", rename="{source}.{topic}"), ["t"], [])
     refuse_loop(flow(target="S", rename="{source}.{topic}", choice=TopicChoice(("t",))), ["t"], [])
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_of_two_mirrors_that_begin_at_the_same_moment_each_sees_the_other_soon() -> None:
+    clock = Clock()
+    found: tuple[Flow, ...] = ()
+    watch = LoopWatch(Clusters(flow()), lambda: found, now=clock)
+    watch.refuse("orders")
+    found = (flow("back", "T", "S"),)
+    watch.refuse("orders")
+    clock.now = 10.0
+    with pytest.raises(ConfigurationError, match=r"The mirror back copies the other way.* provenance=always"):
+        watch.refuse("orders")
+
+
+def test_a_mirror_without_the_header_is_started_again_when_one_the_other_way_began_beside_it() -> None:
+    clock, back = Clock(), (flow("back", "T", "S", provenance=ALWAYS),)
+    late = LoopWatch(Clusters(flow()), lambda: back, now=clock)
+    known = LoopWatch(Clusters(flow(), back, goes_both_ways=True), lambda: back, now=clock)
+    apart = LoopWatch(Clusters(flow(rename="s.{topic}", choice=TopicChoice(("orders",)))), lambda: back, now=clock)
+    clock.now = 10.0
+    for one in (known, apart):
+        one.refuse("orders")
+    with pytest.raises(ConfigurationError, match="start this mirror again, so that its records get the header"):
+        late.refuse("orders")
+
+
+def test_what_is_known_of_other_mirrors_stays_while_the_source_does_not_answer() -> None:
+    def look() -> tuple[Flow, ...]:
+        raise SourceUnreachableError("No.")
+
+    clock = Clock()
+    watch = LoopWatch(Clusters(flow(), (flow("back", "T", "S"),)), look, now=clock)
+    clock.now = 1000.0
+    with pytest.raises(ConfigurationError, match="The mirror back copies the other way"):
+        watch.refuse("orders")

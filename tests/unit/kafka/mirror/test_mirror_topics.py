@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +14,11 @@ from gapless_api.wire.mirror_drift import DRIFT_REPORT, Drift
 from gapless_kafka.mirror.topics.assembly import refusals
 from gapless_kafka.mirror.topics.carried import NOT_CARRIED, new_configuration, why_not_carried
 from gapless_kafka.mirror.topics.drift import drift_report, drift_table
+from gapless_kafka.mirror.topics.keeper import Kept
 from gapless_kafka.mirror.topics.names import RenameRule, rename_template, topic_names
 from gapless_kafka.mirror.topics.plan import Growth, plan_topics
+from gapless_kafka.mirror.topics.router import TopicRouter
+from gapless_kafka.reading.cuts import TopicCut
 from gapless_kafka.topics.target_topics import TopicDescription
 
 DEFAULTS = {
@@ -227,3 +232,31 @@ def test_clusters_that_name_no_topics_open_all() -> None:
     values = {"rename": "{topic}", "sourceName": "", "sourceAllowedTopics": None, "targetAllowedTopics": None}
     refusals(values, told.append)("any")
     assert told == ["any"]
+
+
+class Keeper:
+    """Finds every topic as it must be, and counts how often it is asked."""
+
+    asked = 0
+
+    def keep(self, topics: list[str], _copied: object) -> Kept:
+        self.asked += 1
+        return Kept((), (), (), (), {name: name for name in topics}, dict.fromkeys(topics, 1))
+
+
+def test_a_topic_that_would_come_back_is_left_out_at_each_look_from_then_on() -> None:
+    refused: set[str] = set()
+
+    def refuse(name: str) -> None:
+        if name in refused:
+            raise ConfigurationError("It would come back.")
+
+    keeper: Any = Keeper()
+    router = TopicRouter(keeper, refuse=refuse, follows_recreated=False)
+    cuts = [TopicCut(name, (0,), (0,), 0) for name in ("a", "b")]
+    assert sorted(router.routes(cuts).targets) == ["a", "b"]
+    refused.add("b")
+    for _ in range(3):
+        routes = router.routes(cuts)
+        assert (sorted(routes.targets), [one.topic for one in routes.problems]) == (["a"], ["b"])
+    assert keeper.asked == 1, "nothing else has changed"
