@@ -51,6 +51,10 @@ _TIMEOUT = (
     "Kafka at {servers} allows transactions only for a shorter time than this program needs; raise "
     "transaction.max.timeout.ms of the brokers to 120000."
 )
+_PARTITION = (
+    "The topic {topic} of Kafka at {servers} has fewer partitions than are written to it; add partitions to it, or "
+    "correct the name."
+)
 _POLICY = "A policy of Kafka at {servers} refuses records for the topic {topic}{reason}; ask the platform team."
 _SENTENCES: dict[str, tuple[type[GaplessError], str]] = {
     "MSG_SIZE_TOO_LARGE": (ConfigurationError, _TOO_LARGE),
@@ -63,6 +67,7 @@ _SENTENCES: dict[str, tuple[type[GaplessError], str]] = {
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (SourceUnreachableError, _DENIED_TRANSACTIONS),
     "INVALID_TRANSACTION_TIMEOUT": (ConfigurationError, _TIMEOUT),
     "POLICY_VIOLATION": (ConfigurationError, _POLICY),
+    "_UNKNOWN_PARTITION": (ConfigurationError, _PARTITION),
 }
 _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"})
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _CALL_SECONDS = 30.0
 """How long a call may take before it is made again; the client goes on meanwhile."""
 _WAIT_SECONDS = 0.2
+_METADATA_SECONDS = 5.0
 NO_TIMESTAMP = -1
 """How the client is told that a record has none."""
 
@@ -156,6 +157,11 @@ class TransactionalProducer:
         """Serve delivery reports."""
         self.client.poll(seconds)
         self._pulse()
+
+    def ask_again(self, topic: str) -> None:
+        """Ask for the partitions of a topic, which the client does by itself once a minute."""
+        with suppress(KafkaException):
+            self.client.list_topics(topic, timeout=_METADATA_SECONDS)
 
     def meaning(self, error: KafkaError, topic: str) -> GaplessError:
         """The error of the product for one of Kafka's, about what is written to `topic`."""

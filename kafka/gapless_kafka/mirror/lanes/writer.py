@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from gapless_kafka.writing.offset_map import Run
     from gapless_kafka.writing.transactions import TransactionalProducer
 
+_UNKNOWN = frozenset({"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"})
+"""Errors of a client that may only not know yet what was created or grew a moment ago."""
 _MOST_QUEUED = 200_000
 """Records that wait in the client."""
 
@@ -133,6 +135,7 @@ class LaneWriter:
         one.reported = len(messages) if every else min(len(messages), 2)
         adds, continued = self.provenance.adds, self.provenance.continued
         produce, partition, size, taken = producer.client.produce, place[1], 0, one.take
+        may_ask = True
         for number, message in enumerate(messages):
             key: Any = message.key()
             value: Any = message.value()
@@ -153,6 +156,11 @@ class LaneWriter:
                     break
                 except BufferError:
                     producer.poll()
+                except KafkaException as error:
+                    if number or not may_ask or error.args[0].name() not in _UNKNOWN:
+                        raise
+                    may_ask = False
+                    producer.ask_again(target)
         producer.client.poll(0)
         one.bytes = size
         self.bytes += size

@@ -109,7 +109,12 @@ class Target:
         self.committed: dict[TopicPartition, list[int]] = {}
         self.is_open = False
         self.client = self
+        self.exist = dict(partitions)
+        """Those that there are, of which the client learns when it asks."""
         self._open: list[tuple[TopicPartition, int, Any]] = []
+
+    def ask_again(self, topic: str) -> None:
+        self.partitions[topic] = self.exist[topic]
 
     def __len__(self) -> int:
         return 0
@@ -188,13 +193,22 @@ def steps(one: Copying, count: int) -> None:
 
 
 def test_records_that_were_read_beside_refused_ones_are_read_again() -> None:
-    """A partition that the target's client does not know yet, as right after partitions were added."""
+    """A partition that the target does not have, as when its topic was recreated with fewer."""
     source = Source({("a", 0): 3, ("a", 1): 3, ("b", 0): 3})
     target = Target({"a": 1, "b": 1})
     one = copying(source, target)
     steps(one, 3)
     assert target.committed == {("a", 0): [0, 1, 2], ("b", 0): [0, 1, 2]}
     assert one.partitions["b", 0].position.next_offset == 3
+
+
+def test_a_partition_that_was_added_a_moment_ago_is_copied_at_once() -> None:
+    """The client asks for the partitions of a topic once a minute."""
+    source, target = Source({("a", 0): 3, ("a", 1): 3}), Target({"a": 1})
+    target.exist["a"] = 2
+    one = copying(source, target)
+    steps(one, 2)
+    assert target.committed == {("a", 0): [0, 1, 2], ("a", 1): [0, 1, 2]}
 
 
 @pytest.mark.parametrize("end", [4, 9, 50])
