@@ -227,13 +227,14 @@ class Copying:
             if not self._writer.is_open:
                 self._writer.begin()
                 self.transaction_since = time.monotonic()
+            target = batch.target or one.position.target
             try:
-                written = self._writer.append(batch.target or one.position.target, batch.place, messages)
-                written.is_routed = batch.target not in {None, one.position.target}
+                written = self._writer.append(target, batch.place, messages)
+                written.is_routed = target != one.position.target
             except KafkaException as error:
                 if not is_refusal(error.args[0]):
                     raise
-                self._refusals.stop(one, error.args[0])
+                self._refusals.stop(one, target, error.args[0])
                 self._give_up()
                 raise _GivenUpError from None
             one.next_offset = max(one.next_offset, written.offsets[-1] + 1)

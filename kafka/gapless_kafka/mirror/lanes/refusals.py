@@ -43,16 +43,19 @@ class Refusals:
         if not is_refusal(error):
             return False
         refused = {
-            written.place: reported for written in writer.written for reported in written.errors if is_refusal(reported)
+            written.place: (written.target, reported)
+            for written in writer.written
+            for reported in written.errors
+            if is_refusal(reported)
         }
-        for place, reported in refused.items():
-            self.stop(partitions[place], reported)
+        for place, (target, reported) in refused.items():
+            self.stop(partitions[place], target, reported)
         told, writer.reports_all = writer.reports_all, True
         return bool(refused) or not told
 
-    def stop(self, one: PartitionProgress, error: KafkaError) -> None:
-        """Let a partition wait."""
-        message = str(writing_error(error, self._servers, one.position.target))
+    def stop(self, one: PartitionProgress, target: str, error: KafkaError) -> None:
+        """Let a partition wait because of the topic that its records were sent to."""
+        message = str(writing_error(error, self._servers, target))
         one.stop = Stop(reason=TARGET_REFUSES, message=message)
         log.warning(
             "partition waits",

@@ -43,7 +43,7 @@ class InterleavedError(Exception):
 class Written:
     """Records in a row that were handed to the client."""
 
-    __slots__ = ("bytes", "errors", "is_routed", "offsets", "place", "reported", "targets")
+    __slots__ = ("bytes", "errors", "is_routed", "offsets", "place", "reported", "target", "targets")
 
     def __init__(self, place: TopicPartition, messages: Sequence[Message]) -> None:
         self.place = place
@@ -51,6 +51,8 @@ class Written:
         self.offsets = _offsets(messages)
         """Of the source; the records themselves are not kept, which the client has copies of."""
         self.bytes = 0
+        self.target = ""
+        """The topic of the target."""
         self.is_routed = False
         """Whether they go to another topic than that of the partition, so that its offset map leaves them out."""
         self.targets: list[int] = []
@@ -126,6 +128,7 @@ class LaneWriter:
     def append(self, target: str, place: TopicPartition, messages: Sequence[Message]) -> Written:
         """Hand over records of one partition, in their order. Raises KafkaException."""
         one = Written(place, messages)
+        one.target = target
         self.written.append(one)
         producer = self._producer
         while len(producer.client) + len(messages) > _MOST_QUEUED:

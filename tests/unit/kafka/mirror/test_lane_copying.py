@@ -50,6 +50,7 @@ class Source:
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self.ends = dict(ends)
         self.ids: dict[str, str] = {topic: "S" for topic, _ in ends}
+        self.routed_to: str | None = None
         self.grows = 0
         """By how many records a log grows when it was looked at."""
         self._next: dict[TopicPartition, int] = {}
@@ -92,7 +93,7 @@ class Source:
                 continue
             if first < end:
                 messages: list[Any] = [Message(offset) for offset in range(first, end)]
-                reading.batches.append(Batch(place, messages))
+                reading.batches.append(Batch(place, messages, self.routed_to))
             reading.ends[place] = end
             self._next[place] = end
         return reading
@@ -209,6 +210,16 @@ def test_a_partition_that_was_added_a_moment_ago_is_copied_at_once() -> None:
     one = copying(source, target)
     steps(one, 2)
     assert target.committed == {("a", 0): [0, 1, 2], ("a", 1): [0, 1, 2]}
+
+
+def test_a_refusal_names_the_topic_that_records_were_sent_to() -> None:
+    source, target = Source({("a", 0): 3}), Target({"a": 1, "errors": 0})
+    source.routed_to = "errors"
+    one = copying(source, target)
+    steps(one, 1)
+    stop = one.partitions["a", 0].stop
+    assert stop is not None
+    assert stop.message.startswith("The topic errors of Kafka at target:9092 has fewer partitions")
 
 
 @pytest.mark.parametrize("end", [4, 9, 50])
