@@ -130,6 +130,9 @@ class _Scopes:
                 if prefix == f"{chosen}.":
                     ranked.append((2, "", _without(each, prefix)))
                 continue
+            if each.key in FLOW_RULES:  # such as source.cluster.alias
+                ranked.append((0, "", each))
+                continue
             cluster = next((name for name in clusters if each.key.startswith(f"{name}.")), None)
             side = next((name for name in ("source", "target") if each.key.startswith(f"{name}.")), None)
             scope = cluster or (f"{side}!" if side is not None else "")
@@ -152,7 +155,7 @@ class _Scopes:
         rule = rule_of(each.key, FLOW_RULES)
         client = next((name for name in _CLIENTS if each.key.startswith(f"{name}.")), "")
         if client and each.key not in FLOW_RULES and each.key not in WORKER:
-            bare = _without(each, f"{client}.")
+            bare = _without(_without(each, f"{client}."), "override.")  # which Kafka Connect calls it for a connector
             self._clients.setdefault((scope, client), {})[bare.key] = bare
         elif rule is not None:
             if scope in {"", chosen.target, "target!"}:

@@ -307,6 +307,17 @@ def test_what_cannot_work_in_mirrormaker_2s_file_is_refused(tmp_path: Path, line
     assert "hunter2" not in str(raised.value)
 
 
+def test_properties_of_a_connector_may_stand_in_mirrormaker_2s_file(tmp_path: Path) -> None:
+    text = MM2.replace("zstd", "gzip") + (
+        "source.cluster.alias=A\ntarget.cluster.alias=B\nA->B.producer.override.compression.type=zstd\n"
+        "A->B.consumer.override.max.poll.records=5\n"
+    )
+    found = read_mm2(file(tmp_path, text), None)
+    assert {"source.cluster.alias", "target.cluster.alias", "max.poll.records"} <= set(found.ignored)
+    with pytest.raises(ConfigurationError, match=re.escape("auto.offset.reset=latest")):
+        read_mm2(file(tmp_path, MM2 + "A->B.consumer.override.auto.offset.reset=latest\n"), None)
+
+
 def test_the_classes_that_kafka_has_by_default_are_accepted(tmp_path: Path) -> None:
     line = "topic.filter.class=org.apache.kafka.connect.mirror.DefaultTopicFilter\n"
     assert "topic.filter.class" in read_mm2(file(tmp_path, MM2 + line), None).ignored
