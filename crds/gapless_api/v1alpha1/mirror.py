@@ -28,7 +28,7 @@ class MirrorLimits(ApiModel):
     """Upper limits of all workers together. A change is taken over within two minutes, without a restart."""
 
     max_bytes_per_second: PerSecond | None = None
-    """Bytes of keys, values and headers per second. If absent, there is no limit."""
+    """Bytes of keys and values per second. If absent, there is no limit."""
     max_records_per_second: PerSecond | None = None
     """Records per second. If absent, there is no limit."""
 
