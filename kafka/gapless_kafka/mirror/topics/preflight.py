@@ -58,6 +58,20 @@ class Clusters:
         effective = ALWAYS if self.provenance.adds else self.ours.provenance
         return flow_record(replace(self.ours, provenance=effective))
 
+    def check_name(self, known: FlowRecord | None) -> None:
+        """Refuse the name of a mirror from another cluster, whose lanes this one would take. Raises ConfigurationError.
+
+        Args:
+            known: what the control topic says of the mirror with this name; ``None`` for none yet.
+        """
+        ours = self.ours
+        if known is not None and known.source_id and ours.source_id and known.source_id != ours.source_id:
+            raise ConfigurationError(
+                f"The mirror {ours.name} copies from the cluster {known.source_id}, and the source is "
+                f"{ours.source_id}; give this mirror another name. If the source was set up again, start with "
+                f"--on-data-loss=skip-and-record."
+            )
+
     def refuse(self, topic: str) -> None:
         """Refuse a source topic that would come back. Raises ConfigurationError."""
         refuse_loop(self.ours, [topic], self.others)

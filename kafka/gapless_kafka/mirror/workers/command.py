@@ -22,6 +22,7 @@ from gapless_api.base.log import configure_logging
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.mirror.lanes.control import ensure_control_topic, read_lanes
 from gapless_kafka.mirror.lanes.runs import run_to_join
+from gapless_kafka.mirror.lanes.setup import OnDataLoss
 from gapless_kafka.mirror.settings.engines import WORKERS, check_engine, engines
 from gapless_kafka.mirror.settings.typed import MirrorSettings, cluster_connection, lane_setup
 from gapless_kafka.mirror.topics.preflight import look_at_clusters
@@ -115,6 +116,8 @@ def _copy(values: Mapping[str, Any], told: MirrorSettings, signals: StopSignals)
     if lanes != told.lanes:
         log.info("lanes were fixed when the mirror ran first", lanes=lanes)
     found = read_lanes(target, control, range(lanes))
+    if before.on_data_loss is OnDataLoss.FAIL:
+        clusters.check_name(found[0].flow)
     runs = (state.run for state in found.values())
     epoch = run_to_join(runs, told.engine, shares=told.engine == WORKERS).epoch
     if told.engine != WORKERS:

@@ -13,7 +13,7 @@ from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
 from gapless_kafka.mirror.lanes.provenance import ALWAYS, AUTO, HEADER, NEVER, Provenance, chain_of
 from gapless_kafka.mirror.topics.loops import Flow, refuse_loop
 from gapless_kafka.mirror.topics.names import RenameRule
-from gapless_kafka.mirror.topics.preflight import Clusters, LoopWatch
+from gapless_kafka.mirror.topics.preflight import Clusters, LoopWatch, flow_record
 from gapless_kafka.topics.topic_choice import TopicChoice
 
 Headers = list[tuple[str, bytes | None]]
@@ -159,3 +159,12 @@ def test_what_is_known_of_other_mirrors_stays_while_the_source_does_not_answer()
     clock.now = 1000.0
     with pytest.raises(ConfigurationError, match="The mirror back copies the other way"):
         watch.refuse("orders")
+
+
+def test_the_name_of_a_mirror_from_another_cluster_is_refused() -> None:
+    ours = Clusters(flow())
+    ours.check_name(None)
+    ours.check_name(flow_record(flow()))
+    ours.check_name(flow_record(flow(source="")))
+    with pytest.raises(ConfigurationError, match="copies from the cluster X, and the source is S; give this mirror an"):
+        ours.check_name(flow_record(flow(source="X")))
