@@ -111,7 +111,7 @@ class Copying:
                 if self._recovery.follow_recreated(known, topic):
                     self._idle_commit_at = 0.0
                 continue
-            known.source_end = topic.end_offsets[partition]
+            known.source_end = (topic.id, topic.end_offsets[partition])
             known.expire_map(topic.first_offsets[partition])
             if known.is_suspect:
                 known.is_suspect = False

@@ -35,8 +35,8 @@ class PartitionProgress:
     expired_parts: list[int] = field(default_factory=list)
     """Those of parts that are removed with the next position."""
     end_seen: int | None = None
-    source_end: int | None = None
-    """The end of what can be read, when the source was looked at last; ``None`` for never."""
+    source_end: tuple[str, int] = ("", 0)
+    """The end of what can be read, when the source was looked at last, with the topic ID that it belongs to."""
     copy_until: int | None = None
     """Where copying ends; ``None`` for never."""
     newest_read_ms: int | None = None
@@ -99,6 +99,12 @@ class PartitionProgress:
         self.undecided = self.undecided or self.position
         self.position = replace(self.position, next_offset=next_offset, lost=(*self.position.lost, *lost))
         self.next_offset = next_offset
+
+    @property
+    def known_end(self) -> int:
+        """The last end that is known of the topic that the position is about."""
+        topic_id, end = self.source_end
+        return max(end if topic_id == self.position.source_id else 0, self.position.next_offset)
 
     def take_back(self) -> None:
         """Forget a decision that is not committed, because it was about another topic."""

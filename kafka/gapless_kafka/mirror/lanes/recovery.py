@@ -90,13 +90,12 @@ class Recovery:
         name, partition = one.place
         first = topic.first_offsets[partition]
         # The end that the reader saw last may be that of the new topic.
-        known_end = max(one.source_end or 0, one.position.next_offset)
-        loss = recreated(f"{name}/{partition}", one.position.next_offset, known_end, ids, first)
+        loss = recreated(f"{name}/{partition}", one.position.next_offset, one.known_end, ids, first)
         if not self._skip(one, loss):
             return False
         one.position = replace(one.position, source_id=topic.id, start=first)
         one.forget_map()
-        one.end_seen = one.source_end = None
+        one.end_seen = None
         one.copy_until = topic.end_offsets[partition] if self._setup.once else None
         self._reader.add({one.place: one.next_offset})
         return True

@@ -181,11 +181,15 @@ def copying(
         on_data_loss=on_data_loss,
     )
     one = Copying(setup)
-    producer: Any = target
-    check: Any = Check(source)
-    one.begin(LaneState(positions=dict(positions or {})), source, LaneWriter(producer, "control", 0), check)
+    begin(one, source, target, positions or {})
     one.follow(source.view(1), 0)
     return one
+
+
+def begin(one: Copying, source: Source, target: Target, positions: Mapping[TopicPartition, LanePosition]) -> None:
+    producer: Any = target
+    check: Any = Check(source)
+    one.begin(LaneState(positions=dict(positions)), source, LaneWriter(producer, "control", 0), check)
 
 
 def steps(one: Copying, count: int) -> None:
@@ -240,14 +244,20 @@ def test_a_topic_that_was_recreated_has_lost_nothing_that_was_copied(end: int) -
     assert (position.source_id, position.next_offset, position.lost) == ("R", source.ends["a", 0], ())
 
 
-def test_what_was_seen_of_a_topic_and_not_copied_is_lost_when_it_is_recreated() -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_was_seen_of_a_topic_and_not_copied_is_lost_when_it_is_recreated(fails: bool) -> None:  # noqa: FBT001
+    """Also when the transaction with the decision fails and the lane is opened again."""
     source, target = Source({("a", 0): 10}), Target({"a": 1})
     one = copying(source, target, OnDataLoss.SKIP_AND_RECORD)
     steps(one, 2)
+    committed = one.partitions["a", 0].position
     source.ends["a", 0] = 30
     one.follow(source.view(2), 0)
     source.recreate("a", 4)
     one.follow(source.view(3), 0)
+    if fails:
+        begin(one, source, target, {("a", 0): committed})
+        one.follow(source.view(3), 0)
     steps(one, 3)
     position = one.partitions["a", 0].position
     assert [(lost.first, lost.last, lost.reason) for lost in position.lost] == [(10, 29, "TopicRecreated")]
