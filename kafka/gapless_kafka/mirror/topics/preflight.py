@@ -129,13 +129,17 @@ class LoopWatch:
     """Looks again for mirrors the other way: of two that begin at the same moment, none has seen the other."""
 
     def __init__(
-        self, clusters: Clusters, look: Callable[[], tuple[Flow, ...]], *, now: Callable[[], float] = time.monotonic
+        self,
+        clusters: Clusters,
+        look: Callable[[], tuple[tuple[Flow, ...], bool]],
+        *,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing is looked at yet.
 
         Args:
             clusters: as they were found at the start.
-            look: finds the mirrors that write to our source; raises GaplessError.
+            look: finds the mirrors that write to our source, as `flows_to` does.
             now: seconds of a clock that nobody sets.
         """
         self._clusters, self._look, self._now = clusters, look, now
@@ -149,7 +153,7 @@ class LoopWatch:
         if now - self._looked_at >= pause:
             self._looked_at = now
             with suppress(GaplessError):  # the next look may find more
-                self._clusters = replace(self._clusters, others=self._look())
+                self._take(*self._look())
         self._clusters.refuse(topic)
         back = mirror_back(self._clusters.ours, topic, self._clusters.others)
         if back is not None and not self._adds:
@@ -157,6 +161,12 @@ class LoopWatch:
                 f"The mirror {back.name} has begun at the same time and copies the other way, so records of {topic} "
                 f"would come back; start this mirror again, so that its records get the header gapless-mirror."
             )
+
+    def _take(self, found: tuple[Flow, ...], is_incomplete: bool) -> None:  # noqa: FBT001
+        """Take over what a look has found; what could not be read is as it was."""
+        names = {flow.name for flow in found}
+        kept = [flow for flow in self._clusters.others if is_incomplete and flow.name not in names]
+        self._clusters = replace(self._clusters, others=(*found, *kept))
 
 
 def flow_record(flow: Flow) -> FlowRecord:

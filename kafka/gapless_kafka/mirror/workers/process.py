@@ -61,7 +61,7 @@ def source_watch(values: Mapping[str, Any], setup: LaneSetup, clusters: Clusters
     told = MirrorSettings.of(values)
     timeout = told.connect_timeout_seconds
     own = setup.identity.control_topic if clusters.ours.source_id == clusters.ours.target_id else ""
-    loops = LoopWatch(clusters, lambda: flows_to(setup.source, own=own, timeout_seconds=timeout)[0])
+    loops = LoopWatch(clusters, lambda: flows_to(setup.source, own=own, timeout_seconds=timeout))
     router: Router = TopicRouter(
         topic_keeper(values, setup.source, setup.target),
         refuse=refusals(values, loops.refuse),

@@ -129,7 +129,7 @@ class Clock:
 def test_of_two_mirrors_that_begin_at_the_same_moment_each_sees_the_other_soon() -> None:
     clock = Clock()
     found: tuple[Flow, ...] = ()
-    watch = LoopWatch(Clusters(flow()), lambda: found, now=clock)
+    watch = LoopWatch(Clusters(flow()), lambda: (found, False), now=clock)
     watch.refuse("orders")
     found = (flow("back", "T", "S"),)
     watch.refuse("orders")
@@ -140,9 +140,11 @@ def test_of_two_mirrors_that_begin_at_the_same_moment_each_sees_the_other_soon()
 
 def test_a_mirror_without_the_header_is_started_again_when_one_the_other_way_began_beside_it() -> None:
     clock, back = Clock(), (flow("back", "T", "S", provenance=ALWAYS),)
-    late = LoopWatch(Clusters(flow()), lambda: back, now=clock)
-    known = LoopWatch(Clusters(flow(), back, goes_both_ways=True), lambda: back, now=clock)
-    apart = LoopWatch(Clusters(flow(rename="s.{topic}", choice=TopicChoice(("orders",)))), lambda: back, now=clock)
+    late = LoopWatch(Clusters(flow()), lambda: (back, False), now=clock)
+    known = LoopWatch(Clusters(flow(), back, goes_both_ways=True), lambda: (back, False), now=clock)
+    apart = LoopWatch(
+        Clusters(flow(rename="s.{topic}", choice=TopicChoice(("orders",)))), lambda: (back, False), now=clock
+    )
     clock.now = 10.0
     for one in (known, apart):
         one.refuse("orders")
@@ -150,9 +152,12 @@ def test_a_mirror_without_the_header_is_started_again_when_one_the_other_way_beg
         late.refuse("orders")
 
 
-def test_what_is_known_of_other_mirrors_stays_while_the_source_does_not_answer() -> None:
-    def look() -> tuple[Flow, ...]:
-        raise SourceUnreachableError("No.")
+@pytest.mark.parametrize("answers", [False, True])
+def test_what_is_known_of_other_mirrors_stays_while_it_cannot_be_read(answers: bool) -> None:  # noqa: FBT001
+    def look() -> tuple[tuple[Flow, ...], bool]:
+        if not answers:
+            raise SourceUnreachableError("No.")
+        return (), True
 
     clock = Clock()
     watch = LoopWatch(Clusters(flow(), (flow("back", "T", "S"),)), look, now=clock)
