@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import (
+    AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
@@ -170,17 +171,27 @@ def test_a_mirror_that_is_stopped_while_it_stands_still_ends_with_the_name(scene
     assert scene.copied(name)
 
 
+def as_alice(secure_kafka: KafkaBroker, folder: Path, side: str) -> list[str]:
+    """Options by which alice reaches the broker with access control."""
+    password = folder / "password"
+    password.write_text(USERS["alice"])
+    return [
+        f"--{side}-bootstrap-servers={secure_kafka.address('SASL_PLAINTEXT')}",
+        f"--{side}-sasl-mechanism=PLAIN",
+        f"--{side}-sasl-username=alice",
+        f"--{side}-sasl-password-file={password}",
+    ]
+
+
 @pytest.fixture
 def alice(secure_kafka: KafkaBroker, tmp_path: Path) -> list[str]:
     """Options by which alice reads from the broker with access control."""
-    password = tmp_path / "password"
-    password.write_text(USERS["alice"])
-    return [
-        f"--source-bootstrap-servers={secure_kafka.address('SASL_PLAINTEXT')}",
-        "--source-sasl-mechanism=PLAIN",
-        "--source-sasl-username=alice",
-        f"--source-sasl-password-file={password}",
-    ]
+    return as_alice(secure_kafka, tmp_path, "source")
+
+
+def remove_rules(kafka: KafkaBroker, kind: ResourceType, name: str, permission: AclPermissionType) -> None:
+    found = AclBindingFilter(kind, name, ResourcePatternType.LITERAL, "User:alice", None, AclOperation.ANY, permission)
+    kafka.admin().delete_acls([found])[found].result()
 
 
 def test_rights_that_are_revoked_and_given_back(
@@ -198,20 +209,65 @@ def test_rights_that_are_revoked_and_given_back(
             mirror, StallReason.AUTHORIZATION_FAILED, name
         )
         secure_kafka.produce(name, [b"late"])
-        denial = AclBindingFilter(
-            ResourceType.TOPIC,
-            name,
-            ResourcePatternType.LITERAL,
-            "User:alice",
-            None,
-            AclOperation.READ,
-            AclPermissionType.DENY,
-        )
-        secure_kafka.admin().delete_acls([denial])[denial].result()
+        remove_rules(secure_kafka, ResourceType.TOPIC, name, AclPermissionType.DENY)
         scene.wait_for(name, 1)
         wait_for_state(mirror, "idle")
         assert mirror.stop() == 143
         assert scene.copied(name)
+    finally:
+        scene.close()
+
+
+@pytest.mark.parametrize("choice", ["--topics", "--topic-prefix"])
+def test_a_topic_that_is_not_shown_any_more_is_denied_and_not_deleted(
+    secure_kafka: KafkaBroker, target_kafka: KafkaBroker, alice: list[str], tmp_path: Path, choice: str
+) -> None:
+    name = secure_kafka.create_topic(f"hidden{choice}")
+    secure_kafka.allow(name, "alice")
+    secure_kafka.allow(name, "bob")  # without any rule everybody may see it
+    (tmp_path / "runs").mkdir()
+    scene = Scene(secure_kafka, target_kafka, tmp_path / "runs")
+    try:
+        mirror = scene.start(f"{choice}={name}", "--heartbeat=false", *QUICK, *alice)
+        wait_for_state(mirror, "idle")
+        remove_rules(secure_kafka, ResourceType.TOPIC, name, AclPermissionType.ALLOW)
+        secure_kafka.produce(name, [b"late"])
+        sentence = wait_for_stall(mirror, StallReason.AUTHORIZATION_FAILED, name)
+        assert f"The source denies Describe on the topic {name}" in sentence
+        secure_kafka.allow(name, "alice")
+        scene.wait_for(name, 1)
+        wait_for_state(mirror, "idle")
+        assert mirror.stop() == 143
+        assert scene.copied(name)
+    finally:
+        scene.close()
+
+
+def test_a_group_that_is_denied_at_the_target(kafka: KafkaBroker, secure_kafka: KafkaBroker, tmp_path: Path) -> None:
+    name = kafka.create_topic("undelivered")
+    (tmp_path / "runs").mkdir()
+    scene = Scene(kafka, secure_kafka, tmp_path / "runs")
+    group = f"gapless-mirror-{scene.name}"
+    rule = AclBinding(
+        ResourceType.GROUP,
+        group,
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.DENY,
+    )
+    secure_kafka.admin().create_acls([rule])[rule].result()
+    try:
+        options = as_alice(secure_kafka, tmp_path, "target")
+        mirror = scene.start(f"--topics={name}", "--heartbeat=false", *QUICK, *options)
+        sentence = wait_for_stall(mirror, StallReason.AUTHORIZATION_FAILED, None)
+        assert "grant Read on the group" in sentence
+        remove_rules(secure_kafka, ResourceType.GROUP, group, AclPermissionType.DENY)
+        kafka.produce(name, [b"late"])
+        scene.wait_for(name, 1)
+        wait_for_state(mirror, "idle")
+        assert mirror.stop() == 143
     finally:
         scene.close()
 
