@@ -6,14 +6,12 @@ Must not know how a lane is taken. A transaction that fails is given up, and its
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
 from gapless_kafka.mirror.lanes.commits import Change, put_positions
-from gapless_kafka.mirror.lanes.progress import PartitionProgress, lost_offsets
-from gapless_kafka.mirror.lanes.records import LanePosition
+from gapless_kafka.mirror.lanes.progress import PartitionProgress, lost_offsets, position_in
 from gapless_kafka.mirror.lanes.recovery import Recovery
 from gapless_kafka.mirror.lanes.refusals import Refusals
 from gapless_kafka.mirror.lanes.writer import InterleavedError
@@ -21,8 +19,6 @@ from gapless_kafka.writing.faults import is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from confluent_kafka import Message
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.control import LaneState
@@ -171,21 +167,13 @@ class Copying:
 
     def _taken(self, place: TopicPartition, topic: SourceTopic) -> PartitionProgress:
         """A partition that was not copied by this lane's owner before."""
-        now, partition = time.monotonic(), place[1]
-        position = self._state.positions.get(place)
-        first = topic.begin_offset(partition)
-        is_new = position is None
-        if position is None:
-            position = LanePosition(
-                target=topic.target, source_id=topic.id, epoch=self._setup.epoch, start=first, next_offset=first
-            )
-        elif position.target != topic.target:  # which has nothing of what was copied before
-            position = replace(position, target=topic.target, start=position.next_offset)
+        partition, known = place[1], self._state.positions.get(place)
+        is_new, position = known is None, position_in(topic, partition, known, self._setup.epoch)
         return PartitionProgress(
             place,
             position,
             position.next_offset,
-            now,
+            time.monotonic(),
             tail=self._state.tails.get(place),
             map_parts=self._state.map_parts.get(place, []),
             copy_until=topic.end_offsets[partition] if self._setup.once else None,
@@ -222,7 +210,9 @@ class Copying:
         if end is not None and messages and (messages[-1].offset() or 0) >= end:
             messages = [message for message in messages if (message.offset() or 0) < end]
             one.next_offset = end
-        messages, last = self._without_returned(one, messages), messages[-1] if messages else None
+        kept, last = self._setup.provenance.kept(messages), messages[-1] if messages else None
+        one.returned += len(messages) - len(kept)
+        messages = kept
         if messages:
             if not self._writer.is_open:
                 self._writer.begin()
@@ -246,16 +236,6 @@ class Copying:
             one.next_offset = max(one.next_offset, (last.offset() or 0) + 1)
         if one.is_done:
             self._reader.drop([batch.place])
-
-    def _without_returned(self, one: PartitionProgress, messages: list[Message]) -> list[Message]:
-        """The records without those that came from the target."""
-        returns = self._setup.provenance.returns
-        if not self._setup.provenance.reads:
-            return messages
-        # Most records have no headers: no call for those.
-        kept = [message for message in messages if not ((headers := message.headers()) and returns(headers))]
-        one.returned += len(messages) - len(kept)
-        return kept
 
     def _wait_for_limits(self, wait_seconds: float) -> bool:
         delay = self._setup.limits.delay_seconds()

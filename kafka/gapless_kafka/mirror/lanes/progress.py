@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.records import LostRange
+    from gapless_kafka.mirror.lanes.sources import SourceTopic
     from gapless_kafka.writing.offset_map import Run
 
 
@@ -161,6 +162,17 @@ class PartitionProgress:
             error=self.error,
             stop=self.stop,
         )
+
+
+def position_in(topic: SourceTopic, partition: int, known: LanePosition | None, epoch: int) -> LanePosition:
+    """Where a partition is taken up, given the position that is known of it."""
+    if known is None:
+        first = topic.begin_offset(partition)
+        return LanePosition(target=topic.target, source_id=topic.id, epoch=epoch, start=first, next_offset=first)
+    if known.target == topic.target:
+        return known
+    # The topic of the new name has nothing of what was copied before.
+    return replace(known, target=topic.target, start=known.next_offset)
 
 
 def lost_offsets(position: LanePosition) -> int:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from confluent_kafka import Message
+
 HEADER = "gapless-mirror"
 Mode = Literal["auto", "always", "never"]
 AUTO: Mode = "auto"
@@ -46,11 +48,6 @@ class Provenance:
         self._adds = mode == ALWAYS or (mode == AUTO and goes_both_ways)
 
     @property
-    def reads(self) -> bool:
-        """Whether the header of a record matters."""
-        return self._reads
-
-    @property
     def adds(self) -> bool:
         """Whether every record gets the header; otherwise a record without headers stays as it is."""
         return self._adds
@@ -58,6 +55,14 @@ class Provenance:
     def returns(self, headers: Sequence[tuple[str, bytes | None]] | None) -> bool:
         """Whether a record was copied from the target, so that it must not be copied back."""
         return self._reads and bool(headers) and self._target in chain_of(headers or ())
+
+    def kept(self, messages: list[Message]) -> list[Message]:
+        """The records without those that were copied from the target."""
+        if not self._reads:
+            return messages
+        returns = self.returns
+        # Most records have no headers: no call for those.
+        return [message for message in messages if not ((headers := message.headers()) and returns(headers))]
 
     def continued(
         self, headers: Sequence[tuple[str, bytes | None]] | None
