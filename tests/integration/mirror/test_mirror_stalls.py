@@ -234,6 +234,9 @@ def test_a_topic_that_is_not_shown_any_more_is_denied_and_not_deleted(
         secure_kafka.produce(name, [b"late"])
         sentence = wait_for_stall(mirror, StallReason.AUTHORIZATION_FAILED, name)
         assert f"The source denies Describe on the topic {name}" in sentence
+        told = len(lines(mirror))
+        wait_with_log(mirror, lambda: len(lines(mirror)) > told + 8, "several looks at the source")
+        assert problems(mirror).keys() == {("AuthorizationFailed", name)}, mirror.log
         secure_kafka.allow(name, "alice")
         scene.wait_for(name, 1)
         wait_for_state(mirror, "idle")
