@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import NewPartitions
+
+from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
     from mirror.conftest import Scene
@@ -103,6 +106,30 @@ def test_two_mirrors_in_opposite_directions_copy_each_record_once(scene: Scene, 
     scene.source.admin().delete_topics([f"_gapless_mirror_{scene.name}-b"])[f"_gapless_mirror_{scene.name}-b"].result(
         30
     )
+
+
+def test_two_mirrors_that_begin_at_the_same_moment_do_not_copy_in_a_circle_for_long(
+    scene: Scene, topic: TopicFactory
+) -> None:
+    name, back = topic(1), f"{scene.name}-b"
+    scene.target.create_topic(name, 1)
+    clusters = [
+        f"--source-bootstrap-servers={scene.target.bootstrap}",
+        f"--target-bootstrap-servers={scene.source.bootstrap}",
+    ]
+    quick = (f"--topics={name}", "--topic-refresh=1s", "--heartbeat=false")
+    mirrors = scene.start(*quick), scene.start(*quick, *clusters, f"--name={back}")
+    scene.source.produce(name, [b"a"])
+    scene.wait_for(name, 1)
+    for mirror in mirrors:
+        wait_until(lambda mirror=mirror: "in a circle" in mirror.log, timeout_seconds=60, what="the refusal")
+    time.sleep(2)  # for transactions that were open
+    ends = [kafka.watermarks(name) for kafka in (scene.source, scene.target)]
+    time.sleep(2)
+    assert [mirror.stop() for mirror in mirrors] == [3, 3], mirrors[0].log
+    assert [kafka.watermarks(name) for kafka in (scene.source, scene.target)] == ends
+    control = f"_gapless_mirror_{back}"
+    scene.source.admin().delete_topics([control])[control].result(30)
 
 
 def test_files_of_kafkas_first_mirror_start_a_mirror(scene: Scene, topic: TopicFactory, tmp_path: Path) -> None:

@@ -115,3 +115,16 @@ def test_a_transform_leaves_out_masks_and_routes_and_each_partition_keeps_its_or
     assert (again.wait(), again.report["records"]) == (0, 0), again.log
     plain = scene.run(f"--topics={name}", "--once")
     assert (plain.wait(), plain.report["records"]) == (0, 0), "the records left out were behind the position"
+
+
+def test_heartbeats_go_past_a_transform_that_filters_and_routes(scene: Scene, topic: TopicFactory) -> None:
+    name = topic(1)
+    other = f"{name}-errors"
+    scene.target.create_topic(other, 1)
+    statement = "SELECT concat(topic, '-errors') AS topic FROM records WHERE value <> 'debug'"
+    mirror = scene.start(f"--topics={name}", f"--transform={statement}", f"--transform-topics={other}", *_SPARK)
+    scene.source.produce(name, [b"debug", b"info"])
+    scene.wait_for(other, 1, timeout_seconds=180)
+    scene.wait_for(f"gapless_heartbeats.{scene.name}", 8)
+    assert mirror.stop() == 143, mirror.log
+    assert [row.value for row in scene.arrived(other)[0]] == [b"info"]
