@@ -85,6 +85,11 @@ def is_refusal(error: KafkaError) -> bool:
     return error.name() in _REFUSALS
 
 
+def is_unknown_to_client(error: KafkaError) -> bool:
+    """Whether the client knows no such topic or partition, perhaps because it was made a moment ago."""
+    return error.name() in {"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
+
+
 def is_given_up(error: KafkaError) -> bool:
     """Whether it was us who gave a record up before Kafka answered."""
     return error.name() in {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}

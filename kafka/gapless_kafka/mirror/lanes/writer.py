@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 
 from gapless_kafka.mirror.lanes.provenance import NOT_LOOKED_AT
-from gapless_kafka.writing.faults import failure_of
+from gapless_kafka.writing.faults import failure_of, is_unknown_to_client
 from gapless_kafka.writing.offset_map import runs_of
 from gapless_kafka.writing.transactions import NO_TIMESTAMP
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from gapless_kafka.writing.offset_map import Run
     from gapless_kafka.writing.transactions import TransactionalProducer
 
-_UNKNOWN = frozenset({"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"})
-"""Errors of a client that may only not know yet what was created or grew a moment ago."""
 _MOST_QUEUED = 200_000
 """Records that wait in the client."""
 
@@ -160,7 +158,7 @@ class LaneWriter:
                 except BufferError:
                     producer.poll()
                 except KafkaException as error:
-                    if number or not may_ask or error.args[0].name() not in _UNKNOWN:
+                    if number or not may_ask or not is_unknown_to_client(error.args[0]):
                         raise
                     may_ask = False
                     producer.ask_again(target)
