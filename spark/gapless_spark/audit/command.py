@@ -73,7 +73,12 @@ def job_of(settings: Resolved) -> Job:
         found = compare(blocks, expected_by.expectations, memory.frontiers.of)
         recognised = any(partition.received for partition in found)
         first_key = first_key_of(connection, cut) if foreign and not recognised else None
-        others = OtherRecords(foreign, first_key, tuple((topic.topic, topic.uncommitted) for topic in cut.topics))
+        others = OtherRecords(
+            foreign,
+            first_key,
+            expired=any(topic.expired for topic in cut.topics),
+            uncommitted=tuple((topic.topic, topic.uncommitted) for topic in cut.topics),
+        )
         concluded = conclude_audit(chosen.topics, found, others, include_unknown=chosen.include_unknown)
         concluded = expected_by.named_in(concluded)
         concluded = replace(concluded, details={**concluded.details, **memory.details})

@@ -38,6 +38,8 @@ class OtherRecords:
     """How many records have a key that is no event's."""
     first_key: bytes | None = None
     """The first of these keys, where no record has an event's; ``None`` also for a record without a key."""
+    expired: bool = False
+    """Whether Kafka deleted records before an audit read them."""
     uncommitted: tuple[tuple[str, int], ...] = ()
     """Topics, and how many of their offsets are behind transactions that are still open."""
 
@@ -103,7 +105,13 @@ def _audit_in_words(
         return Outcome.UNREADABLE_RECORDS, _unrecognised(read, others)
     behind = behind_transactions(others.uncommitted)
     if not found:
-        return Outcome.NOTHING_TO_DO, f"Nothing to do: {read} holds no records, and nothing is expected.{behind}"
+        gone = (
+            " Kafka has deleted records that no audit has read: say with --expect what should be there, or give an "
+            "inventory of the sending side."
+        )
+        return Outcome.NOTHING_TO_DO, (
+            f"Nothing to do: {read} holds no records, and nothing is expected.{behind}{gone if others.expired else ''}"
+        )
     inferred = sum(not partition.given for partition in found)
     caution = (
         f" What {amount(inferred, 'partition')} lost before the lowest or after the highest offset seen cannot show; "

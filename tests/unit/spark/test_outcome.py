@@ -155,6 +155,9 @@ def test_an_audit_of_nothing_is_nothing_to_do() -> None:
         conclude_audit(["a"], (), OtherRecords()).sentence
         == "Nothing to do: topic a holds no records, and nothing is expected."
     )
+    emptied = conclude_audit(["a"], (), OtherRecords(expired=True))
+    assert (emptied.outcome, exit_code_of(emptied.error())) == (Outcome.NOTHING_TO_DO, ExitCode.DONE)
+    assert "Kafka has deleted records that no audit has read: say with --expect what should" in emptied.sentence
 
 
 def test_records_of_which_none_is_an_event_say_nothing_about_what_is_missing() -> None:
