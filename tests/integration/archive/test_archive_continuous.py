@@ -107,6 +107,21 @@ def test_new_topics_and_partitions_are_archived_from_their_beginning(
     assert running.poll() is None
 
 
+def test_a_named_topic_that_is_deleted_does_not_end_the_archiving_of_others(
+    kafka: KafkaBroker, topic: TopicFactory, place: Path, start: Start, tmp_path: Path
+) -> None:
+    gone, stays = topic(), topic()
+    running = start(f"--topics={gone},{stays}", "--max-segment-age=0s")
+    kafka.produce(gone, [b"x"] * 3)
+    wait_until(lambda: added(place, gone) == 3, timeout_seconds=30, what="the topic")
+    kafka.admin().delete_topics([gone])[gone].result()
+    wait_until(lambda: "topic deleted" in (tmp_path / "log").read_text(), timeout_seconds=30, what="a warning")
+    time.sleep(2)  # several searches for topics
+    kafka.produce(stays, [b"x"] * 5)
+    wait_until(lambda: added(place, stays) == 5, timeout_seconds=30, what="the other topic")
+    assert running.poll() is None
+
+
 def _takes(kafka: KafkaBroker, topic: str) -> bool:
     try:
         kafka.produce(topic, [b"x"], partition=1)
