@@ -49,6 +49,13 @@ class S3Access:
 
 
 def credentials_of(access: S3Access) -> dict[str, Any]:
+    """The client's options with the keys, or with what gives them. Raises ConfigurationError."""
+    if access.session_token_file is not None and access.access_key_file is not None:
+        return {"credential_provider": _renewed_keys(access)}
+    return _keys(access)
+
+
+def _keys(access: S3Access) -> dict[str, Any]:
     """The keys as the client names them, read from their files. Raises ConfigurationError."""
     if (access.access_key_file is None) != (access.secret_key_file is None):
         raise ConfigurationError(
@@ -66,18 +73,18 @@ def credentials_of(access: S3Access) -> dict[str, Any]:
     return found
 
 
-def renewed_credentials(access: S3Access) -> Callable[[], dict[str, Any]]:
+def _renewed_keys(access: S3Access) -> Callable[[], dict[str, Any]]:
     """What gives the client keys with a session token, which it asks for twice a minute.
 
     They are short-lived: who renews them writes the files again, as Kubernetes does with a Secret in a volume. Raises
     ConfigurationError when they cannot be used now; while files are replaced, the keys before stay in use.
     """
-    known = credentials_of(access)
+    known = _keys(access)
 
     def keys() -> dict[str, Any]:
         nonlocal known
         with contextlib.suppress(ConfigurationError):
-            known = credentials_of(access)
+            known = _keys(access)
         return {
             "access_key_id": known["access_key_id"],
             "secret_access_key": known["secret_access_key"],

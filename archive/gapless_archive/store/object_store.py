@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError, StoreUnreachableError
-from gapless_archive.store.access import content_of, credentials_of, renewed_credentials
+from gapless_archive.store.access import content_of, credentials_of
 from gapless_archive.store.interruptible import Answer, answer_of
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def open_store(bucket: str, access: S3Access) -> ObjectStore:
     options: dict[str, Any] = {
         "region": access.region,
         "disable_bulk_delete": True,
-        **_credentials(access),
+        **credentials_of(access),
         **_encryption(access),
     }
     if access.endpoint_url:
@@ -177,12 +177,6 @@ def open_store(bucket: str, access: S3Access) -> ObjectStore:
 def part_bytes(size: int) -> int:
     """How large the parts of an object are, for a store that takes so many and no more."""
     return max(_LEAST_PART, -(-size // _MOST_PARTS))
-
-
-def _credentials(access: S3Access) -> dict[str, Any]:
-    if access.session_token_file is None or access.access_key_file is None:
-        return credentials_of(access)
-    return {"credential_provider": renewed_credentials(access)}
 
 
 def _encryption(access: S3Access) -> dict[str, str]:
@@ -322,6 +316,11 @@ class _Bucket:
             raise kind(
                 f"The object s3://{self._bucket}/{key}{self._where} cannot be {done} ({reason}); correct the address, "
                 f"the credentials, or what they may do."
+            ) from None
+        if "non-2xx status code: 501" in text:
+            raise ConfigurationError(
+                f"The object store of s3://{self._bucket}{self._where} does not implement something ({reason}); leave "
+                f"out tags, storage class and encryption, or use one with conditional puts (If-None-Match)."
             ) from None
         raise StoreUnreachableError(
             f"The object store of s3://{self._bucket}{self._where} cannot be reached or does not answer ({reason}); "

@@ -1,4 +1,4 @@
-"""Owns the proof that short-lived keys of a store may be renewed while a program runs."""
+"""Owns the proof of what is told and done about stores of all kinds: short-lived keys, and what one does not have."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.store import access as under_test
+from gapless_archive.store import object_store
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.object_store import open_store
 
@@ -31,6 +32,12 @@ def asked() -> Iterator[tuple[str, list[str | None]]]:
             self.send_header("Content-Length", "5")
             self.send_header("ETag", '"e"')
             self.send_header("Last-Modified", "Mon, 23 Nov 2026 02:00:00 GMT")
+            self.end_headers()
+
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(501)
+            self.send_header("Content-Length", "0")
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -72,3 +79,12 @@ def test_a_session_token_that_is_not_there_at_first_is_named(tmp_path: Path) -> 
     (tmp_path / "token").unlink()
     with pytest.raises(ConfigurationError, match="token with the session token cannot be read"):
         open_store("bucket", given)
+
+
+def test_a_store_without_what_is_needed_is_no_store_that_is_away(
+    asked: tuple[str, list[str | None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "_FIRST_PAUSE", timedelta(milliseconds=1))
+    store = open_store("bucket", access(tmp_path, asked[0]))
+    with pytest.raises(ConfigurationError, match=r"does not implement something .*conditional puts"):
+        store.replace("a", b"content", None)
