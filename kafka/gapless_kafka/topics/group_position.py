@@ -12,14 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from gapless_api.base.errors import GaplessError
-from gapless_kafka.access.errors import UNREACHABLE, fault_of, reason_in
+from gapless_api.base.errors import ConfigurationError, GaplessError
+from gapless_kafka.access.errors import DENIED, UNREACHABLE, denies_group, fault_of, reason_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition as Place
     from gapless_kafka.access.connection import KafkaConnection
+
+_HAS_MEMBERS = frozenset(
+    {
+        *("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "UNRELEASED_INSTANCE_ID"),
+        *("FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"),
+    }
+)
+"""Answers to a commit by somebody who is no member."""
 
 
 def publish_position(
@@ -28,6 +36,7 @@ def publish_position(
     """Commit the offsets of `group`, which must have no member.
 
     Raises:
+        ConfigurationError: the group has members.
         SourceUnreachableError: Kafka does not answer within the time, or refuses us.
     """
     if not next_offsets:
@@ -50,11 +59,20 @@ def publish_position(
         ((error, done),) = results
         error = error or next((partition.error for partition in done if partition.error is not None), None)
         if error is not None:
-            fault = fault_of(error.name())
-            subject = f"the consumer group {group}"
-            raise fault.error(connection.bootstrap_servers, subject, reason=reason_in(error.str()))
+            raise _refusal(error, group, connection.bootstrap_servers)
     finally:
         consumer.close()
+
+
+def _refusal(error: KafkaError, group: str, servers: str) -> GaplessError:
+    """What an error of a commit means; for readers, who use no group, those of groups pass."""
+    if error.name() in _HAS_MEMBERS:
+        return ConfigurationError(
+            f"The consumer group {group} at {servers} has members, so its positions cannot be set; stop the programs "
+            f"that it belongs to, and run again."
+        )
+    fault = DENIED if denies_group(error.name()) else fault_of(error.name())
+    return fault.error(servers, f"the consumer group {group}", reason=reason_in(error.str()))
 
 
 class PositionPublisher:
