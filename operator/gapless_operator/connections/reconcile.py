@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.attempt_status import LastAttempt
-from gapless_api.v1alpha1.conditions import ConditionType, condition
+from gapless_api.v1alpha1.conditions import ConditionType, condition, is_true
 from gapless_api.v1alpha1.kafka_connection_status import LONGEST_FINDINGS, LONGEST_REQUEST, DoctorStatus, Finding
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import GROUP
@@ -42,6 +42,10 @@ _SEVERITIES: dict[str, Severity] = {"error": "Error", "warning": "Warning", "not
 _WARNINGS = frozenset({Reason.PROBLEMS_FOUND, Reason.DOCTOR_FAILED})
 _LONGEST_TEXT = 1024
 Updates = dict[ConditionType, ConditionUpdate]
+_SETTLED: Updates = {
+    ConditionType.RECONCILING: ConditionUpdate(False, Reason.SETTLED),
+    ConditionType.STALLED: ConditionUpdate(False, Reason.NOT_STALLED),
+}
 
 
 def reconcile_connection(
@@ -65,7 +69,11 @@ def reconcile_connection(
     doctor = connection.status.doctor
     if request and (doctor is None or doctor.request != request):
         return _begin(connection, request, now, program)
-    return Plan(delete=leftovers((track,), observed))
+    delete = leftovers((track,), observed)
+    if is_true(connection.status.conditions, ConditionType.STALLED):
+        # What could not be read or written is of no account any more.
+        return _plan(connection, _SETTLED, {}, now, delete=delete)
+    return Plan(delete=delete)
 
 
 def _request(connection: KafkaConnection) -> str:
@@ -147,12 +155,7 @@ def _record(
         is_silent = ending.reason in {Reason.NOTHING_FOUND, Reason.PROBLEMS_FOUND}
         reason = Reason.DOCTOR_FAILED if is_silent else ending.reason
         healthy = ConditionUpdate(None, reason, ending.message)
-    conditions: Updates = {
-        ConditionType.RECONCILING: ConditionUpdate(False, Reason.SETTLED),
-        ConditionType.STALLED: ConditionUpdate(False, Reason.NOT_STALLED),
-    }
-    if healthy is not None:
-        conditions[ConditionType.HEALTHY] = healthy
+    conditions = _SETTLED if healthy is None else {**_SETTLED, ConditionType.HEALTHY: healthy}
     refs = () if stop is None else (ref_of(stop),)
     return _plan(connection, conditions, update, now, stop=refs, requeue_after_seconds=_SOON)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.conditions import Condition, ConditionType
+from gapless_api.v1alpha1.kafka_connection import KafkaConnection
 from gapless_api.v1alpha1.model import parsed
 from gapless_operator.common.conditions import ConditionUpdate, conditions_with
 from gapless_operator.common.plan import Event, EventType
@@ -36,10 +37,11 @@ def refusal_status(
         for condition in status.get("conditions") or ()
     )
     updates = {
-        ConditionType.READY: ConditionUpdate(False, reason, message),
         ConditionType.RECONCILING: ConditionUpdate(not final, reason, message),
         ConditionType.STALLED: ConditionUpdate(True, reason, message),
     }
+    if body.get("kind") != KafkaConnection.KIND:  # which has nothing to do, and so is never ready
+        updates[ConditionType.READY] = ConditionUpdate(False, reason, message)
     conditions = [condition.to_dict() for condition in conditions_with(before, updates, generation=generation, now=now)]
     after = {**status, "observedGeneration": generation, "conditions": conditions}
     if after == status:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.doctor_report import DOCTOR_REPORT, DoctorFinding, DoctorReport, Severity
 from gapless_operator.common.settings import Program
 from gapless_operator.connections.reconcile import reconcile_connection
+from gapless_operator.shell.refusal import refusal_status
 from kit.story.memory_cluster import START, MemoryCluster, a_resource, stamp
 from kit.story.plans import is_empty
 
@@ -65,6 +67,20 @@ def report(*severities: Severity, exit_code: int = 0, omitted: int = 0) -> str:
 @pytest.mark.parametrize("request_", [None, "", "  "])
 def test_a_connection_that_nobody_asks_about_is_left_alone(request_: str | None) -> None:
     assert is_empty(a_connection(request_).plan())
+
+
+def test_a_refusal_ends_when_nobody_asks_any_more() -> None:
+    """Tools that wait for a connection would wait for ever."""
+    kafka = a_connection("today")
+    said = "The API server answers POST with 403: exceeded quota."
+    kafka.body["status"], events = refusal_status(kafka.body, Reason.WRITE_REFUSED, said, now=START, final=False)
+    assert [event.message for event in events] == [said]
+    assert {each["type"] for each in kafka.status["conditions"]} == {"Reconciling", "Stalled"}
+    annotate(kafka, "")
+    kafka.settle()
+    assert kafka.condition("Stalled") == ("False", "NotStalled")
+    assert kafka.condition("Reconciling") == ("False", "Settled")
+    assert kafka.begun == []
 
 
 def test_a_check_is_one_pod_with_the_connections_settings_and_secrets() -> None:
