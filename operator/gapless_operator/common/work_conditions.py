@@ -34,7 +34,7 @@ def refused(reason: Reason, message: str) -> Mapping[ConditionType, ConditionUpd
     return {**failed(reason, message), ConditionType.ACCEPTED: ConditionUpdate(False, reason, message)}
 
 
-def failed(reason: Reason, message: str) -> Mapping[ConditionType, ConditionUpdate]:
+def failed(reason: Reason | str, message: str) -> Mapping[ConditionType, ConditionUpdate]:
     """It was tried, or must not be tried, and a person must act."""
     return of_work(
         ready=ConditionUpdate(False, reason, message),
@@ -62,7 +62,7 @@ def planned(message: str) -> Mapping[ConditionType, ConditionUpdate]:
     )
 
 
-def over(reason: Reason, message: str, *, complete: bool) -> Mapping[ConditionType, ConditionUpdate]:
+def over(reason: Reason | str, message: str, *, complete: bool) -> Mapping[ConditionType, ConditionUpdate]:
     """All was done that can be done, and whether that was everything."""
     if not complete:
         return failed(reason, message)

@@ -16,6 +16,7 @@ from gapless_operator.archiving.restore.context import context_of
 from gapless_operator.common.children import all_that_runs
 from gapless_operator.common.plan import Plan
 from gapless_operator.common.result import Result, plan_of
+from gapless_operator.common.work_conditions import over
 from gapless_operator.engines.tracks import leftovers
 
 if TYPE_CHECKING:
@@ -56,9 +57,14 @@ def reconcile_restore(restore: Restore, observed: WorkObserved, now: datetime, *
 
 
 def _begin(context: Context) -> Result:
-    if context.status.finished_at is not None:
+    if context.status.finished_at is None:
+        return begin(context)
+    succeeded = condition(context.status.conditions, ConditionType.SUCCEEDED)
+    if succeeded is None:
         return Result(conditions={})
-    return begin(context)
+    # Again, because the API server may have refused something since, which is over as well.
+    is_done = succeeded.status == "True"
+    return Result(conditions=over(succeeded.reason, succeeded.message, complete=is_done))
 
 
 def _resumed(restore: Restore) -> RestoreStatus:

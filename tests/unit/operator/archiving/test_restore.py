@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.reading_progress import READING_LINE, ReadingLine
 from gapless_api.wire.restore_progress import (
     RESTORE_LINE,
@@ -17,7 +18,8 @@ from gapless_api.wire.restore_progress import (
     RestorePlanLine,
 )
 from gapless_operator.common.settings import Program
-from kit.story.memory_cluster import stamp
+from gapless_operator.shell.refusal import refusal_status
+from kit.story.memory_cluster import START, stamp
 from kit.story.plans import is_empty
 
 Make = Callable[..., Any]
@@ -136,6 +138,20 @@ def test_what_has_ended_never_begins_again(restore: Make) -> None:
         outage.settle()
     assert outage.begun == begun
     assert outage.condition("Succeeded") == ("True", "Restored")
+
+
+def test_what_was_refused_when_it_had_ended_is_forgotten_when_it_goes_well(restore: Make) -> None:
+    for exit_code, ready in ((0, ("True", "Restored")), (2, ("False", "BadConfiguration"))):
+        outage = restore(mode="Once")
+        outage.step()
+        outage.end(line(), exit_code=exit_code)
+        outage.settle()
+        assert outage.condition("Ready") == ready
+        before = outage.status
+        outage.body["status"], _ = refusal_status(outage.body, Reason.WRITE_REFUSED, "No.", now=START, final=False)
+        assert outage.condition("Stalled") == ("True", "WriteRefused")
+        outage.settle()
+        assert outage.status == before
 
 
 def test_lost_offsets_make_it_incomplete(restore: Make) -> None:
