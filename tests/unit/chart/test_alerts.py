@@ -122,6 +122,12 @@ def test_prometheus_can_read_every_expression(query: str) -> None:
     promql_parser.parse(query)
 
 
+def test_no_alert_depends_on_one_pod_of_the_operator_seeing_what_grows() -> None:
+    """What is lost while the operator is replaced is there from the first sample of its new pod on."""
+    growing = re.compile(r"\bdelta\(gapless_\w+\[\w+\]\)+ > ")
+    assert [name for name, rule in ALERTS.items() if growing.search(rule["expr"])] == []
+
+
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
     assert {page.stem for page in RUNBOOKS.glob("Gapless*.md")} == set(ALERTS)
     index = (RUNBOOKS / "README.md").read_text(encoding="utf-8")
