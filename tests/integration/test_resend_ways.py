@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.network.listener import Listener
 from kit.peer.receiver import Receiver
 from kit.story.resending import events_of, ids_of
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
-    from kit.network.listener import Listener
     from kit.story.resending import Resend
 
 pytestmark = pytest.mark.integration
@@ -190,6 +190,19 @@ def test_the_pace_is_kept_from_the_first_event_on(
     times = [moment for moment, _ in listener.arrivals]
     measured = (len(times) - 1) / (times[-1] - times[0])
     assert measured == pytest.approx(eps, rel=0.05)
+
+
+def test_a_target_where_nobody_listens_is_named(kafka: KafkaBroker, topic: TopicFactory, resend: Resend) -> None:
+    name = topic()
+    kafka.produce(name, [b"x"] * 200)
+    chosen = {"topic": name, "partition": 0, "offsetFrom": 0, "eps": 400}
+    with Listener() as listener:
+        chosen["targetPort"] = listener.port
+        assert "nobody listens" not in resend.run(**chosen).stderr
+    ended = resend.run(**chosen)
+    assert "a host answered that nobody listens at the target" in ended.stderr
+    assert ended.report is not None
+    assert ended.report["link"]["refused"] > 0
 
 
 def test_a_plan_tells_and_sends_nothing(

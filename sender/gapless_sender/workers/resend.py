@@ -93,6 +93,7 @@ def run(found: Resolved) -> int:
         ending = outcome, verdict(error).exit_code, str(error)
         problem = error
     outcome, exit_code, message = ending
+    _warn_of_refusals(account.traffic.refused)
     made = report(
         outcome=outcome,
         exit_code=exit_code,
@@ -252,6 +253,17 @@ def _log_oddities(found: Resolved) -> None:
     without_effect = [name for name in ("limit", "inputFilterTimeout") if name in found.sources]
     if without_effect:
         log("info", "settings are accepted and have no effect", settings=", ".join(without_effect))
+
+
+def _warn_of_refusals(refused: int) -> None:
+    """A diode never answers; a host before it may, such as a proxy that has ended."""
+    if refused:
+        log(
+            "warning",
+            "a host answered that nobody listens at the target, so that events which were sent may be lost; check "
+            "targetIP, targetPort and the receiver",
+            times=refused,
+        )
 
 
 def _check_report_folder(path: Path | None) -> None:
