@@ -72,6 +72,7 @@ _SENTENCES: dict[str, tuple[type[GaplessError], str]] = {
 _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"})
 
 
+_LATE = frozenset({"_STATE"})
 _REFUSALS = frozenset(
     {
         *("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_TIMESTAMP", "INVALID_RECORD", "POLICY_VIOLATION"),
@@ -88,6 +89,11 @@ def is_refusal(error: KafkaError) -> bool:
 def is_unknown_to_client(error: KafkaError) -> bool:
     """Whether the client knows no such topic or partition, perhaps because it was made a moment ago."""
     return error.name() in {"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
+
+
+def is_late(error: KafkaError) -> bool:
+    """Whether the transaction has failed already, for a reason that a delivery report tells."""
+    return error.name() in _LATE
 
 
 def is_given_up(error: KafkaError) -> bool:

@@ -6,7 +6,7 @@ Must not know how a lane is taken. A transaction that fails is given up, and its
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
     from gapless_kafka.mirror.lanes.topic_check import TopicCheck
-    from gapless_kafka.mirror.lanes.writer import LaneWriter
+    from gapless_kafka.mirror.lanes.writer import LaneWriter, Written
 
 _IDLE_COMMIT_SECONDS = 20.0
 """After which a position is committed that has moved over offsets without records."""
@@ -187,7 +187,7 @@ class Copying:
             try:
                 self._copy(batch)
             except _GivenUpError:
-                self._read_again({later.place for later in reading.batches[number + 1 :]})
+                self._read_again({unread.place for unread in reading.batches[number:]})
                 raise
         for place, end in reading.ends.items():
             one = self.partitions.get(place)
@@ -214,19 +214,7 @@ class Copying:
         one.returned += len(messages) - len(kept)
         messages = kept
         if messages:
-            if not self._writer.is_open:
-                self._writer.begin()
-                self.transaction_since = time.monotonic()
-            target = batch.target or one.position.target
-            try:
-                written = self._writer.append(target, batch.place, messages)
-                written.is_routed = target != one.position.target
-            except KafkaException as error:
-                if not is_refusal(error.args[0]):
-                    raise
-                self._refusals.stop(one, target, error.args[0])
-                self._give_up()
-                raise _GivenUpError from None
+            written = self._append(one, batch.target or one.position.target, messages)
             one.next_offset = max(one.next_offset, written.offsets[-1] + 1)
             at = messages[-1].timestamp()[1]
             one.newest_read_ms = at if at > 0 else None
@@ -236,6 +224,29 @@ class Copying:
             one.next_offset = max(one.next_offset, (last.offset() or 0) + 1)
         if one.is_done:
             self._reader.drop([batch.place])
+
+    def _append(self, one: PartitionProgress, target: str, messages: list[Any]) -> Written:
+        """Hand records over.
+
+        Raises:
+            _GivenUpError: the target refuses some, these or others of the transaction.
+            KafkaException: nothing of the transaction will be committed.
+        """
+        writer = self._writer
+        try:
+            if not writer.is_open:
+                writer.begin()
+                self.transaction_since = time.monotonic()
+            written = writer.append(target, one.place, messages)
+        except KafkaException as error:
+            if is_refusal(error.args[0]):
+                self._refusals.stop(one, target, error.args[0])
+            elif not self._refusals.handle(error.args[0], writer, self.partitions):
+                raise
+            self._give_up()
+            raise _GivenUpError from None
+        written.is_routed = target != one.position.target
+        return written
 
     def _wait_for_limits(self, wait_seconds: float) -> bool:
         delay = self._setup.limits.delay_seconds()

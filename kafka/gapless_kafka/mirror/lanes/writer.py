@@ -10,6 +10,7 @@ writes to the same partition, and the transaction is written again with a report
 
 from __future__ import annotations
 
+import time
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gapless_kafka.writing.offset_map import Run
     from gapless_kafka.writing.transactions import TransactionalProducer
 
+_REPORT_SECONDS = 1.0
 _MOST_QUEUED = 200_000
 """Records that wait in the client."""
 
@@ -170,6 +172,12 @@ class LaneWriter:
     def put(self, key: bytes, value: bytes | None) -> None:
         """Hand over a record of the lane in the control topic. Raises KafkaException."""
         self._producer.put(self._control_topic, self._lane, key, value)
+
+    def await_error(self) -> None:
+        """Wait until a delivery report tells why the transaction has failed, but not for long."""
+        deadline = time.monotonic() + _REPORT_SECONDS
+        while not any(one.errors for one in self.written) and time.monotonic() < deadline:
+            self._producer.poll()
 
     def flush(self) -> None:
         """Wait until every record is delivered or has failed."""

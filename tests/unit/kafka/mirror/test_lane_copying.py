@@ -112,6 +112,9 @@ class Target:
         self.client = self
         self.exist = dict(partitions)
         """Those that there are, of which the client learns when it asks."""
+        self.refuses: set[str] = set()
+        """Topics whose records Kafka refuses; the client takes them, and no record after that."""
+        self._untold: list[Any] = []
         self._open: list[tuple[TopicPartition, int, Any]] = []
 
     def ask_again(self, topic: str) -> None:
@@ -121,9 +124,13 @@ class Target:
         return 0
 
     def begin(self) -> None:
-        self.is_open, self._open = True, []
+        self.is_open, self._open, self._untold = True, [], []
 
     def produce(self, topic: str, _value: Any, key: bytes, partition: int, report: Any, *_more: Any) -> None:
+        if self._untold:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+        if topic in self.refuses:
+            self._untold = [report]
         if partition >= self.partitions[topic]:
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
         self._open.append(((topic, partition), int(key), report))
@@ -131,8 +138,9 @@ class Target:
     def put(self, *_record: Any) -> None:
         pass
 
-    def poll(self, _seconds: float = 0) -> None:
-        pass
+    def poll(self, seconds: float = 0.1) -> None:
+        for report in self._untold if seconds else ():
+            report(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
 
     def flush(self) -> None:
         ends = {place: len(some) for place, some in self.committed.items()}
@@ -214,6 +222,17 @@ def test_a_partition_that_was_added_a_moment_ago_is_copied_at_once() -> None:
     one = copying(source, target)
     steps(one, 2)
     assert target.committed == {("a", 0): [0, 1, 2], ("a", 1): [0, 1, 2]}
+
+
+def test_a_refusal_that_is_told_when_further_records_are_written_holds_up_its_partition_only() -> None:
+    source, target = Source({("a", 0): 1, ("b", 0): 3}), Target({"a": 1, "b": 1})
+    target.refuses = {"a"}
+    one = copying(source, target)
+    steps(one, 3)
+    stop = one.partitions["a", 0].stop
+    assert stop is not None
+    assert "too large" in stop.message
+    assert target.committed == {("b", 0): [0, 1, 2]}
 
 
 def test_a_refusal_names_the_topic_that_records_were_sent_to() -> None:
