@@ -117,6 +117,21 @@ def test_a_record_that_the_target_refuses_holds_up_its_partition_only(scene: Sce
     assert scene.copied(name)
 
 
+def test_a_busy_partition_goes_on_beside_one_that_is_refused_in_batches_that_the_target_takes(
+    scene: Scene, topic: TopicFactory
+) -> None:
+    name = topic(2, max_message_bytes="4000000")
+    scene.target.create_topic(name, 2, max_message_bytes="20000")
+    scene.source.produce(name, [os.urandom(100_000)], partition=0)
+    for _ in range(4):
+        scene.source.produce(name, [os.urandom(100) for _ in range(10_000)], partition=1)
+    mirror = scene.run(f"--topics={name}", "--once", "--lanes=1", "--commit-interval=5s")
+    assert (mirror.wait(), mirror.report["records"]) == (4, 40_000), mirror.log
+    assert len(mirror.report["stops"]) == 1, mirror.report
+    copied = rows(scene.target, name)
+    assert (copied.get(0, []), copied[1] == rows(scene.source, name)[1]) == ([], True)
+
+
 def test_records_of_others_in_the_same_partition_do_no_harm(scene: Scene, topic: TopicFactory) -> None:
     name = topic(1)
     scene.target.create_topic(name, 1)

@@ -30,6 +30,7 @@ from gapless_kafka.mirror.workers.group_keeper import group_keeper
 from gapless_kafka.mirror.workers.process import (
     Part,
     StopSignals,
+    fitted,
     former_group,
     limits_tick,
     run_worker,
@@ -121,7 +122,7 @@ def _copy(values: Mapping[str, Any], told: MirrorSettings, signals: StopSignals)
     runs = (state.run for state in found.values())
     epoch = run_to_join(runs, told.engine, shares=told.engine == WORKERS).epoch
     if told.engine != WORKERS:
-        setup = lane_setup(values, lanes, epoch, clusters)
+        setup = fitted(lane_setup(values, lanes, epoch, clusters), sources.view, timeout_seconds=timeout)
         follow_limits, keeper = limits_tick(told, setup, 1), group_keeper(values)
 
         def on_tick(seen: WorkerObservation) -> None:

@@ -26,6 +26,7 @@ from gapless_kafka.mirror.workers.watched import Watched, has_heartbeats
 from gapless_kafka.mirror.workers.worker import Worker
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import choice_from
+from gapless_kafka.writing.batches import batch_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,6 +114,7 @@ def run_worker(
             sources.begin_with(part.view)
             sources.refresh_soon()
     told = MirrorSettings.of(values)
+    setup = fitted(setup, sources.view, timeout_seconds=told.connect_timeout_seconds)
     follow_limits = limits_tick(told, setup, part.workers)
     keeper = group_keeper(values)
 
@@ -134,6 +136,13 @@ def run_worker(
             finally:
                 sources.stop()
     return watched.account(with_refusals(worker.account(), sources))
+
+
+def fitted(setup: LaneSetup, view: SourceView, *, timeout_seconds: float) -> LaneSetup:
+    """The setup with batches that the targets take. Raises SourceUnreachableError when the target does not answer."""
+    names = [topic.target for topic in view.topics.values()]
+    described = TargetTopics(setup.target, timeout_seconds=timeout_seconds).described(names)
+    return replace(setup, producer=replace(setup.producer, batch_bytes=batch_bytes(described.values())))
 
 
 def with_refusals(account: WorkerAccount, sources: SourceWatch) -> WorkerAccount:

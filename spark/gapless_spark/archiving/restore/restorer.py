@@ -15,6 +15,7 @@ from gapless_archive.store.access import access_from
 from gapless_archive.store.places import open_place
 from gapless_kafka.access.connection import connection_from
 from gapless_kafka.topics.target_topics import TargetTopics
+from gapless_kafka.writing.batches import batch_bytes
 from gapless_kafka.writing.control_topic import ControlTopic
 from gapless_kafka.writing.positions import RunOfWork
 from gapless_kafka.writing.takeover import Takeover
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 5.0
 _KNOWN_SECONDS, _PAUSE_SECONDS = 30.0, 0.2
 """How long a broker may not know a new topic, and how often it is asked."""
-_BATCH_OVERHEAD = 1024
 
 
 @dataclass(slots=True)
@@ -169,9 +169,7 @@ class Restorer:
         self.control.ensure()
         create_missing(targets, self.topics, self.settings)
         described = self._described_all()
-        smallest = min(int(each.configuration.get("max.message.bytes", "1000000")) for each in described.values())
-        batch_bytes = max(min(1_000_000, smallest - _BATCH_OVERHEAD), _BATCH_OVERHEAD)
-        self.options = replace(self.options, batch_bytes=batch_bytes)
+        self.options = replace(self.options, batch_bytes=batch_bytes(described.values()))
         plan_restores(self.restores, described, None, self.settings)  # which tells the works of new topics
 
     def take_over(self, slots: int) -> ControlState:
