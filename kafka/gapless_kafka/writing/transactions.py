@@ -29,6 +29,7 @@ _CALL_SECONDS = 30.0
 """How long a call may take before it is made again; the client goes on meanwhile."""
 _WAIT_SECONDS = 0.2
 _METADATA_SECONDS = 5.0
+_PROBE_SECONDS = 2.0
 NO_TIMESTAMP = -1
 """How the client is told that a record has none."""
 
@@ -148,10 +149,21 @@ class TransactionalProducer:
             else:
                 self.client.abort_transaction(timeout_seconds)
 
-    def flush(self) -> None:
-        """Wait until every record is delivered or has failed."""
+    def flush(self, probe: Callable[[], None] = lambda: None) -> None:
+        """Wait until every record is delivered or has failed.
+
+        Args:
+            probe: adds a record; called now and then while nothing is delivered. Of a transaction that has failed the
+                client sends no more records, and tells that only who adds one.
+        """
+        waiting, since = len(self.client), time.monotonic()
         while self.client.flush(_WAIT_SECONDS):
             self._pulse()
+            if len(self.client) == waiting and time.monotonic() - since > _PROBE_SECONDS:
+                probe()
+            elif len(self.client) == waiting:
+                continue
+            waiting, since = len(self.client), time.monotonic()
 
     def poll(self, seconds: float = 0.1) -> None:
         """Serve delivery reports."""

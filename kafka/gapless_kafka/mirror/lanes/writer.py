@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 
 from gapless_kafka.mirror.lanes.provenance import NOT_LOOKED_AT
+from gapless_kafka.mirror.lanes.records import map_key
 from gapless_kafka.writing.faults import failure_of, is_unknown_to_client
 from gapless_kafka.writing.offset_map import runs_of
 from gapless_kafka.writing.transactions import NO_TIMESTAMP
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from gapless_kafka.writing.offset_map import Run
     from gapless_kafka.writing.transactions import TransactionalProducer
 
+_NO_PART = map_key("", 0, 0)
+"""The key of a part of an offset map that there never is."""
 _REPORT_SECONDS = 1.0
 _MOST_QUEUED = 200_000
 """Records that wait in the client."""
@@ -180,8 +183,8 @@ class LaneWriter:
             self._producer.poll()
 
     def flush(self) -> None:
-        """Wait until every record is delivered or has failed."""
-        self._producer.flush()
+        """Wait until every record is delivered or has failed. Raises KafkaException when the transaction has failed."""
+        self._producer.flush(lambda: self.put(_NO_PART, None))
 
     def commit(self) -> None:
         """Commit. Raises KafkaException: nothing was committed, or nobody knows."""
