@@ -15,7 +15,7 @@ from gapless_kafka.mirror.lanes.progress import PartitionProgress, lost_offsets,
 from gapless_kafka.mirror.lanes.recovery import Recovery
 from gapless_kafka.mirror.lanes.refusals import Refusals
 from gapless_kafka.mirror.lanes.writer import InterleavedError
-from gapless_kafka.writing.faults import is_refusal
+from gapless_kafka.writing.faults import is_late, is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -285,18 +285,18 @@ class Copying:
             self._give_up()
             return False
         except KafkaException as error:
-            if self._refusals.handle(error.args[0], writer, self.partitions):
-                self._give_up()
-                return False
-            raise
+            if self.is_unsure and is_late(error.args[0]):
+                raise  # who opens the lane again finds out whether the commit was made
+            if not self._refusals.handle(error.args[0], writer, self.partitions):
+                raise
+            self._give_up()
+            return False
         self._note_commit(changes)
         return True
 
     def _note_commit(self, changes: list[Change]) -> None:
-        now = time.monotonic()
-        self.transaction_since, self.committed_at = None, now
-        self._idle_commit_at = now + _IDLE_COMMIT_SECONDS
-        self._committing = []
+        self.transaction_since, self.committed_at, self._committing = None, time.monotonic(), []
+        self._idle_commit_at = self.committed_at + _IDLE_COMMIT_SECONDS
         self._count(changes)
         self._refusals.committed(self._writer)
 
