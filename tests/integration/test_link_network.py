@@ -39,7 +39,7 @@ def test_the_zone_of_a_source_address_is_kept() -> None:
     told = link("source_with_zone")
     (message,) = told.pop("message")
     assert told == {"zone": ["fe80::1"], "number": ["fe80::1"], "nic": ["fe80::1"]}
-    assert "from fe80::1%nowhere" in message
+    assert "The network interface 'nowhere' does not exist" in message
 
 
 def test_a_target_without_a_route_is_a_matter_of_configuration() -> None:

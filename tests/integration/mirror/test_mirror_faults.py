@@ -87,7 +87,7 @@ def test_brokers_of_both_clusters_restart(scene: Scene, topic: TopicFactory) -> 
     scene.wait_for(name, 8000)
     assert mirror.stop() == 143, mirror.log
     assert scene.copied(name)
-    assert mirror.report["records"] == 8000
+    assert mirror.report["records"] == 8000, mirror.log
 
 
 def test_a_worker_without_transactions_repeats_and_loses_nothing(scene: Scene, topic: TopicFactory) -> None:

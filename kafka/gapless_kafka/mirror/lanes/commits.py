@@ -5,6 +5,7 @@ Must not know how records are read, nor why a transaction fails.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_kafka.mirror.lanes.records import MAP, POSITION, content, map_key, position_key
@@ -29,6 +30,28 @@ class Change(NamedTuple):
     """The first offsets of the parts of the offset map that were written."""
     records: int
     bytes: int
+
+
+class CommitInDoubt:
+    """What a commit changes that was not answered; it outlives the opening of a lane, and its thread."""
+
+    def __init__(self) -> None:
+        self._changes: list[Change] = []
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._changes)
+
+    def put(self, changes: list[Change]) -> None:
+        """Begin a commit."""
+        with self._lock:
+            self._changes = changes
+
+    def take(self) -> list[Change]:
+        """What is to be counted if the commit was made, by one caller only; empty when another one has taken it."""
+        with self._lock:
+            changes, self._changes = self._changes, []
+        return changes
 
 
 def put_positions(writer: LaneWriter, partitions: Iterable[PartitionProgress], epoch: int) -> list[Change]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from gapless_kafka.mirror.lanes.commits import Change, put_positions
+from gapless_kafka.mirror.lanes.commits import Change, CommitInDoubt, put_positions
+from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.progress import PartitionProgress, lost_offsets, position_in
 from gapless_kafka.mirror.lanes.recovery import Recovery
 from gapless_kafka.mirror.lanes.refusals import Refusals
@@ -39,7 +40,7 @@ class _GivenUpError(Exception):
 class Copying:
     """What a lane copies, from `begin` on."""
 
-    def __init__(self, setup: LaneSetup) -> None:
+    def __init__(self, setup: LaneSetup, in_doubt: CommitInDoubt | None = None) -> None:
         self._setup = setup
         self._reader: Reader
         self._writer: LaneWriter
@@ -49,8 +50,7 @@ class Copying:
         self._recovery = Recovery(setup)
         self._idle_commit_at = 0.0
         self._refusals = Refusals(setup.target.bootstrap_servers)
-        self._committing: list[Change] = []
-        """What a commit changes that was not answered; `begin` finds out whether it was made."""
+        self._in_doubt = in_doubt if in_doubt is not None else CommitInDoubt()
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
         self.awaits_view = False
         """Whether a topic has changed, so that the source is to be looked at soon."""
@@ -67,9 +67,9 @@ class Copying:
         self.transaction_since = None
         self._recovery.begin(reader)
         self._idle_commit_at = time.monotonic() + _IDLE_COMMIT_SECONDS
-        made = [one for one in self._committing if state.positions.get(one.one.place) == one.position]
-        self._committing = []
-        self._count(made)
+        made = [one for one in self._in_doubt.take() if state.positions.get(one.one.place) == one.position]
+        # Of another thread's partitions only records count here, and heartbeats are none.
+        self._count([one for one in made if one.one.place in self.partitions or one.one.place[0] != HEARTBEAT_TOPIC])
         former, self.partitions = self.partitions, {}
         for place, one in former.items():
             position = state.positions.get(place)
@@ -158,7 +158,7 @@ class Copying:
     @property
     def is_unsure(self) -> bool:
         """Whether nobody knows if the last commit was made."""
-        return bool(self._committing)
+        return bool(self._in_doubt)
 
     @property
     def has_moved(self) -> bool:
@@ -278,7 +278,7 @@ class Copying:
             if changed:
                 self._suspect(changed)
                 return False
-            self._committing = changes
+            self._in_doubt.put(changes)
             writer.commit()
         except InterleavedError:
             writer.is_interleaved = True
@@ -291,13 +291,13 @@ class Copying:
                 raise
             self._give_up()
             return False
-        self._note_commit(changes)
+        self._note_commit()
         return True
 
-    def _note_commit(self, changes: list[Change]) -> None:
-        self.transaction_since, self.committed_at, self._committing = None, time.monotonic(), []
+    def _note_commit(self) -> None:
+        self.transaction_since, self.committed_at = None, time.monotonic()
         self._idle_commit_at = self.committed_at + _IDLE_COMMIT_SECONDS
-        self._count(changes)
+        self._count(self._in_doubt.take())
         self._refusals.committed(self._writer)
 
     def _count(self, changes: list[Change]) -> None:
@@ -321,7 +321,7 @@ class Copying:
     def _give_up(self) -> None:
         """Abort the transaction, and read its records again."""
         self._writer.abort()
-        self._committing = []
+        self._in_doubt.take()
         self.transaction_since = None
         self._rewind(list(self.partitions.values()))
 

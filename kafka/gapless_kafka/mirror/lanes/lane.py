@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
     from gapless_api.base.errors import GaplessError
+    from gapless_kafka.mirror.lanes.commits import CommitInDoubt
     from gapless_kafka.mirror.lanes.reader import Reader
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceView
@@ -42,7 +43,7 @@ class LaneFencedError(Exception):
 class Lane:
     """One lane of a mirror, in one thread; only `observation` may be called by others."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what names a lane, and how it is run
         self,
         number: int,
         setup: LaneSetup,
@@ -50,6 +51,7 @@ class Lane:
         pulse: Callable[[], None] = lambda: None,
         hurry: Callable[[], bool] = lambda: False,
         reader: Callable[[], Reader] | None = None,
+        in_doubt: CommitInDoubt | None = None,
     ) -> None:
         """Nothing is sent before `open`.
 
@@ -59,6 +61,7 @@ class Lane:
             pulse: called while Kafka is waited for; it may raise to end the work at once, and aborts the transaction.
             hurry: whether a transaction that is open is to be committed now.
             reader: makes what reads in place of a `LaneReader`.
+            in_doubt: what is not known of the lane's last commit, if this process had it before.
         """
         self.number = number
         self._setup = setup
@@ -70,7 +73,7 @@ class Lane:
         self._tick_at = time.monotonic()
         self._error: SeenError | None = None
         self._producer: TransactionalProducer | None = None
-        self.copying = Copying(setup)
+        self.copying = Copying(setup, in_doubt)
 
     def open(self) -> None:
         """Fence the former owner, and read how far it was.

@@ -19,6 +19,7 @@ from gapless_kafka.mirror.lanes.runs import check_run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gapless_kafka.mirror.lanes.commits import CommitInDoubt
     from gapless_kafka.mirror.lanes.observations import LaneObservation
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceView
@@ -47,7 +48,9 @@ class _AbandonedError(Exception):
 class LaneThread:
     """A lane and its thread."""
 
-    def __init__(self, number: int, setup: LaneSetup, view: Callable[[], SourceView]) -> None:
+    def __init__(
+        self, number: int, setup: LaneSetup, view: Callable[[], SourceView], in_doubt: CommitInDoubt | None = None
+    ) -> None:
         self.number = number
         self.end: LaneEnd | None = None
         """``None`` while it runs."""
@@ -56,7 +59,7 @@ class LaneThread:
         self._setup = setup
         self._view = view
         self._stopping, self._abandoned = threading.Event(), threading.Event()
-        self._lane = Lane(number, setup, pulse=self._check, hurry=self._stopping.is_set)
+        self._lane = Lane(number, setup, pulse=self._check, hurry=self._stopping.is_set, in_doubt=in_doubt)
         self._thread = threading.Thread(target=self._run, name=f"lane-{number}", daemon=True)
 
     def start(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from gapless_api.base.errors import SourceStalledError
+from gapless_kafka.mirror.lanes.commits import CommitInDoubt
 from gapless_kafka.mirror.workers.lane_thread import LaneEnd, LaneThread
 from gapless_kafka.mirror.workers.membership import Membership
 
@@ -115,6 +116,10 @@ class Worker:
         self._owned: set[int] = set()
         self._former = WorkerAccount()
         """Of lanes that we do not have any more."""
+        self._leaving: list[LaneThread] = []
+        """Threads of such lanes that have not ended yet."""
+        self._in_doubt: dict[int, CommitInDoubt] = {}
+        """By lane."""
         self._observe_at = 0.0
         self._membership: Membership | None = None
 
@@ -188,7 +193,10 @@ class Worker:
 
     def account(self) -> WorkerAccount:
         """What was copied so far."""
-        return self._former.plus(*(thread.observation() for thread in self._threads.values()))
+        return self._account_of_former().plus(*(thread.observation() for thread in self._threads.values()))
+
+    def _account_of_former(self) -> WorkerAccount:
+        return self._former.plus(*(thread.observation() for thread in self._leaving))
 
     def _tick(self, *, retakes: bool = True, observes_every: float = 0.0) -> None:
         for lane, thread in list(self._threads.items()):
@@ -199,13 +207,17 @@ class Worker:
                 log.warning("lane taken again", worker=self._number, lane=lane)
                 self._count(thread)
                 self._start(lane)
+        leaving, self._leaving = self._leaving, []
+        for thread in leaving:
+            self._count(thread)
         now = time.monotonic()
         if now >= self._observe_at:
             self._observe_at = now + observes_every
             self._on_tick(self.observation())
 
     def _start(self, lane: int) -> None:
-        self._threads[lane] = LaneThread(lane, self._setup, lambda: self._sources.view)
+        in_doubt = self._in_doubt.setdefault(lane, CommitInDoubt())
+        self._threads[lane] = LaneThread(lane, self._setup, lambda: self._sources.view, in_doubt)
         self._threads[lane].start()
 
     def _stop(self, lanes: Collection[int]) -> None:
@@ -227,4 +239,7 @@ class Worker:
                 self._count(thread)
 
     def _count(self, thread: LaneThread) -> None:
-        self._former = self._former.plus(thread.observation())
+        if thread.end is None:
+            self._leaving.append(thread)
+        else:
+            self._former = self._former.plus(thread.observation())

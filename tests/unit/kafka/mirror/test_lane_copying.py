@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.mirror.lanes import topic_check
+from gapless_kafka.mirror.lanes.commits import CommitInDoubt
 from gapless_kafka.mirror.lanes.control import LaneState
 from gapless_kafka.mirror.lanes.copying import Copying
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
@@ -177,6 +178,7 @@ def copying(
     target: Target,
     on_data_loss: OnDataLoss = OnDataLoss.FAIL,
     positions: Mapping[TopicPartition, LanePosition] | None = None,
+    in_doubt: CommitInDoubt | None = None,
 ) -> Copying:
     setup = LaneSetup(
         identity=MirrorIdentity("m"),
@@ -188,7 +190,7 @@ def copying(
         commit_interval_seconds=0.0,
         on_data_loss=on_data_loss,
     )
-    one = Copying(setup)
+    one = Copying(setup, in_doubt)
     begin(one, source, target, positions or {})
     one.follow(source.view(1), 0)
     return one
@@ -325,3 +327,28 @@ def test_a_question_about_topic_ids_that_is_not_answered_fails_like_one_of_kafka
     check._asked = {"a": Unanswered()}
     with pytest.raises(KafkaException, match="_TIMED_OUT"):
         check.changed(lambda: None)
+
+
+@pytest.mark.parametrize("was_made", [True, False])
+def test_a_commit_in_doubt_is_counted_by_the_thread_that_takes_the_lane_next(*, was_made: bool) -> None:
+    """As when the group that shares the lanes takes one away in the middle of a commit, and gives it back."""
+    source, target, in_doubt = Source({("a", 0): 3}), Target({"a": 1}), CommitInDoubt()
+    first = copying(source, target, in_doubt=in_doubt)
+    commit = target.commit
+
+    def interrupted() -> None:
+        if was_made:
+            commit()
+        raise InterruptedError
+
+    target.commit = interrupted  # type: ignore[method-assign]
+    with pytest.raises(InterruptedError):
+        steps(first, 1)
+    target.abort()  # as the end of a thread does
+    target.commit = commit  # type: ignore[method-assign]
+    positions = {("a", 0): first.partitions["a", 0].position_after(3, 3, 1)} if was_made else {}
+    assert first.records == 0
+    second = copying(source, target, positions=positions, in_doubt=in_doubt)
+    steps(second, 2)
+    assert second.records == 3
+    assert target.committed == {("a", 0): [0, 1, 2]}
