@@ -169,6 +169,12 @@ _ROWS: dict[str, tuple[Fault, str]] = {
     "deleted before it was read": (EXPIRED, "OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET"),
     "settings that the client refuses": (BAD_SETTINGS, "INVALID_CONFIG _INVALID_ARG _NOT_CONFIGURED"),
 }
+_HAS_MEMBERS = frozenset(
+    {
+        *("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "UNRELEASED_INSTANCE_ID"),
+        *("FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"),
+    }
+)
 FAULTS: dict[str, Fault] = {name: fault for fault, names in _ROWS.values() for name in names.split()}
 """By librdkafka's name of the error."""
 
@@ -181,6 +187,11 @@ def fault_of(name: str) -> Fault:
 def denies_topic(name: str) -> bool:
     """Whether Kafka's error `name` denies a topic, and nothing else."""
     return name == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def group_has_members(name: str) -> bool:
+    """Whether an answer to a commit by somebody who is no member of the group says that it has some."""
+    return name in _HAS_MEMBERS
 
 
 def denies_group(name: str) -> bool:

@@ -13,21 +13,13 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_kafka.access.errors import DENIED, UNREACHABLE, denies_group, fault_of, reason_in
+from gapless_kafka.access.errors import DENIED, UNREACHABLE, denies_group, fault_of, group_has_members, reason_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition as Place
     from gapless_kafka.access.connection import KafkaConnection
-
-_HAS_MEMBERS = frozenset(
-    {
-        *("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "UNRELEASED_INSTANCE_ID"),
-        *("FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH"),
-    }
-)
-"""Answers to a commit by somebody who is no member."""
 
 
 def publish_position(
@@ -66,7 +58,7 @@ def publish_position(
 
 def _refusal(error: KafkaError, group: str, servers: str) -> GaplessError:
     """What an error of a commit means; for readers, who use no group, those of groups pass."""
-    if error.name() in _HAS_MEMBERS:
+    if group_has_members(error.name()):
         return ConfigurationError(
             f"The consumer group {group} at {servers} has members, so its positions cannot be set; stop the programs "
             f"that it belongs to, and run again."
