@@ -187,7 +187,7 @@ class Worker:
             view=self._sources.view,
             source_error=str(error) if error is not None else "",
             lanes=tuple(thread.observation() for _, thread in sorted(self._threads.items())),
-            former=self._former,
+            former=self._account_of_former(),
             group_error=self._membership.error if self._membership is not None else None,
         )
 
