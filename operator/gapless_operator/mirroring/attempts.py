@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gapless_api.base.backoff import backoff
 from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.common import lasting_conditions
 from gapless_operator.common.children import digest_of
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
@@ -104,7 +105,7 @@ def rest_or_start(context: Context) -> Result:
         return Result(conditions=condition_sets.suspended(), update={"workers": 0, "lanes_owned": 0, "problems": ()})
     found, access = _validated(context), context.access
     if isinstance(found, Refusal):
-        return Result(conditions=condition_sets.blocked(*found), again_after=RECHECK_AFTER)
+        return Result(conditions=lasting_conditions.blocked(*found), again_after=RECHECK_AFTER)
     if isinstance(access, NotFound):
         raise TypeError(access)
     last, generation, number = context.track.last, context.mirror.metadata.generation, 1

@@ -13,6 +13,7 @@ from gapless_api.base.errors import reason_of_exit_code
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.common import lasting_conditions
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.pod_output import complaint_in
 from gapless_operator.common.pod_trouble import pod_trouble
@@ -93,26 +94,9 @@ def after_attempt(last: LastAttempt, again_at: datetime | None) -> Updates:
 
 def suspended() -> Updates:
     """spec.suspend is true."""
-    update = ConditionUpdate(
-        False, Reason.SUSPENDED, "spec.suspend is true: nothing is copied until it is false. Positions are kept."
+    return lasting_conditions.suspended(
+        "spec.suspend is true: nothing is copied until it is false. Positions are kept."
     )
-    return {
-        ConditionType.READY: update,
-        ConditionType.PROGRESSING: update,
-        ConditionType.RECONCILING: update,
-        ConditionType.STALLED: NOT_STALLED,
-    }
-
-
-def blocked(reason: Reason, message: str) -> Updates:
-    """Nothing can begin before a person has acted."""
-    update = ConditionUpdate(False, reason, message)
-    return {
-        ConditionType.READY: update,
-        ConditionType.PROGRESSING: update,
-        ConditionType.RECONCILING: update,
-        ConditionType.STALLED: update._replace(status=True),
-    }
 
 
 def reason_of(last: LastAttempt) -> Reason:

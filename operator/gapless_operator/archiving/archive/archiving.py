@@ -24,6 +24,7 @@ from gapless_operator.archiving.archive.properties import (
     settings_map,
     work_digest,
 )
+from gapless_operator.common import lasting_conditions
 from gapless_operator.common.observed import moment
 from gapless_operator.common.plan import Event, EventType
 from gapless_operator.common.references import NotFound
@@ -113,7 +114,7 @@ def rest_or_start(context: Context) -> Result:
         known = condition(context.archive.status.conditions, ConditionType.STALLED)
         is_known = known is not None and known.status == "True" and known.reason == refusal.reason
         events = () if is_known else (Event(EventType.WARNING, refusal.reason, refusal.message),)
-        return Result(conditions=condition_sets.blocked(*refusal), events=events, again_after=RECHECK_AFTER)
+        return Result(conditions=lasting_conditions.blocked(*refusal), events=events, again_after=RECHECK_AFTER)
     due = _due(context)
     return _rest(context, due) if due.attempt is None else _start(context, due, due.attempt)
 

@@ -12,6 +12,7 @@ from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.figures import line_of
 from gapless_operator.archiving.silence import NO_PROGRESS_AFTER, silence
+from gapless_operator.common import lasting_conditions
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.observed import moment
 from gapless_operator.engines.endings import NEED_A_PERSON, TROUBLE_GRACE
@@ -95,25 +96,7 @@ def after_attempt(context: Context, last: LastAttempt | None, again_at: datetime
 
 def suspended() -> Updates:
     """spec.suspend is true."""
-    message = "spec.suspend is true: nothing is archived or compacted until it is false."
-    update = ConditionUpdate(False, Reason.SUSPENDED, message)
-    return {
-        ConditionType.READY: update,
-        ConditionType.PROGRESSING: update,
-        ConditionType.RECONCILING: update,
-        ConditionType.STALLED: NOT_STALLED,
-    }
-
-
-def blocked(reason: Reason, message: str) -> Updates:
-    """Nothing can begin before a person has acted."""
-    update = ConditionUpdate(False, reason, message)
-    return {
-        ConditionType.READY: update,
-        ConditionType.PROGRESSING: update,
-        ConditionType.RECONCILING: update,
-        ConditionType.STALLED: update._replace(status=True),
-    }
+    return lasting_conditions.suspended("spec.suspend is true: nothing is archived or compacted until it is false.")
 
 
 def reason_of(last: LastAttempt) -> Reason:
