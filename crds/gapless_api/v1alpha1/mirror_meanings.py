@@ -40,7 +40,7 @@ MIRROR_MEANINGS: dict[Reason, Meaning] = {
     ),
     Reason.TRANSACTION_OPEN: Meaning(
         (MIRROR,),
-        "A transaction of another program in the source is open; what follows it cannot be read yet.",
+        "A transaction of another program is open in the source, or Kafka has left one of ours open in the target.",
         "Find that program, or abort its transaction (kafka-transactions.sh); copying resumes automatically.",
     ),
     Reason.WORKER_STUCK: Meaning(

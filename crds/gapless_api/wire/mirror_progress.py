@@ -32,7 +32,7 @@ class StallReason(StrEnum):
     TOPIC_RECREATED = "TopicRecreated"
     """The topic of the source was deleted and recreated."""
     TRANSACTION_OPEN = "TransactionOpen"
-    """A transaction of another program in the source is open; what follows it cannot be read yet."""
+    """A transaction of another program is open in the source, or Kafka has left one of ours open in the target."""
     WORKER_STUCK = "WorkerStuck"
     """Nothing is copied although both clusters answer, no worker owns the lane, or a worker hangs."""
 

@@ -78,6 +78,11 @@ class TransactionalProducer:
         self.is_open = False
         """Whether a transaction is."""
 
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether a broker could not be reached since the block began."""
+        return self._complaint is not None
+
     def __enter__(self) -> Self:
         """Connect, and end what an earlier producer with this ID has left.
 

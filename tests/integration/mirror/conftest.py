@@ -18,6 +18,8 @@ from kit.machine.processes import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kit.kafka.cluster import KafkaCluster
+
 GAPLESS = Path(sys.executable).parent / "gapless"
 INTERRUPTED = Path(__file__).parent / "interrupted_mirror.py"
 
@@ -76,7 +78,7 @@ class Mirror:
 class Scene:
     """Two clusters and the mirrors between them."""
 
-    def __init__(self, source: KafkaBroker, target: KafkaBroker, folder: Path) -> None:
+    def __init__(self, source: KafkaBroker, target: KafkaCluster, folder: Path) -> None:
         self.source, self.target, self._folder = source, target, folder
         self._running: list[Mirror] = []
         self.name = f"m{os.getpid()}-{folder.name}".lower().replace("_", "-")[:50].strip("-.")
@@ -123,7 +125,7 @@ class Scene:
         wait_until(there, timeout_seconds=timeout_seconds, what=f"{records} records of {topic} in the target")
 
 
-def rows(kafka: KafkaBroker, topic: str) -> dict[int, list[Row]]:
+def rows(kafka: KafkaCluster, topic: str) -> dict[int, list[Row]]:
     """All committed records of a topic in their order, by partition."""
     found: dict[int, list[Row]] = {}
     for message in kafka.read(topic):

@@ -266,7 +266,7 @@ def site(cluster: Cluster, kafka: scene.TwoSides, *, name: str = "", **receiver:
     """
     number = next(_numbers)
     topic = f"transfer{number}"
-    gaps = kafka.downstream.create_topic(f"gaps{number}", 3, **{"cleanup.policy": "compact"})
+    gaps = kafka.downstream.create_topic(f"gaps{number}", 3, cleanup_policy="compact")
     dedup = kafka.downstream.create_topic(f"dedup{number}", 3)
     cluster.kubectl("label", "nodes", "--all", "--overwrite", *(f"{key}={value}" for key, value in NODE_LABEL.items()))
     with contextlib.ExitStack() as running:

@@ -105,9 +105,9 @@ class KafkaCluster:
         (self.folder / "ready").touch()
         return self
 
-    def stop(self) -> None:
-        """Stop in good order; the data stay and `start` goes on with them."""
-        for server in self._servers:
+    def stop(self, index: int | None = None) -> None:
+        """Stop one broker (or all) in good order; the data stay and `start` goes on with them."""
+        for server in self._servers if index is None else [self._servers[index]]:
             server.stop()
 
     def kill(self, index: int | None = None) -> None:
@@ -178,17 +178,21 @@ class KafkaCluster:
             self._admin = AdminClient(self.client_options())
         return self._admin
 
-    def create_topic(self, name: str, partitions: int = 1, **config: str) -> str:
+    def create_topic(self, name: str, partitions: int = 1, *, only_on: int | None = None, **config: str) -> str:
         """Create a topic on up to three brokers, wait for every partition's leader and return the name.
 
-        `config` is the topic's configuration, with `_` for `.`.
+        Args:
+            name: of the topic.
+            partitions: how many.
+            only_on: the index of the one broker that gets it.
+            config: the topic's configuration, with `_` for `.`.
         """
-        topic = NewTopic(
-            name,
-            num_partitions=partitions,
-            replication_factor=min(len(self.nodes), 3),
-            config={key.replace("_", "."): value for key, value in config.items()},
-        )
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        if only_on is None:
+            topic = NewTopic(name, partitions, min(len(self.nodes), 3), config=settings)
+        else:
+            places = [[self.nodes[only_on].node_id]] * partitions
+            topic = NewTopic(name, partitions, replica_assignment=places, config=settings)
         self.admin().create_topics([topic], operation_timeout=30, request_timeout=30)[name].result()
 
         def led() -> bool:

@@ -10,14 +10,14 @@ from confluent_kafka import Producer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kit.kafka.broker import KafkaBroker
+    from kit.kafka.cluster import KafkaCluster
 
 Record = tuple[bytes | str | None, bytes | str | None]
 """Key and value."""
 _SECONDS = 30
 
 
-def in_transaction(kafka: KafkaBroker, topic: str, records: Iterable[Record]) -> Producer:
+def in_transaction(kafka: KafkaCluster, topic: str, records: Iterable[Record]) -> Producer:
     """Write `records` to partition 0 in a transaction that is still open; the producer commits or aborts it."""
     producer = Producer(kafka.client_options(**{"transactional.id": str(uuid.uuid4())}))
     producer.init_transactions(_SECONDS)
@@ -36,7 +36,7 @@ def end_transaction(producer: Producer, *, commit: bool) -> None:
         producer.abort_transaction(_SECONDS)
 
 
-def three_in_each(kafka: KafkaBroker, topic: str, *commits: bool) -> None:
+def three_in_each(kafka: KafkaCluster, topic: str, *commits: bool) -> None:
     """Write a transaction for each of `commits`, committed or aborted, of four offsets: three records and a marker."""
     for commit in commits:
         end_transaction(in_transaction(kafka, topic, [(None, b"in a transaction")] * 3), commit=commit)

@@ -151,7 +151,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 def _story(demo: Demo, arguments: argparse.Namespace, work: Path) -> dict[str, Any]:
     counts = fill_topic(demo.upstream, TOPIC, events=arguments.events, partitions=PARTITIONS, seed=arguments.seed)
     demo.downstream.create_topic(TOPIC, PARTITIONS)
-    demo.downstream.create_topic("gaps", 3, **{"cleanup.policy": "compact"})
+    demo.downstream.create_topic("gaps", 3, cleanup_policy="compact")
     demo.downstream.create_topic("dedup", PARTITIONS)
     expected = [f"{TOPIC}:{partition}:0-{count - 1}" for partition, count in sorted(counts.items()) if count]
     console.print(

@@ -85,7 +85,7 @@ class GroupTranslation:
             )
         lanes = read_lane_records(self._target, name, range(topic.partitions))
         try:
-            return control_records(record for records in lanes.values() for record in records)
+            return control_records(record for lane in lanes.values() for record in lane.records)
         except (WireError, ValueError) as error:
             raise unreadable_record(name, error) from None
 

@@ -7,7 +7,7 @@ was committed is complete.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -20,7 +20,7 @@ from gapless_kafka.mirror.lanes.records import MapTail, read_record
 from gapless_kafka.writing.positions import latest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
@@ -50,6 +50,17 @@ class LaneState:
     """The last part of the offset map of a source partition."""
     map_parts: dict[TopicPartition, list[int]] = field(default_factory=dict)
     """The first offsets of the parts of a source partition's offset map, ascending."""
+    open_from: int | None = None
+    """The offset of the first transaction that is open; ``None`` for none."""
+
+
+class LaneRecords(NamedTuple):
+    """What was read of a lane of the control topic."""
+
+    records: list[tuple[Any, Any]]
+    """Keys and values, in their order."""
+    open_from: int | None
+    """The offset of the first transaction that is open; ``None`` for none."""
 
 
 def ensure_control_topic(topics: TargetTopics, name: str, lanes: int) -> int:
@@ -84,9 +95,12 @@ def read_lanes(
     """
     found = read_lane_records(connection, topic, lanes, pulse=pulse)
     try:
-        return {lane: lane_state(records) for lane, records in found.items()}
+        states = {lane: lane_state(read.records) for lane, read in found.items()}
     except (WireError, ValueError) as error:
         raise unreadable_record(topic, error) from None
+    for lane, read in found.items():
+        states[lane].open_from = read.open_from
+    return states
 
 
 def unreadable_record(topic: str, error: Exception) -> ConfigurationError:
@@ -99,8 +113,25 @@ def unreadable_record(topic: str, error: Exception) -> ConfigurationError:
 
 def read_lane_records(
     connection: KafkaConnection, topic: str, lanes: Sequence[int], *, pulse: Callable[[], None] = lambda: None
-) -> dict[int, list[tuple[Any, Any]]]:
+) -> dict[int, LaneRecords]:
     """Read the keys and values of some lanes. Raises SourceUnreachableError like `read_lanes`."""
+    return _read(connection, topic, dict.fromkeys(lanes, OFFSET_BEGINNING), "read_committed", pulse)
+
+
+def read_open_records(
+    connection: KafkaConnection, topic: str, lane: int, first: int, *, pulse: Callable[[], None] = lambda: None
+) -> list[tuple[Any, Any]]:
+    """Read the keys and values of a lane from an offset on, of transactions that are open or aborted, too.
+
+    Raises:
+        SourceUnreachableError: Kafka denies it, or does not answer.
+    """
+    return _read(connection, topic, {lane: first}, "read_uncommitted", pulse)[lane].records
+
+
+def _read(
+    connection: KafkaConnection, topic: str, offsets: Mapping[int, int], isolation: str, pulse: Callable[[], None]
+) -> dict[int, LaneRecords]:
     consumer = Consumer(
         {
             **connection.librdkafka_options(),
@@ -108,30 +139,32 @@ def read_lane_records(
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             "queued.max.messages.kbytes": 8_192,
             "fetch.queue.backoff.ms": 2,
             "fetch.wait.max.ms": 50,
             "log_level": 0,
         }
     )
-    found: dict[int, list[tuple[Any, Any]]] = {lane: [] for lane in lanes}
-    unread = set(lanes)
+    found: dict[int, list[tuple[Any, Any]]] = {lane: [] for lane in offsets}
+    open_from: dict[int, int | None] = {}
     clock = StallClock()
     complaint = ""
     try:
-        consumer.assign([KafkaPartition(topic, lane, OFFSET_BEGINNING) for lane in lanes])
-        while unread:
+        consumer.assign([KafkaPartition(topic, lane, offset) for lane, offset in offsets.items()])
+        while open_from.keys() != offsets.keys():
             pulse()
             clock.ask()
             messages = consumer.consume(_AT_ONCE, _WAIT_SECONDS)
             clock.waited(heard=bool(messages))
             for message in messages:
-                error = message.error()
+                error, lane = message.error(), message.partition()
                 if error is None:
-                    found[message.partition()].append((message.key(), message.value()))
+                    found[lane].append((message.key(), message.value()))
                 elif error.name() == "_PARTITION_EOF":
-                    unread.discard(message.partition())
+                    # The end of what can be read; what is cached is the high watermark of the same answer.
+                    end = consumer.get_watermark_offsets(KafkaPartition(topic, lane), cached=True)[1]
+                    open_from[lane] = message.offset() if message.offset() < end else None
                 elif fault_of(error.name()).passes or error.retriable():
                     complaint = reason_in(error.str())
                 else:
@@ -142,7 +175,7 @@ def read_lane_records(
                 raise PASSING.error(connection.bootstrap_servers, f"the topic {topic}", reason=complaint)
     finally:
         consumer.close()
-    return found
+    return {lane: LaneRecords(records, open_from[lane]) for lane, records in found.items()}
 
 
 def lane_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> LaneState:

@@ -281,7 +281,7 @@ class Copying:
             self._in_doubt.put(changes)
             writer.commit()
         except InterleavedError:
-            writer.is_interleaved = True
+            writer.reporting.interleaved = True
             self._give_up()
             return False
         except KafkaException as error:

@@ -7,20 +7,23 @@ written twice, whoever else is alive. Must not know who assigns lanes.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
+import structlog
 from confluent_kafka import KafkaException
 
+from gapless_api.base.errors import SourceStalledError
 from gapless_kafka.access.errors import reason_in
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.copying import Copying
+from gapless_kafka.mirror.lanes.left_open import LEFT_OPEN, LeftOpen, TransactionLeftOpenError
 from gapless_kafka.mirror.lanes.observations import LaneObservation, LanePhase, SeenError
 from gapless_kafka.mirror.lanes.reader import LaneReader
 from gapless_kafka.mirror.lanes.records import FLOW, FLOW_KEY, RUN, RUN_KEY, RunRecord, content
 from gapless_kafka.mirror.lanes.runs import check_run
 from gapless_kafka.mirror.lanes.topic_check import TopicCheck
-from gapless_kafka.mirror.lanes.writer import LaneWriter
+from gapless_kafka.mirror.lanes.writer import LaneWriter, Reporting
 from gapless_kafka.writing.faults import is_fenced
 from gapless_kafka.writing.transactions import TransactionalProducer
 
@@ -31,9 +34,12 @@ if TYPE_CHECKING:
 
     from gapless_api.base.errors import GaplessError
     from gapless_kafka.mirror.lanes.commits import CommitInDoubt
+    from gapless_kafka.mirror.lanes.control import LaneState
     from gapless_kafka.mirror.lanes.reader import Reader
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceView
+
+log = structlog.get_logger("mirror")
 
 
 class LaneFencedError(Exception):
@@ -73,6 +79,7 @@ class Lane:
         self._tick_at = time.monotonic()
         self._error: SeenError | None = None
         self._producer: TransactionalProducer | None = None
+        self._reporting = Reporting(interleaved=setup.reports_all)
         self.copying = Copying(setup, in_doubt)
 
     def open(self) -> None:
@@ -96,9 +103,10 @@ class Lane:
             self._producer = producer
             try:
                 opened.enter_context(producer)
-                writer = LaneWriter(producer, identity.control_topic, self.number, setup.provenance)
-                writer.is_interleaved = setup.reports_all
-                state = read_lanes(setup.target, identity.control_topic, [self.number], pulse=self._pulse)[self.number]
+                writer = LaneWriter(producer, identity.control_topic, self.number, setup.provenance, self._reporting)
+                state = self._state()
+                if setup.transactional and state.open_from is not None:
+                    state = self._settle(writer, state)
                 own = RunRecord(engine=setup.engine, epoch=setup.epoch)
                 news = [(RUN_KEY, content(RUN, own))] if check_run(state.run, own) else []
                 if self.number == 0 and setup.flow is not None and setup.flow != state.flow:
@@ -110,11 +118,7 @@ class Lane:
                     writer.commit()
             except KafkaException as error:
                 raise self._failure(error) from None
-            reader: Reader
-            if self._new_reader is not None:
-                reader = self._new_reader()
-            else:
-                reader = LaneReader(setup.source, queue_kib=setup.memory.queue_kib, complain=self._note)
+            reader = self._reader()
             opened.callback(reader.close)
             self.copying.begin(state, reader, writer, TopicCheck(setup.source))
             self._opened = opened.pop_all()
@@ -173,6 +177,35 @@ class Lane:
             limited_at=self.copying.limited_at,
             partitions=tuple(one.observation() for one in list(self.copying.partitions.values())),
         )
+
+    def _state(self) -> LaneState:
+        """What the control topic holds."""
+        setup = self._setup
+        return read_lanes(setup.target, setup.identity.control_topic, [self.number], pulse=self._pulse)[self.number]
+
+    def _reader(self) -> Reader:
+        if self._new_reader is not None:
+            return self._new_reader()
+        return LaneReader(self._setup.source, queue_kib=self._setup.memory.queue_kib, complain=self._note)
+
+    def _settle(self, writer: LaneWriter, state: LaneState) -> LaneState:
+        """End the former owner's transaction, which Kafka has left open, and read the positions again."""
+        left = LeftOpen(self._setup, self.number, state, writer, self._pulse)
+        try:
+            with closing(self._reader()) as reader:
+                left.settle(reader)
+            settled = self._state()
+            if settled.open_from is not None:
+                raise left.error()
+        except TransactionLeftOpenError as error:
+            self._error = SeenError(message=str(error), name=LEFT_OPEN, seen_at=time.monotonic())
+            raise
+        log.warning("transaction settled", lane=self.number, first_offset=state.open_from)
+        if self._new_reader is not None:
+            raise SourceStalledError(
+                f"A transaction of lane {self.number} that Kafka had left open was settled; the next turn continues."
+            )
+        return settled
 
     def _pulse(self) -> None:
         self._tick_at = time.monotonic()

@@ -52,7 +52,7 @@ class Refusals:
         }
         for place, (target, reported) in refused.items():
             self.stop(partitions[place], target, reported)
-        told, writer.reports_all = writer.reports_all, True
+        told, writer.reporting.refused = writer.reporting.refused, True
         return bool(refused) or not told
 
     def stop(self, one: PartitionProgress, target: str, error: KafkaError) -> None:
@@ -84,4 +84,4 @@ class Refusals:
 
     def committed(self, writer: LaneWriter) -> None:
         """A transaction was committed: go on without a report for each record, unless one is expected to be refused."""
-        writer.reports_all = bool(self._again_at)
+        writer.reporting.refused = bool(self._again_at)

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import time
 from array import array
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
+from gapless_api.base.errors import SourceStalledError
 from gapless_kafka.mirror.lanes.provenance import NOT_LOOKED_AT
 from gapless_kafka.mirror.lanes.records import map_key
 from gapless_kafka.writing.faults import failure_of, is_unknown_to_client
@@ -41,6 +43,16 @@ _MOST_QUEUED = 200_000
 
 class InterleavedError(Exception):
     """Somebody else has written between our records: write them again with a report for each."""
+
+
+@dataclass(slots=True)
+class Reporting:
+    """Why each record is reported, although that takes time."""
+
+    refused: bool = False
+    """Some records are refused, and it is to be known which, for now."""
+    interleaved: bool = False
+    """Somebody else writes to the same partitions."""
 
 
 class Written:
@@ -102,17 +114,19 @@ class LaneWriter:
     """Writes transactions of one lane."""
 
     def __init__(
-        self, producer: TransactionalProducer, control_topic: str, lane: int, provenance: Provenance = NOT_LOOKED_AT
+        self,
+        producer: TransactionalProducer,
+        control_topic: str,
+        lane: int,
+        provenance: Provenance = NOT_LOOKED_AT,
+        reporting: Reporting | None = None,
     ) -> None:
-        """`producer` is in its block."""
+        """`producer` is in its block; `reporting` is what was found out when the lane was opened before."""
         self._producer = producer
         self._control_topic = control_topic
         self._lane = lane
         self.provenance = provenance
-        self.reports_all = False
-        """Whether each record is reported, for now."""
-        self.is_interleaved = False
-        """Whether somebody else writes to the same partitions, so that each record is reported."""
+        self.reporting = reporting if reporting is not None else Reporting()
         self.written: list[Written] = []
         """In the transaction that is open."""
         self.bytes = 0
@@ -137,7 +151,7 @@ class LaneWriter:
         while len(producer.client) + len(messages) > _MOST_QUEUED:
             producer.poll()
         last = len(messages) - 1
-        every = self.reports_all or self.is_interleaved
+        every = self.reporting.refused or self.reporting.interleaved
         one.reported = len(messages) if every else min(len(messages), 2)
         adds, continued = self.provenance.adds, self.provenance.continued
         produce, partition, size, taken = producer.client.produce, place[1], 0, one.take
@@ -176,6 +190,10 @@ class LaneWriter:
         """Hand over a record of the lane in the control topic. Raises KafkaException."""
         self._producer.put(self._control_topic, self._lane, key, value)
 
+    def touch(self) -> None:
+        """Hand over a record of the lane in the control topic that says nothing. Raises KafkaException."""
+        self.put(_NO_PART, None)
+
     def await_error(self) -> None:
         """Wait until a delivery report tells why the transaction has failed, but not for long."""
         deadline = time.monotonic() + _REPORT_SECONDS
@@ -184,7 +202,7 @@ class LaneWriter:
 
     def flush(self) -> None:
         """Wait until every record is delivered or has failed. Raises KafkaException when the transaction has failed."""
-        self._producer.flush(lambda: self.put(_NO_PART, None))
+        self._producer.flush(self.touch)
 
     def commit(self) -> None:
         """Commit. Raises KafkaException: nothing was committed, or nobody knows."""
@@ -192,6 +210,13 @@ class LaneWriter:
         self.written = []
 
     def abort(self) -> None:
-        """Give up the transaction, if one is open."""
+        """Give up the transaction, if one is open.
+
+        Raises:
+            SourceStalledError: a broker was away meanwhile, so that the transaction before this one may have been left
+                open and is aborted, too (see `left_open`); who opens the lane again finds out.
+        """
         self._producer.abort()
         self.written = []
+        if self._producer.was_cut_off:
+            raise SourceStalledError("A broker of the target was away; the lane finds out what is committed.")

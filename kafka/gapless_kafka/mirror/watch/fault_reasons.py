@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gapless_api.wire.mirror_progress import StallReason
 from gapless_kafka.access.errors import DENIED, EXPIRED, LOGIN, NO_TOPIC, UNREACHABLE, fault_of
+from gapless_kafka.mirror.lanes.left_open import LEFT_OPEN
 
 if TYPE_CHECKING:
     from gapless_kafka.mirror.watch.facts import Side
@@ -28,7 +29,9 @@ _ROWS = {
         "NOT_LEADER_FOR_PARTITION OFFSET_NOT_AVAILABLE REPLICA_NOT_AVAILABLE UNKNOWN_LEADER_EPOCH"
     ),
 }
-_BY_NAME = {name: reason for reason, names in _ROWS.items() for name in names.split()}
+_BY_NAME: dict[str, StallReason] = {LEFT_OPEN: StallReason.TRANSACTION_OPEN} | {
+    name: reason for reason, names in _ROWS.items() for name in names.split()
+}
 
 
 def reason_of(side: Side, name: str) -> StallReason:

@@ -95,6 +95,8 @@ def is_idle(facts: MirrorFacts) -> bool:
     if facts.source.fault is not None or not facts.lanes:
         return False
     for lane in facts.lanes:
+        if not lane.partitions and lane.phase is not LanePhase.COPYING:
+            return False  # it is not known yet which it has
         for one in lane.partitions:
             if one.topic == HEARTBEAT_TOPIC:
                 continue

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from gapless_api.base.errors import SourceStalledError
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.mirror.lanes import topic_check
 from gapless_kafka.mirror.lanes.commits import CommitInDoubt
@@ -110,6 +111,7 @@ class Target:
         self.partitions = dict(partitions)
         self.committed: dict[TopicPartition, list[int]] = {}
         self.is_open = False
+        self.was_cut_off = False
         self.client = self
         self.exist = dict(partitions)
         """Those that there are, of which the client learns when it asks."""
@@ -245,6 +247,19 @@ def test_a_refusal_names_the_topic_that_records_were_sent_to() -> None:
     stop = one.partitions["a", 0].stop
     assert stop is not None
     assert stop.message.startswith("The topic errors of Kafka at target:9092 has fewer partitions")
+
+
+def test_nothing_goes_on_in_memory_when_a_broker_was_away_before_a_transaction_is_given_up() -> None:
+    """Kafka may have left the transaction before it open, which is then aborted with it; the control topic knows."""
+    source, target = Source({("a", 0): 1, ("b", 0): 3}), Target({"a": 1, "b": 1})
+    target.refuses, target.was_cut_off = {"a"}, True
+    one = copying(source, target)
+    with pytest.raises(SourceStalledError):
+        steps(one, 1)
+    begin(one, source, target, {})
+    one.follow(source.view(2), 0)
+    with pytest.raises(SourceStalledError):
+        steps(one, 1)
 
 
 @pytest.mark.parametrize("end", [4, 9, 50])

@@ -1,0 +1,120 @@
+"""Owns the proof that a transaction which Kafka leaves open (KAFKA-20734) costs nothing, and doubles nothing."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from gapless_kafka.mirror.lanes.records import map_key
+from integration.mirror.conftest import Scene
+from kit.kafka.cluster import KafkaCluster
+from kit.kafka.transactions import end_transaction, in_transaction
+from kit.machine.processes import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import TopicFactory
+    from kit.kafka.broker import KafkaBroker
+
+pytestmark = pytest.mark.integration
+LAST = 2
+"""The broker that is away when a transaction ends."""
+PARTITIONS = 4
+RECORDS = [b"%d" % number for number in range(500)]
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[KafkaCluster]:
+    with KafkaCluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def scene(kafka: KafkaBroker, target: KafkaCluster, tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(kafka, target, tmp_path)
+    yield made
+    made.close()
+
+
+def fill(scene: Scene, name: str) -> None:
+    for partition in range(PARTITIONS):
+        scene.source.produce(name, RECORDS, partition=partition)
+
+
+def end_with_a_broker_away(scene: Scene, name: str, *, commits: bool) -> None:
+    """Let a transaction that copies records be committed, or aborted, while the last broker is away."""
+    mirror = scene.start(f"--topics={name}", "--lanes=1", interrupted=("SIGSTOP", 2))
+    scene.wait_for(name, PARTITIONS * len(RECORDS))
+    fill(scene, name)
+    wait_until(lambda: "interrupted" in mirror.log, timeout_seconds=60, what="the interruption")
+    scene.target.stop(LAST)
+    if commits:
+        mirror.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: "committed" in mirror.log, timeout_seconds=60, what="the commit")
+        mirror.kill()
+    else:
+        mirror.kill()
+        fence(scene)
+    scene.target.start()
+
+
+def test_a_transaction_that_the_mirror_cannot_end_is_named(scene: Scene, topic: TopicFactory) -> None:
+    """As when the target has lost __transaction_state: here another program has it open."""
+    name, control = topic(PARTITIONS), f"_gapless_mirror_{scene.name}"
+    fill(scene, name)
+    scene.target.create_topic(control, cleanup_policy="compact")
+    foreign = in_transaction(scene.target, control, [(map_key("", 0, 0), None)])
+    mirror = scene.start(f"--topics={name}", "--lanes=1")
+    wait_until(lambda: '"reason":"TransactionOpen"' in mirror.log, timeout_seconds=60, what="the reason")
+    assert '"state":"idle"' not in mirror.log
+    assert "abort it in each of these partitions with kafka-transactions.sh --bootstrap-server" in mirror.log
+    assert f"({control}/0 from offset 0)" in mirror.log
+    end_transaction(foreign, commit=False)
+    scene.wait_for(name, PARTITIONS * len(RECORDS))
+    wait_until(lambda: "stall ends" in mirror.log, timeout_seconds=60, what="the end of the stall")
+    assert mirror.stop() == 143, mirror.log
+    assert scene.copied(name)
+
+
+def fence(scene: Scene) -> None:
+    """Do what the next owner of the lane does first; Kafka aborts the transaction then."""
+    options = scene.target.client_options(**{"transactional.id": f"gapless-mirror-{scene.name}-0"})
+    Producer(options).init_transactions(60)
+
+
+@pytest.mark.parametrize(
+    ("topic_is_away", "control_is_away", "commits"),
+    [
+        pytest.param(True, True, True, id="commit: records and position are left open"),
+        pytest.param(False, True, True, id="commit: the records are there, the position is left open"),
+        pytest.param(True, False, True, id="commit: the position is there, the records are left open"),
+        pytest.param(True, True, False, id="abort: records and position are left open"),
+        pytest.param(False, True, False, id="abort: the position is left open"),
+    ],
+)
+def test_a_transaction_that_kafka_left_open_is_settled(
+    scene: Scene,
+    topic: TopicFactory,
+    topic_is_away: bool,  # noqa: FBT001
+    control_is_away: bool,  # noqa: FBT001
+    commits: bool,  # noqa: FBT001
+) -> None:
+    name = topic(PARTITIONS)
+    scene.target.create_topic(name, PARTITIONS, only_on=LAST if topic_is_away else 0)
+    scene.target.create_topic(
+        f"_gapless_mirror_{scene.name}", only_on=LAST if control_is_away else 0, cleanup_policy="compact"
+    )
+    fill(scene, name)
+    end_with_a_broker_away(scene, name, commits=commits)
+    after = scene.run(f"--topics={name}", "--lanes=1", "--once")
+    fill(scene, name)
+    last = scene.run(f"--topics={name}", "--lanes=1", "--once")
+    assert (after.wait(), last.wait()) == (0, 0), after.log + last.log
+    assert scene.copied(name)
+    settled = ["transaction settled" in one.log for one in (after, last)]
+    assert settled == [control_is_away, False]
