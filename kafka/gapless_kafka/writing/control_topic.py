@@ -145,7 +145,9 @@ class ControlTopic:
             if time.monotonic() > deadline:
                 raise SourceStalledError(
                     f"A transaction in the topic {self.name} has been open for {_WAIT_SECONDS:.0f} s; end the program "
-                    f"that it belongs to and run again."
+                    f"that it belongs to and run again. If none has it, Kafka has left it open: find it with "
+                    f"kafka-transactions.sh --bootstrap-server {self._connection.bootstrap_servers} find-hanging "
+                    f"--broker-id ID for each broker, and abort it in every partition that is listed."
                 )
             time.sleep(_LOOK_EVERY_SECONDS)
         return end
