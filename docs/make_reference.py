@@ -46,7 +46,7 @@ HOW_FINDINGS_ARE_READ = (
     "`warning`: it may come to that. `note`: good to know, or not checked. Errors give exit code 4.\n"
 )
 HOW_CONDITIONS_ARE_READ = (
-    "Every Archive, Diode, GapScan, Resend and Restore has conditions in its status. "
+    "Every kind but StorageLocation has conditions in its status. "
     "`kubectl wait --for=condition=Succeeded resend/NAME` waits for one, and `kubectl describe` shows them with a "
     "sentence that says what to do. Each carries the generation of the spec that it is about.\n"
 )
@@ -148,7 +148,11 @@ def conditions_page() -> str:
     sentences = _docstrings_of_members(ConditionType)
     lines += [f"| {kind} | {_cell(sentences[kind.name])} |" for kind in ConditionType]
     for kind in (kind for kind in KINDS if "status" in kind.model_fields):
-        lines += [f"\n## Reasons of a {kind.KIND}\n", "| reason | meaning | what to do |", "|---|---|---|"]
+        lines += [
+            f"\n## Reasons of {'an' if kind.KIND[0] in 'AEIOU' else 'a'} {kind.KIND}\n",
+            "| reason | meaning | what to do |",
+            "|---|---|---|",
+        ]
         lines += [
             f"| {reason} | {_cell(MEANINGS[reason].meaning)} | {_cell(MEANINGS[reason].what_to_do)} |"
             for reason in Reason

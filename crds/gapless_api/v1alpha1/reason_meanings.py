@@ -37,10 +37,14 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.POD_REJECTED: Meaning(
         WITH_PODS,
         "The API server refuses the pod, by pod security, a quota or an admission policy.",
-        "Label the sender namespace pod-security.kubernetes.io/enforce=privileged, or raise the quota that is named.",
+        "Raise the quota, or change the policy that the message names. Only the senders' namespace needs the label "
+        "pod-security.kubernetes.io/enforce=privileged.",
     ),
     Reason.POD_UNSCHEDULABLE: Meaning(
-        WITH_PODS, "No node takes the pod.", "Compare the Diode's nodeSelector and tolerations with the nodes."
+        WITH_PODS,
+        "No node takes the pod.",
+        "Compare the nodes with the requests of the pod; for a Diode or Resend, with the Diode's nodeSelector and "
+        "tolerations.",
     ),
     Reason.IMAGE_PULL_FAILED: Meaning(
         WITH_PODS, "The node cannot get the image.", "Load the image, or correct its name and the pull secret."
@@ -143,8 +147,8 @@ MEANINGS: dict[Reason, Meaning] = {
     Reason.TOPIC_MISSING: Meaning((GAP_SCAN,), "The topic does not exist.", "Correct spec.source."),
     Reason.ENGINE_UNAVAILABLE: Meaning(
         ON_SPARK,
-        "engine.type is SparkApplication and the cluster has no such CRD.",
-        "Install the Spark operator, or set engine.type: Auto or Job.",
+        "engine.type (Mirror: spark.type) is SparkApplication and the cluster has no such CRD.",
+        "Install the Spark operator, or set it to Auto or Job.",
     ),
     Reason.NO_SPARK_OPERATOR: Meaning(
         ON_SPARK,
@@ -308,7 +312,7 @@ MEANINGS: dict[Reason, Meaning] = {
         (ARCHIVE, MIRROR),
         "A topic was deleted and recreated. An Archive keeps the new one as another generation; a Mirror stops copying "
         "it, because its positions mean nothing any more.",
-        "Archive: none if that was intended; a Restore chooses one of them by topics[].generation. Mirror: decide by "
+        "Archive: none if that was intended; a Restore chooses one of them by spec.generation. Mirror: decide by "
         "spec.onDataLoss (docs/runbooks/GaplessMirrorDataLoss.md).",
     ),
     Reason.NO_PROGRESS: Meaning(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,9 +12,11 @@ from hypothesis import strategies as st
 
 from gapless_api.base.errors import VERDICTS
 from gapless_api.v1alpha1.conditions import Condition, ConditionType, condition, is_true, set_condition
+from gapless_api.v1alpha1.kinds import KINDS
 from gapless_api.v1alpha1.reason_meaning import ARCHIVE, CONNECTION, DIODE, GAP_SCAN, MIRROR, RESEND, RESTORE
 from gapless_api.v1alpha1.reason_meanings import MEANINGS
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_api.v1alpha1.schema import root_schema
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 STATUSES = st.sampled_from([True, False, None])
@@ -78,3 +82,30 @@ def test_reasons_are_words_as_kubernetes_wants_them() -> None:
 
 def test_every_error_of_gapless_has_its_reason_in_the_table() -> None:
     assert {verdict.condition_reason for verdict in VERDICTS.values()} <= set(Reason)
+
+
+def test_every_field_that_a_meaning_names_exists() -> None:
+    schemas = [root_schema(kind) for kind in KINDS]
+    tops = {name for schema in schemas for part in ("spec", "status") for name in _below(schema, part)}
+    wrong = []
+    for reason, meaning in MEANINGS.items():
+        for path in re.findall(r"(?<![\w/.-])([a-z]\w*(?:\[\])?(?:\.[a-z]\w*(?:\[\])?)+)", " ".join(meaning[1:])):
+            names = path.replace("[]", "").split(".")
+            starts = [names] if names[0] in {"spec", "status"} else [["spec", *names], ["status", *names]]
+            is_field = names[0] in {"spec", "status", *tops} and path != "retention.ms"  # a setting of Kafka
+            if is_field and not any(_has(schema, start) for schema in schemas for start in starts):
+                wrong.append((reason.value, path))
+    assert wrong == []
+
+
+def _below(schema: dict[str, Any], part: str) -> dict[str, Any]:
+    return dict(schema["properties"].get(part, {}).get("properties", {}))
+
+
+def _has(schema: dict[str, Any], names: list[str]) -> bool:
+    for name in names:
+        below = schema.get("items", schema).get("properties", {})
+        if name not in below:
+            return False
+        schema = below[name]
+    return True
