@@ -1,4 +1,4 @@
-# Everything a fresh machine needs, with git, make and Python >= 3.11 to begin with. `make help` lists the targets.
+# Everything a fresh machine needs, beyond git, make and Python >= 3.11. `make help` lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
@@ -18,7 +18,7 @@ SHARED := crds kafka archive
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 $(UV):
 	@echo "==> uv $(UV_VERSION) into .tools/"
@@ -31,13 +31,13 @@ $(UV):
 	@test -x $(BIN)/python || $(UV) venv --quiet --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps $(addprefix -e ,$(PACKAGES))
-	@# Where PYTHONDONTWRITEBYTECODE is set, each start would compile everything anew: two thirds of a short command's time.
+	@# Where PYTHONDONTWRITEBYTECODE is set, each start would compile everything again: two thirds of a short command's time.
 	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/' $(BIN)/../lib/python*/site-packages || true
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@
 
 .PHONY: lock
-lock: $(UV) ## resolve the dependencies anew into requirements.lock
+lock: $(UV) ## resolve the dependencies again into requirements.lock
 	$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  $(addsuffix /pyproject.toml,$(PACKAGES)) --group dev --all-extras \
 	  --no-emit-package gapless-api --no-emit-package gapless-kafka --no-emit-package gapless-archive --output-file requirements.lock
@@ -57,7 +57,7 @@ STARTUP := .venv/share/gapless
 .PHONY: startup-archive
 startup-archive: $(STARTUP)/.archived
 
-# Java takes from the archive only what was loaded when it was made: it is made anew with the modules that say what is loaded.
+# Java takes from the archive only what was loaded when it was made: it is made again with the modules that say what is loaded.
 $(STARTUP)/.archived: requirements.lock $(addprefix spark/gapless_spark/,cli/startup.py runtime/session.py scan/find_windows.py) | java .venv/.ready
 	@echo "==> class archive for quick starts of Spark (20 seconds)"
 	@mkdir -p $(STARTUP)

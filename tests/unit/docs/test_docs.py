@@ -36,6 +36,18 @@ def test_every_option_that_a_page_shows_exists(page: Path) -> None:
     assert shown - _known_options() == set()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_kubectl_gets_the_kinds_of_the_spark_operator_alone(page: Path) -> None:
+    """Where the cluster has no such kind, kubectl shows nothing of the others either."""
+    assert re.findall(r"sparkapplications?,|,sparkapplications?", page.read_text(encoding="utf-8")) == []
+
+
+def test_make_help_lists_every_target_that_has_a_text() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert re.findall(r"(?m)^  make (\S+)", done.stdout) == re.findall(r"(?m)^([^\s:#]+):.*## ", makefile)
+
+
 @functools.cache
 def _known_options() -> set[str]:
     commands = gapless.list_commands(click.Context(gapless))
