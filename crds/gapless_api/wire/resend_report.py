@@ -41,7 +41,7 @@ class RangeKind(StrEnum):
     SENT = "sent"
     """Sent as they are."""
     FILTERED = "filtered"
-    """Denied by the input filter."""
+    """Sent as empty events, because the input filter denies them."""
     FILLED = "filled"
     """Sent as empty events, because there is nothing else to send."""
     OUTSIDE_TIME_RANGE = "outsideTimeRange"

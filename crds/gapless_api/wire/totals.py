@@ -11,7 +11,7 @@ class Totals:
     """Planned events: sent + filtered + filled + unavailable + remaining."""
     sent: int = 0
     filtered: int = 0
-    """Not sent, because the input filter denies them."""
+    """Sent as empty events, because the input filter denies them."""
     filled: int = 0
     """Sent as empty events, because there is nothing else to send."""
     unavailable: int = 0
@@ -31,7 +31,7 @@ class Totals:
 
     @property
     def handled(self) -> int:
-        """Events for which something was sent, or that the filter kept back."""
+        """Events for which something was sent, the event or an empty one."""
         return self.sent + self.filtered + self.filled
 
     @property
