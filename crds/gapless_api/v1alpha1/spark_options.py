@@ -50,8 +50,9 @@ class SparkOptions(ApiModel):
     """Job runs Spark in one pod; SparkApplication has executors and needs the Spark operator; Auto takes
     SparkApplication where its CRD is installed, and Job where it is not (event NoSparkOperator) or reader is Local."""
     reader: Literal["Spark", "Local"] = "Spark"
-    """What reads Kafka. Local is one process without Spark, which is quicker for small topics; a scan that would have
-    to hold more than 256 MiB of what it reads is refused. The status says in readBy what read last."""
+    """What reads Kafka, and what a Restore writes with. Local is one process without Spark, which is quicker for small
+    topics; a scan that would have to hold more than 256 MiB of what it reads is refused. A GapScan and an Archive say
+    in status.readBy what read last."""
     image: Image | None = None
     """Image with Spark and Gapless, one of those that the platform team lists (the chart's scan.allowedImages).
     Defaults to the operator's."""

@@ -16,7 +16,7 @@ from gapless_archive.selection import REGION as REGION_OF_ARCHIVE
 from gapless_archive.store.access import S3_SETTINGS, S3_WRITING_SETTINGS
 from gapless_kafka.access.settings import CONNECT_TIMEOUT, KAFKA_SETTINGS
 from gapless_kafka.topics.topic_choice import TOPIC_CHOICE_SETTINGS
-from gapless_spark.settings.engine import ENGINE
+from gapless_spark.settings.engine import engine_settings
 
 _WHERE, _WHEN = "Where to", "When"
 
@@ -145,10 +145,11 @@ _group_id = Setting(
     own=True,
     group="Kafka",
 )
-_reader_text = (
+_engine = engine_settings(
     "What reads Kafka: spark; local: this process, without Spark; auto: local for little, because that is done before "
     "Spark would have started, otherwise Spark. Under spark-submit, and with a master on other machines, Spark always "
-    "reads."
+    "reads.",
+    tasks_by_default="two for each core, fewer for little",
 )
 _settings = (
     *_own,
@@ -159,7 +160,7 @@ _settings = (
     *S3_SETTINGS,
     *S3_WRITING_SETTINGS,
     *LOG_SETTINGS,
-    *(replace(setting, help=_reader_text) if setting.name == "engine" else setting for setting in ENGINE),
+    *_engine,
 )
 ARCHIVE = SettingsTable("GAPLESS_ARCHIVE_", _settings, foreign_settings(_settings))
 """``gapless archive``, which the peer does not have as a program."""

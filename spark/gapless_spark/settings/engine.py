@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gapless_api.base.settings import Setting, choice, integer
 from gapless_spark.settings.values import master, memory
 
@@ -46,3 +48,11 @@ PARALLELISM = Setting(
     group="Engine",
 )
 ENGINE = (READER, MASTER, DRIVER_MEMORY, PARALLELISM)
+
+
+def engine_settings(
+    reader: str, *, tasks: str = PARALLELISM.help, tasks_by_default: str = PARALLELISM.shown_default
+) -> tuple[Setting, ...]:
+    """The same settings with the texts of a command for which they mean something else."""
+    parallelism = replace(PARALLELISM, help=tasks, shown_default=tasks_by_default)
+    return (replace(READER, help=reader), MASTER, DRIVER_MEMORY, parallelism)

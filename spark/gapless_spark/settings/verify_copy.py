@@ -18,7 +18,7 @@ from gapless_api.keys.trusted_keys import parse_keys
 from gapless_archive.store.access import S3_SETTINGS
 from gapless_kafka.access.settings import CONNECT_TIMEOUT, KAFKA_SETTINGS
 from gapless_spark.settings.archive import REGION
-from gapless_spark.settings.engine import ENGINE
+from gapless_spark.settings.engine import engine_settings
 
 _HOW, _CHECK = "How to compare", "Check a report"
 
@@ -126,10 +126,11 @@ _own = (
 )
 _kafka = tuple(setting for setting in KAFKA_SETTINGS if setting.name != "bootstrapServers")
 _reached_by = (*_kafka, CONNECT_TIMEOUT, *S3_SETTINGS)
-_reader_text = (
+_engine = engine_settings(
     "What reads: spark; local: this process, without Spark; auto: local for few offsets, because that is done before "
     "Spark would have started, otherwise Spark. Under spark-submit, and with a master on other machines, Spark always "
-    "reads."
+    "reads.",
+    tasks="How many of Spark's tasks compare; each compares offsets of one partition or of many.",
 )
 _settings = (
     *_own,
@@ -137,7 +138,7 @@ _settings = (
     *_reached_by,
     ALLOWED_TOPICS,
     *LOG_SETTINGS,
-    *(replace(setting, help=_reader_text) if setting.name == "engine" else setting for setting in ENGINE),
+    *_engine,
 )
 _FOREIGN = {**foreign_settings(_settings), "bootstrapServers": "the addresses of A and B name them"}
 

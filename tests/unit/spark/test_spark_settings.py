@@ -8,6 +8,7 @@ import pytest
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import Resolved, resolve
+from gapless_spark.archiving.restore.settings import RESTORE
 from gapless_spark.settings.tables import AUDIT, CREATE, SCAN
 
 PEER_CREATE = {
@@ -120,3 +121,8 @@ def test_help_loads_neither_spark_nor_kafka(command: str) -> None:
     ended = subprocess.run([sys.executable, "-c", program, command], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "Usage: gapless" in ended.stdout
+
+
+def test_the_settings_of_a_restore_speak_of_what_is_written() -> None:
+    texts = {setting.name: setting.help for setting in RESTORE.settings}
+    assert [name for name in ("engine", "parallelism", "allowedTopics") if "writ" not in texts[name]] == []

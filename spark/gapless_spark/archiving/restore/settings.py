@@ -26,7 +26,7 @@ from gapless_spark.archiving.restore.values import (
     remapping,
     sources,
 )
-from gapless_spark.settings.engine import ENGINE
+from gapless_spark.settings.engine import engine_settings
 from gapless_spark.settings.values import words
 
 _WHAT, _WHERE, _HOW, _FOLLOW = "What to restore", "Where to", "How to write", "New segments"
@@ -306,15 +306,27 @@ SPARK_ABOVE = Setting(
     own=True,
     group="Engine",
 )
+_allowed_topics = replace(
+    ALLOWED_TOPICS,
+    help="Topics of the target that may be written, by name or as a prefix with *; anything else is refused. On the "
+    "command line it overrides every file and variable.",
+)
+_engine = engine_settings(
+    "What writes records: spark; local: this process, without Spark; auto: local for few records, because that is done "
+    "before Spark would have started, otherwise Spark. Under spark-submit, and with a master on other machines, Spark "
+    "always writes. The report says which one did (written_by).",
+    tasks="How many of Spark's tasks write at the same time.",
+    tasks_by_default="as many as there are cores",
+)
 _settings = (
     *_own,
     *S3_SETTINGS,
     PROGRESS_INTERVAL,
     *(setting for setting in KAFKA_SETTINGS if setting.name != "groupID"),
     CONNECT_TIMEOUT,
-    ALLOWED_TOPICS,
+    _allowed_topics,
     *LOG_SETTINGS,
-    *ENGINE,
+    *_engine,
     SPARK_ABOVE,
 )
 
