@@ -32,7 +32,7 @@ _UNFINISHED = re.compile(r"\.(state\.json|blocks-\d{8}-[0-9a-f]{8}\.arrow)\.\w+\
 
 
 class StateError(ConfigurationError):
-    """A state cannot be gone on with; somebody must decide whether to begin anew."""
+    """A state cannot be gone on with; somebody must decide whether to begin again."""
 
 
 class StatePlace(Protocol):
@@ -94,7 +94,7 @@ def _begun(name: str, files: list[str]) -> None:
     if later:
         raise StateError(
             f"The state {name} is damaged (its head {HEAD} is gone, {later[0]} is there); bring it back, or give an "
-            f"empty folder or prefix to begin anew."
+            f"empty folder or prefix to begin again."
         )
 
 

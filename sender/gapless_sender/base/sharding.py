@@ -52,8 +52,8 @@ def shard_of(count: int, index: int | None, environment: Mapping[str, str]) -> S
         text = environment.get(INDEX_VARIABLE, "")
         if not (text.isascii() and text.isdigit()):
             raise ConfigurationError(
-                f"The work is for {count} shards and nobody says which one this is; give shardIndex, 0 to {count - 1}, "
-                f"or run as an Indexed Job, which sets {INDEX_VARIABLE}."
+                f"The work is for {count} shards, and which one this is was not given; give shardIndex, 0 to "
+                f"{count - 1}, or run as an Indexed Job, which sets {INDEX_VARIABLE}."
             )
         where, index = f"The variable {INDEX_VARIABLE}", int(text)
     if (index or 0) >= count:

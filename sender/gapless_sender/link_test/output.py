@@ -48,7 +48,7 @@ def sent_row(step: SentStep) -> str:
     if step.per_second < _REACHED * step.asked_per_second:
         notes.append("this machine or its network did not reach the rate")
     if step.refused:
-        notes.append(f"a host refused {step.refused:,}: nobody listens there")
+        notes.append(f"a host refused {step.refused:,}: no program listens there")
     return _line(cells, _SENT) + (f"  {'; '.join(notes)}" if notes else "")
 
 

@@ -142,8 +142,8 @@ def _troubles_of_neighbour(found: Findings, interface: Interface, route: Route) 
         return
     has = f"is {found.neighbour.state}, not permanent" if found.neighbour is not None else "is missing"
     yield (
-        f"The neighbour entry of {station} on {interface.name} {has}, and nobody answers through a diode; add it on "
-        f"this machine (ip neigh replace {station} lladdr HARDWARE-ADDRESS dev {interface.name} nud permanent)."
+        f"The neighbour entry of {station} on {interface.name} {has}, and no reply comes back through a diode; add it "
+        f"on this machine (ip neigh replace {station} lladdr HARDWARE-ADDRESS dev {interface.name} nud permanent)."
     )
 
 

@@ -101,7 +101,9 @@ def _agree(options: SendOptions, plan: Plan, *, people: bool) -> None:
     if not agreed and people and sys.stdin.isatty():
         agreed = click.confirm("Go on?", default=False)
         if not agreed:
-            raise ConfigurationError("Nothing was sent, because nobody agreed; lower the rates, or agree.")
+            raise ConfigurationError(
+                "Nothing was sent, because the rates were not confirmed; lower them, or confirm them."
+            )
     if not agreed:
         raise ConfigurationError(
             f"The test reaches {plan.highest:,.0f}/s and {plan.highest * plan.wire_bytes * 8 / 1e6:,.1f} Mbit/s, "

@@ -117,7 +117,7 @@ def planned(rates: tuple[Rate, ...], *, wire_bytes: int, step_seconds: float, pa
         ConfigurationError: there are too many, or a step would have too few datagrams or too many.
     """
     if not 1 <= len(rates) <= MOST_STEPS:
-        raise ConfigurationError(f"{len(rates)} rates are asked for; 1 to {MOST_STEPS} are possible.")
+        raise ConfigurationError(f"{len(rates)} rates are given; 1 to {MOST_STEPS} are possible.")
     steps = []
     for number, asked in enumerate(rates, 1):
         per_second = asked.datagrams_per_second(wire_bytes)

@@ -27,7 +27,7 @@ _KINDS = (FILTERED, FILLED, OUTSIDE, NOT_ASKED_FOR, *Reason)
 def whole(found: Any, most: int = MAX_OFFSET + 1) -> int:
     """A number of a checkpoint: by default an offset, or the one behind the highest. Raises ValueError."""
     if type(found) is not int or not 0 <= found <= most:
-        raise ValueError("no whole number in range")
+        raise ValueError("no integer in range")
     return found
 
 

@@ -116,7 +116,7 @@ def read_lines(file: Path, lines: Iterator[bytes], identity: Mapping[str, Any]) 
         if version not in READABLE_VERSIONS:
             raise ConfigurationError(
                 f"The checkpoint {file} is of version {version} and this program knows {VERSION}; go on with the "
-                f"program that wrote it, or delete the file to begin anew."
+                f"program that wrote it, or delete the file to begin again."
             )
         theirs = _identity_of(header["resend"])
         progress.take(header)
@@ -125,7 +125,7 @@ def read_lines(file: Path, lines: Iterator[bytes], identity: Mapping[str, Any]) 
                 progress.take(json.loads(line))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigurationError(
-            f"The file {file} is no checkpoint of gapless resend; give another path, or delete the file to begin anew."
+            f"The file {file} is no checkpoint of gapless resend; give another path, or delete the file to begin again."
         ) from None
     ours = json.loads(json.dumps(identity))
     if theirs != ours:

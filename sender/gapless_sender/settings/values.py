@@ -27,7 +27,7 @@ FILLABLE = ("NonExistent", "Expired", "TooLarge")
 
 def payload_size(text: str) -> int:
     """Read the datagram size in bytes; 0 stands for "by the MTU of the network interface"."""
-    wanted = f"auto, or a whole number from {LEAST_PAYLOAD_SIZE} to {MOST_PAYLOAD_SIZE}"
+    wanted = f"auto, or an integer from {LEAST_PAYLOAD_SIZE} to {MOST_PAYLOAD_SIZE}"
     if text.lower() in {"auto", "0"}:
         return 0
     try:
@@ -81,7 +81,7 @@ def translations(text: str) -> dict[str, str]:
         other = by_wire.setdefault(wire, upstream)
         if other != upstream:
             raise ValueError(
-                f"reversible, but {other} and {upstream} both become {wire}, so that nobody can tell which of the "
+                f"reversible, but {other} and {upstream} both become {wire}, so that it is unknown which of the "
                 f"two an event of {wire} came from; resend them one by one with one translation each"
             )
         found[upstream] = wire
@@ -179,7 +179,7 @@ def code_point(text: str) -> int:
     try:
         return integer(0, 63)(text) if named is None else named
     except ValueError:
-        raise ValueError("a whole number from 0 to 63, or a name such as EF, AF21 or CS1") from None
+        raise ValueError("an integer from 0 to 63, or a name such as EF, AF21 or CS1") from None
 
 
 def sha256(text: str) -> str:

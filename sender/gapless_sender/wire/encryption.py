@@ -100,7 +100,7 @@ class SessionKey:
         if found.st_mode & (0o077 if found.st_uid == os.geteuid() else 0o007):
             raise ConfigurationError(
                 f"The sessionKeyFile {path} can be used by others (its mode is {stat.S_IMODE(found.st_mode):04o}); "
-                f"keep it to yourself with: chmod 600 {path}, and take another key if somebody may have read it."
+                f"keep it to yourself with: chmod 600 {path}, and take another key if others may have read it."
             )
         if len(content) != KEY_BYTES:
             try:

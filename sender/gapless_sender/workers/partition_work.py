@@ -117,7 +117,7 @@ def partition_work(wish: Wish, progress: Progress) -> PartitionWork:
     if account.accounted != behind:
         raise ConfigurationError(
             f"The checkpoint was altered or is of other work: it accounts for {account.accounted} offsets of "
-            f"{wish.place} where {behind} were wanted; give another path, or delete the file to begin anew."
+            f"{wish.place} where {behind} were planned; give another path, or delete the file to begin again."
         )
     return PartitionWork(plan, plan.wanted.count, account)
 

@@ -215,8 +215,8 @@ def _selection(settings: ResendSettings, shard: Shard) -> tuple[Selection, ReadB
     digest = bundle.sha256
     if wanted is not None and digest != wanted:
         raise BundleError(
-            f"The bundle {file} is another one: its digest is {digest} and {wanted} is wanted (bundleSha256); give the "
-            f"bundle that is meant, or the digest of this one."
+            f"The bundle {file} is another one: its digest is {digest} and {wanted} is required (bundleSha256); give "
+            f"the bundle that is meant, or the digest of this one."
         )
     _check_topics(settings, bundle)
     selection = select(chosen, bundle, bundle_digest=digest, shard=shard)
@@ -260,7 +260,7 @@ def _warn_of_refusals(refused: int) -> None:
     if refused:
         log(
             "warning",
-            "a host answered that nobody listens at the target, so that events which were sent may be lost; check "
+            "a host answered that no program listens at the target, so that events which were sent may be lost; check "
             "targetIP, targetPort and the receiver",
             times=refused,
         )

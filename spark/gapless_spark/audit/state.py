@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
 
-_ANEW = "give an empty folder or prefix to begin anew"
+_ANEW = "give an empty folder or prefix to begin again"
 
 
 def read_head(text: bytes, place: str) -> StateHead:

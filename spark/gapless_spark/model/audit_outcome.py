@@ -135,7 +135,7 @@ def _unrecognised(read: str, others: OtherRecords) -> str:
     key = "none" if others.first_key is None else _shown(others.first_key)
     return (
         f"None of {amount(others.foreign, 'record')} of {read} has the key of an event, topic_partition_offset (the "
-        f"first key: {key}), so nothing can be said about what is missing: give the topic that the receiver writes "
+        f"first key: {key}), so it is unknown what is missing: give the topic that the receiver writes "
         f"events to, and check that nothing on the way changes their keys."
     )
 

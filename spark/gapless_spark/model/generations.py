@@ -79,7 +79,7 @@ def generations(
             raise ConfigurationError(
                 f"The upstream topic {change.topic} was deleted and recreated (topic ID {change.old_id} -> "
                 f"{change.new_id}), so what was received before is not of the new one; give "
-                f"--new-generation={change.topic}:{change.new_id} to begin anew for this topic alone."
+                f"--new-generation={change.topic}:{change.new_id} to begin again for this topic alone."
             )
     ids = {(change.topic, topic_id) for change in changes for topic_id in (change.old_id, change.new_id)}
     restarted = frozenset(

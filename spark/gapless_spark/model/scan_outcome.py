@@ -107,7 +107,7 @@ def _caution(found: WindowFindings) -> str:
     if inferred:
         ranges = sum(len(entry.ranges) for entry in found.inferred)
         said = (
-            f" {inferred} of them, in {amount(ranges, 'range')}, nobody has reported: they are inferred, and some may "
+            f" {inferred} of them, in {amount(ranges, 'range')}, were in no record: they are inferred, and some may "
             f"have arrived."
         )
     skipped = sum(stale.events for stale in found.stale) if found.choices.skip_stale else 0
@@ -135,7 +135,7 @@ def _records_in_words(topic: str, found: WindowFindings, *, is_compacted: bool) 
         return Outcome.UNREADABLE_RECORDS, (
             f"{amount(found.unreadable, 'record')} of topic {topic} cannot be read as gap records, the first in "
             f"partition {where.partition} at offset {where.offset} ({where.reason}); the bundle holds {others}: check "
-            f"that the gap detector writes this topic and nobody else.{_caution(found)}"
+            f"that the gap detector writes this topic and nothing else does.{_caution(found)}"
         )
     if not found.windows:
         return Outcome.NOTHING_TO_DO, f"Nothing to do: topic {topic} holds no gap records; the bundle is empty."

@@ -130,7 +130,7 @@ def reader_of(settings: EngineSettings) -> Literal["auto", "spark", "local"]:
         return settings.engine
     if settings.engine == "local":
         raise ConfigurationError(
-            "engine=local reads without Spark, and Spark was asked for by spark-submit or by the setting master; leave "
+            "engine=local reads without Spark, and Spark was requested by spark-submit or by the setting master; leave "
             "engine=local out, or run gapless by itself with master=local[*]."
         )
     return "spark"

@@ -146,7 +146,7 @@ def test_under_spark_submit_spark_reads_also_for_an_audit_that_continues_a_state
     assert reader_of(read("scan", AUTO)) == "spark"
     refused = read("scan", LOCAL)
     assert (refused.code, refused.bundle) == (2, None)
-    assert "engine=local reads without Spark, and Spark was asked for by spark-submit" in words(refused)
+    assert "engine=local reads without Spark, and Spark was requested by spark-submit" in words(refused)
 
 
 def test_what_takes_too_much_memory_for_this_process_is_left_to_spark_or_refused(

@@ -3,6 +3,7 @@
 An exception names file patterns, a word and the reason. One that no longer applies fails, so the lists only shrink.
 """
 
+import ast
 import fnmatch
 import functools
 import io
@@ -123,6 +124,29 @@ def test_no_page_uses_the_word(word: str) -> None:
 def test_no_help_text_uses_the_word(word: str) -> None:
     found = [f"{name}: {text}" for name, text in _help_pages() if _word(word).search(text)]
     assert found == [], FORBIDDEN[word]
+
+
+@pytest.mark.parametrize("word", FORBIDDEN)
+def test_no_message_of_a_program_uses_the_word(word: str) -> None:
+    assert [message for message in _messages() if _word(word).search(_prose(message))] == [], FORBIDDEN[word]
+
+
+@functools.cache
+def _messages() -> list[str]:
+    """The texts in the code of the product that are no docstrings, each with its file; a text has a space."""
+    found = []
+    for path in sorted(file for room in PRODUCT for file in (ROOT / room).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        found += [
+            f"{path.name}: {node.value}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and " " in node.value
+            and id(node) not in alone
+        ]
+    return found
 
 
 @pytest.mark.parametrize("room", PRODUCT)

@@ -28,13 +28,13 @@ def test_every_offset_and_the_one_behind_the_highest_are_whole_numbers(found: in
 
 @pytest.mark.parametrize("found", [-1, MAX_OFFSET + 2, 1.0, "1", True, None, [1]])
 def test_what_is_no_offset_is_refused(found: Any) -> None:
-    with pytest.raises(ValueError, match="no whole number in range"):
+    with pytest.raises(ValueError, match="no integer in range"):
         whole(found)
 
 
 def test_a_bound_of_its_own_is_the_last_number_that_is_taken() -> None:
     assert whole(7, 7) == 7
-    with pytest.raises(ValueError, match="no whole number in range"):
+    with pytest.raises(ValueError, match="no integer in range"):
         whole(8, 7)
 
 

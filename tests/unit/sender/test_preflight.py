@@ -43,7 +43,7 @@ def findings(
         (findings(message="The target cannot be resolved."), "cannot be resolved"),
         (findings(route=None), "no route to 10.0.0.2 through eth1"),
         (findings(route=replace(WAY, kind="unreachable")), "no route to 10.0.0.2 through eth1"),
-        (findings(required=True), "entry of 10.0.0.2 on eth1 is missing, and nobody answers through a diode"),
+        (findings(required=True), "entry of 10.0.0.2 on eth1 is missing, and no reply comes back through a diode"),
         (findings(neighbour=Neighbour("REACHABLE", "02:00:00:00:00:02"), required=True), "is REACHABLE, not permanent"),
         (findings(route=replace(WAY, gateway="10.0.0.9"), required=True), "entry of 10.0.0.9 on eth1 is missing"),
     ],

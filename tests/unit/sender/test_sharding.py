@@ -99,8 +99,8 @@ def test_the_index_comes_from_the_setting_or_from_the_indexed_job() -> None:
 @pytest.mark.parametrize(
     ("given", "environment", "words"),
     [
-        ({"shardCount": 4}, {}, "nobody says which one this is; give shardIndex, 0 to 3"),
-        ({"shardCount": 4}, {INDEX_VARIABLE: "x"}, "nobody says which one"),
+        ({"shardCount": 4}, {}, "which one this is was not given; give shardIndex, 0 to 3"),
+        ({"shardCount": 4}, {INDEX_VARIABLE: "x"}, "which one this is"),
         ({"shardCount": 4}, {INDEX_VARIABLE: "4"}, "The variable JOB_COMPLETION_INDEX is 4 and shardCount is 4"),
         ({"shardIndex": 1}, {}, "The setting shardIndex is 1 and shardCount is 1"),
     ],

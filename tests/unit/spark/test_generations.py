@@ -46,7 +46,7 @@ def test_a_changed_id_is_refused_with_both_ids_and_the_way_on() -> None:
     with pytest.raises(ConfigurationError) as refused:
         generations(KNOWN, RECREATED, [], [("t", "old"), ("u", "new")])
     assert "The upstream topic t was deleted and recreated (topic ID old -> new)" in str(refused.value)
-    assert "give --new-generation=t:new to begin anew" in str(refused.value)
+    assert "give --new-generation=t:new to begin again" in str(refused.value)
 
 
 def test_all_partitions_of_the_old_topic_begin_anew_and_those_of_another_cluster_go_on() -> None:

@@ -108,7 +108,7 @@ def test_what_is_inferred_is_told_apart_and_an_audit_is_named() -> None:
     concluded = concluded_scan(read_windows([GAP], lost, choices=Choices(infer=True)))
     assert concluded.sentence == (
         "3002 events are missing, in 3 ranges of 2 partitions; 0 of 2 partitions are complete. 2999 of them, in 1 "
-        "range, nobody has reported: they are inferred, and some may have arrived. Where the events are kept, gapless "
+        "range, were in no record: they are inferred, and some may have arrived. Where the events are kept, gapless "
         "audit --topics=transfer tells exactly."
     )
     assert [(entry.partition, list(entry.ranges)) for entry in concluded.inferred] == [(0, [(1, 2999)])]

@@ -50,4 +50,4 @@ def _owner(body: Mapping[str, Any]) -> str:
     if labels.get(_MANAGER_LABEL):
         return str(labels[_MANAGER_LABEL])
     managers = [entry["manager"] for entry in metadata.get("managedFields") or () if entry.get("manager")]
-    return f"whoever wrote it as {managers[0]}" if managers else "somebody else"
+    return f"the field manager {managers[0]}" if managers else "another client"

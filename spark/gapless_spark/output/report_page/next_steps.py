@@ -54,7 +54,7 @@ def after_findings(report: Mapping[str, Any], servers: str | None) -> list[Step]
         steps.append(
             Step(
                 "A scan repeats what the detector reported. An audit reads the received events themselves, and also "
-                "finds losses at the ends of windows and whole windows that were lost.",
+                "finds losses at the ends of windows and complete windows that were lost.",
                 f"gapless audit {kafka} --topics=RECEIVED --html=audit.html",
             )
         )
@@ -87,7 +87,7 @@ def after_verify(report: Mapping[str, Any], servers: str | None) -> list[Step]:
     if became["unknown"]:
         steps.append(
             Step(
-                "Nobody has looked at what is unknown. Write down on the sending side what exists, and look again.",
+                "What is unknown was not checked. Write down on the sending side what exists, and check again.",
                 f"gapless verify {older} {kafka} --topics={topics} --expect-inventory=INVENTORY",
             )
         )

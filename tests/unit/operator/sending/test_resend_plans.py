@@ -102,7 +102,7 @@ def test_holds_on_to_the_bundle_that_was_looked_into(ready: World, kind: str) ->
     assert status.job.startswith("repeat-00000001-send-")
     assert ready.property_of(status.job, "bundleSha256") == f"bundleSha256={status.bundle_sha256}"
     ready.start_pods()
-    found = f"The bundle is another one: its digest is {'f' * 64} and {status.bundle_sha256} is wanted."
+    found = f"The bundle is another one: its digest is {'f' * 64} and {status.bundle_sha256} is required."
     problem = ready.report(0, planned=0, reason="BadBundle", message=found)
     ready.end(f"{status.job}-0-0", 2, problem)
     ready.settle()

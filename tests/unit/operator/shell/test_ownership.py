@@ -45,8 +45,8 @@ def test_what_we_wrote_is_ours_whatever_its_content_is_by_now() -> None:
             "the B b",
         ),
         ({"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}}, "Helm"),
-        ({"metadata": {"managedFields": [{"manager": "kubectl-create"}]}}, "whoever wrote it as kubectl-create"),
-        ({"metadata": {}}, "somebody else"),
+        ({"metadata": {"managedFields": [{"manager": "kubectl-create"}]}}, "the field manager kubectl-create"),
+        ({"metadata": {}}, "another client"),
     ],
 )
 def test_an_object_of_somebody_else_is_refused_and_its_owner_is_named(there: Any, owner: str) -> None:
