@@ -48,6 +48,27 @@ def test_make_help_lists_every_target_that_has_a_text() -> None:
     assert re.findall(r"(?m)^  make (\S+)", done.stdout) == re.findall(r"(?m)^([^\s:#]+):.*## ", makefile)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_command_of_a_page_has_the_options_that_it_requires(page: Path) -> None:
+    """Except those that are shortened by … or have a file of settings."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"(?m)^ *(?:\$ )?(gapless [a-z][^\n]*?--[^\n]*)$", text)
+    complete = [line for line in lines if "…" not in line and ".properties" not in line]
+    missing = {line: [option for option in _required_options(line) if option not in line] for line in complete}
+    assert {line: options for line, options in missing.items() if options} == {}
+
+
+def _required_options(line: str) -> list[str]:
+    command: click.Command = gapless
+    for word in line.split()[1:]:
+        below = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        if below is None:
+            break
+        command = below
+    entries = re.split(r"\n  (?=-)", command.get_help(click.Context(command)).split("\nOptions:\n")[0])
+    return [entry.split()[0] for entry in entries if re.search(r"\[\s*required\s*\]", entry.split("\n\n")[0])]
+
+
 @functools.cache
 def _known_options() -> set[str]:
     commands = gapless.list_commands(click.Context(gapless))
