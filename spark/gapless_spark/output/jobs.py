@@ -7,7 +7,6 @@ report of why it did not.
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import signal
 import sys
@@ -15,6 +14,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError, StoppedError
 from gapless_api.base.files import check_output, write_whole
 from gapless_api.base.log import configure_logging
@@ -54,9 +54,7 @@ def run(job: Job, settings: Resolved) -> int:
     check_files(settings)  # before a log or a report could be written into one of them
     configure_logging(output.log_level, output.log_file_name)
     say_what_is_ignored(settings)
-    # Millions of records and ranges may come, none of them in a cycle: looking for cycles took a third of a scan.
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
+    collect_rarely()
     started = time.monotonic()
     created = datetime.now(UTC)
     head: dict[str, Any] = {

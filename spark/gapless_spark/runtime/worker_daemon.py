@@ -5,11 +5,12 @@ Spark runs it as ``python -m``, see `session`; nobody else does.
 
 from __future__ import annotations
 
-import gc
 import sys
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from typing import Any
+
+from gapless_api.base.collector import collect_rarely
 
 
 class _WithoutPandas(MetaPathFinder):
@@ -25,7 +26,7 @@ def main() -> None:
     # Spark's own copies of its modules come first, in zip files, which Python compiles anew each time: a second.
     sys.path.sort(key=lambda place: place.endswith(".zip"))
     sys.meta_path.insert(0, _WithoutPandas())
-    gc.set_threshold(50_000, 50, 100)  # as `gapless_spark.output.jobs` does, for the same reason
+    collect_rarely()
     for name in ("pyarrow", "gapless_spark.runtime.task_reading"):
         import_module(name)  # once, and not in each worker
     daemon: Any = import_module("pyspark.daemon")

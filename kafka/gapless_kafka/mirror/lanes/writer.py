@@ -156,17 +156,14 @@ class LaneWriter:
         adds, continued = self.provenance.adds, self.provenance.continued
         produce, partition, size, taken = producer.client.produce, place[1], 0, one.take
         may_ask = True
-        for number, message in enumerate(messages):
-            key: Any = message.key()
-            value: Any = message.value()
-            headers: Any = message.headers()
-            if adds or headers:
-                headers = continued(headers)
-            at = message.timestamp()[1]
-            if at <= 0:
-                at = 1 if at == 0 else NO_TIMESTAMP  # 0 means "now" to the client
+        kind: Any = type(messages[0])
+        calls = (kind.key, kind.value, kind.headers, kind.timestamp)
+        columns = zip(*(map(call, messages) for call in calls), strict=True)
+        for number, (key, value, pairs, (_, stamp)) in enumerate(columns):
+            headers = continued(pairs) if adds or pairs else None
+            at = stamp if stamp > 0 else 1 if stamp == 0 else NO_TIMESTAMP  # 0 means "now" to the client
             size += (len(key) if key else 0) + (len(value) if value else 0)
-            report = taken if every or number in {0, last} else None
+            report = taken if every or not number or number == last else None
             while True:
                 try:
                     if headers:

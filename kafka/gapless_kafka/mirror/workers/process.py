@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import structlog
 
+from gapless_api.base.collector import collect_rarely
 from gapless_kafka.mirror.groups.former import FormerGroup
 from gapless_kafka.mirror.lanes.setup import OnDataLoss
 from gapless_kafka.mirror.settings.limits_file import LimitsFile, read_rates
@@ -105,6 +106,7 @@ def run_worker(
         GaplessError: see `Worker`.
     """
     bound_memory()
+    collect_rarely()
     setup = lane_setup(values, part.lanes, part.epoch, part.clusters)
     if sources is None:
         sources = source_watch(values, setup, part.clusters)

@@ -6,7 +6,6 @@ Must not know how a cycle works.
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import sys
 import time
@@ -14,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError, UndeliveredError
 from gapless_api.base.files import check_output, write_whole
 from gapless_api.base.log import configure_logging
@@ -64,8 +64,7 @@ def run(settings: Resolved) -> int:
     say_what_is_ignored(settings)
     if told.layout == "kafka-replicator":
         _log().warning(PEER_LAYOUT_WARNING)
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
+    collect_rarely()
     started = time.monotonic()
     report: dict[str, Any] = {
         REPORT[0]: REPORT[1],

@@ -6,12 +6,12 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError, StoppedError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.base.files import check_output
 from gapless_api.base.log import configure_logging
 from gapless_api.codec.canonical import moment_text
-from gapless_spark.archiving.restore.engine import collect_rarely
 from gapless_spark.archiving.restore.following import Follower
 from gapless_spark.archiving.restore.output import Account, report_of, show
 from gapless_spark.archiving.restore.restorer import Restorer

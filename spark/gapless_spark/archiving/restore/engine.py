@@ -6,7 +6,6 @@ Each slot is one task. Records go from the archive to Kafka inside the task; onl
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
+from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError
 from gapless_spark.archiving.restore.task import PartitionResult, write_slot
 from gapless_spark.runtime.failures import explained
@@ -30,14 +30,7 @@ if TYPE_CHECKING:
     from gapless_spark.runtime.spark_progress import Look
     from gapless_spark.settings.typed import EngineSettings
 
-_COLLECTOR = (50_000, 50, 100)
 _RESULT = "work string, result string"
-
-
-def collect_rarely() -> None:
-    """Look for cycles rarely in this process: millions of records pass, none of them in a cycle."""
-    gc.freeze()
-    gc.set_threshold(*_COLLECTOR)
 
 
 class RestoreEngine:
