@@ -73,13 +73,13 @@ class Copying:
         former, self.partitions = self.partitions, {}
         for place, one in former.items():
             position = state.positions.get(place)
-            if position is not None:
+            if position is not None or (one.is_new and self._refusals.holds(place)):
                 kept = one.reopened(position)
                 kept.tail = state.tails.get(place)
                 kept.map_parts, kept.expired_parts = state.map_parts.get(place, []), []
                 self.partitions[place] = kept
                 if kept.stop is None:
-                    self._reader.add({place: position.next_offset})
+                    self._reader.add({place: kept.next_offset})
 
     def follow(self, view: SourceView, lane: int) -> None:
         """Copy the partitions of a later `view` that belong to the lane, from now on."""

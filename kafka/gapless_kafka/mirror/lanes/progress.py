@@ -83,13 +83,14 @@ class PartitionProgress:
         self.expired_parts += self.map_parts
         self.map_parts, self.tail = [], None
 
-    def reopened(self, position: LanePosition) -> PartitionProgress:
-        """The same partition after its lane was opened again, at the position that was found."""
+    def reopened(self, found: LanePosition | None) -> PartitionProgress:
+        """The same partition after its lane was opened again, at the position that was found; ``None`` for none."""
+        position = found if found is not None else self.undecided or self.position
         return replace(
             self,
             position=position,
             next_offset=position.next_offset,
-            is_new=False,
+            is_new=found is None,
             undecided=None,
             is_suspect=False,
             returned=0,

@@ -69,6 +69,10 @@ class Refusals:
         )
         self._again_at[one.place] = time.monotonic() + _AGAIN_SECONDS
 
+    def holds(self, place: TopicPartition) -> bool:
+        """Whether a partition waits."""
+        return place in self._again_at
+
     def due(self, partitions: Mapping[TopicPartition, PartitionProgress]) -> list[PartitionProgress]:
         """The partitions to try again; they wait no more."""
         now = time.monotonic()

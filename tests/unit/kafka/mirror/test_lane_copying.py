@@ -256,10 +256,20 @@ def test_nothing_goes_on_in_memory_when_a_broker_was_away_before_a_transaction_i
     one = copying(source, target)
     with pytest.raises(SourceStalledError):
         steps(one, 1)
-    begin(one, source, target, {})
-    one.follow(source.view(2), 0)
+
+
+def test_a_refused_partition_that_is_new_waits_also_while_a_broker_is_away() -> None:
+    """The lane is opened again then, and would be refused the same record for as long as the broker is away."""
+    source, target = Source({("a", 0): 1, ("b", 0): 3}), Target({"a": 1, "b": 1})
+    target.refuses, target.was_cut_off = {"a"}, True
+    one = copying(source, target)
     with pytest.raises(SourceStalledError):
         steps(one, 1)
+    begin(one, source, target, {})
+    one.follow(source.view(2), 0)
+    steps(one, 1)
+    assert target.committed == {("b", 0): [0, 1, 2]}
+    assert one.partitions["a", 0].stop is not None
 
 
 @pytest.mark.parametrize("end", [4, 9, 50])
