@@ -121,6 +121,16 @@ def installed(cluster: Cluster) -> Iterator[product.Installation]:
 
 
 @pytest.fixture
+def next_version(installed: product.Installation) -> Iterator[str]:
+    """A version to upgrade to, of the same content; the one before is installed again after the test."""
+    version = f"{IMAGE_VERSION}-next"
+    for image in product.IMAGES:
+        installed.cluster.name_again(f"gapless/{image}:{IMAGE_VERSION}", f"gapless/{image}:{version}")
+    yield version
+    installed.upgrade()
+
+
+@pytest.fixture
 def make_site(installed: product.Installation, cluster_kafka: scene.TwoSides) -> Iterator[SiteFactory]:
     """Make sites for Diodes and all that goes over them; they end with the test."""
     with contextlib.ExitStack() as running:

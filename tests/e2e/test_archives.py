@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from kit.cluster.product import ARCHIVE_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE, said, volume
+from kit.cluster.locations import bucket, volume
+from kit.cluster.product import ARCHIVE_NAMESPACE, SCAN_NAMESPACE, SENDER_NAMESPACE, said
+from kit.machine.processes import wait_until
+from kit.object_store import ObjectStore, object_store_jars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kit.cluster.access import Cluster
     from kit.cluster.product import Site
@@ -21,6 +24,15 @@ pytestmark = pytest.mark.timeout(900)
 SMALL = {"cores": 1, "cpu": "200m", "memory": "512Mi"}
 AS_JOB = {"type": "Job", "reader": "Local", "driver": SMALL}
 QUICK = {"maxAgeSeconds": 1}
+
+
+@pytest.fixture
+def store(cluster: Cluster) -> Iterator[ObjectStore]:
+    """An S3-compatible store that pods reach."""
+    with cluster.outside():  # where its program can be had if the cache has lost it
+        object_store_jars()
+    with ObjectStore(address=cluster.near_address) as running:
+        yield running
 
 
 def test_events_that_kafka_has_deleted_come_back_over_the_link(cluster: Cluster, site: Site) -> None:
@@ -102,6 +114,67 @@ def test_a_restore_plans_first_and_brings_a_topic_back(spark_operator: Cluster, 
     assert said(done, "Succeeded") == ("True", "Restored")
     assert (done["progress"]["restored"], done["progress"]["percent"]) == (2000, 100)
     assert events_in(site.kafka.upstream, target) == events_in(site.kafka.upstream, site.topic)
+
+
+def test_a_restore_follows_an_archive_in_a_bucket_whose_segments_are_joined_by_a_schedule(
+    cluster: Cluster, site: Site, store: ObjectStore
+) -> None:
+    site.kafka.upstream.create_topic(site.topic, site.partitions)
+    write_records(site, 0, 100)
+    bucket(cluster, "store", ARCHIVE_NAMESPACE, store)
+    archive, target, name = f"{site.name}-joined", f"{site.topic}-followed", f"{site.name}-follower"
+    eager = {"minSegmentAgeSeconds": 0, "minSegmentCount": 2, "minSegmentBytes": 1, "gracePeriodSeconds": 1}
+    spec = {"storageRef": {"name": "store"}, "engine": AS_JOB, "segments": QUICK}
+    compaction = {"schedule": {"cron": "*/15 * * * * *"}, **eager}
+    cluster.apply(site.archive(archive, ARCHIVE_NAMESPACE, **spec, compaction=compaction))
+    wait_for_archive(cluster, archive, ARCHIVE_NAMESPACE, has(100 * site.partitions))
+    cluster.apply(site.restore(name, archive, target, engine=AS_JOB, mode="Follow"))
+    wait_for_restored(cluster, name, 100 * site.partitions)
+
+    # A second segment of each partition is what the compaction waits for.
+    write_records(site, 100, 200)
+    joined = wait_for_archive(cluster, archive, ARCHIVE_NAMESPACE, has_joined)
+    assert joined["compaction"]["lastAttempt"]["outcome"] == "CompactionDone"
+    wait_until(lambda: len(joined_segments(store)) >= site.partitions, timeout_seconds=120, what="joining the rest")
+    wait_for_restored(cluster, name, 200 * site.partitions)
+    # What comes later is archived behind the joined segments, and restored from there.
+    write_records(site, 200, 300)
+    wait_for_restored(cluster, name, 300 * site.partitions)
+
+    # It ends when it is told to.
+    patch(cluster, "restore", name, ARCHIVE_NAMESPACE, mode="Once")
+    done = cluster.wait_for("restore", name, "Succeeded", namespace=ARCHIVE_NAMESPACE, timeout_seconds=120)["status"]
+    assert (done["progress"]["restored"], done["progress"].get("lost", 0)) == (300 * site.partitions, 0)
+    assert events_in(site.kafka.upstream, target) == events_in(site.kafka.upstream, site.topic)
+
+
+def joined_segments(store: ObjectStore) -> list[str]:
+    """The objects of level 1 in the bucket, looked up past the product."""
+    return [key for key in store.keys("store") if key.endswith(".parquet") and key.split("/")[-2] == "1"]
+
+
+def write_records(site: Site, begin: int, end: int) -> None:
+    """Write records with values of their own to each partition."""
+    for partition in range(site.partitions):
+        values = [f"{partition}-{number}".encode() for number in range(begin, end)]
+        site.kafka.upstream.produce(site.topic, values, partition=partition)
+
+
+def has_joined(status: dict[str, Any]) -> bool:
+    """Whether the last compaction of an archive has made fewer segments out of more."""
+    compaction = status.get("compaction", {})
+    return compaction.get("segmentsBefore", 0) > compaction.get("segmentsAfter", 0) > 0
+
+
+def wait_for_restored(cluster: Cluster, name: str, records: int) -> None:
+    """Wait until a Restore has written so many records, and waits for more."""
+
+    def follows(found: dict[str, Any]) -> bool:
+        status = found.get("status", {})
+        has_written = status.get("progress", {}).get("restored") == records
+        return has_written and said(status, "Ready") == ("True", "Following")
+
+    cluster.wait_for("restore", name, follows, namespace=ARCHIVE_NAMESPACE, timeout_seconds=180)
 
 
 def has(records: int) -> Callable[[dict[str, Any]], bool]:

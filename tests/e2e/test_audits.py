@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gapless_api.wire.result_lines import find_result
-from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, said, volume
+from kit.cluster.locations import volume
+from kit.cluster.product import SCAN_NAMESPACE, SENDER_NAMESPACE, said
 from kit.signing import key_pair
 from kit.story.resending import PROGRAM
 

@@ -1,4 +1,4 @@
-"""A Mirror and an Archive of the same topics keep every record once, while their pods are killed and replaced."""
+"""A Mirror and an Archive of the same topics keep every record once, while their pods are killed and upgraded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kit.cluster.product import API_VERSION, ARCHIVE_NAMESPACE, MIRROR_NAMESPACE, said, volume
+from kit.cluster.locations import volume
+from kit.cluster.product import (
+    API_VERSION,
+    ARCHIVE_NAMESPACE,
+    MIRROR_NAMESPACE,
+    OPERATOR_NAMESPACE,
+    image_tags,
+    said,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,8 +36,8 @@ AS_JOB = {"type": "Job", "reader": "Local", "driver": {"cores": 1, "cpu": "200m"
 AT_ONCE = ("--grace-period=0", "--force")
 
 
-def test_a_mirror_and_an_archive_keep_every_record_once_while_pods_are_killed(
-    installed: Installation, cluster_kafka: TwoSides
+def test_a_mirror_and_an_archive_keep_every_record_once_while_pods_are_killed_and_upgraded(
+    installed: Installation, cluster_kafka: TwoSides, next_version: str
 ) -> None:
     cluster, kafka = installed.cluster, cluster_kafka
     kafka.upstream.create_topic(TOPIC, PARTITIONS)
@@ -72,7 +80,8 @@ def test_a_mirror_and_an_archive_keep_every_record_once_while_pods_are_killed(
         wait_until(lambda: len(set(pods(cluster, MIRROR_NAMESPACE, first)) - {killed}) == 2)
 
         # The pod of the Archive, too.
-        archive = cluster.get("archive", "mirrored", ARCHIVE_NAMESPACE)["status"]["lastAttempt"]["name"]
+        archived = wait_for(cluster, "archive", "mirrored", ARCHIVE_NAMESPACE, is_ready("Archiving"))
+        archive = archived["lastAttempt"]["name"]
         (pod,) = pods(cluster, ARCHIVE_NAMESPACE, archive)
         cluster.kubectl("delete", "pod", pod, f"--namespace={ARCHIVE_NAMESPACE}", *AT_ONCE)
 
@@ -82,16 +91,20 @@ def test_a_mirror_and_an_archive_keep_every_record_once_while_pods_are_killed(
         wait_until(lambda: "maxRecordsPerSecond=50000" in limits(cluster))
         assert set(pods(cluster, MIRROR_NAMESPACE, first)) == before
 
-        # Another spec replaces all workers, as an upgrade does.
-        patch(cluster, "mirror", "copy", workers={**workers, "memory": "300Mi"})
-        replaced = wait_for(
+        # An upgrade replaces all of them, when another pod has taken the Archive over.
+        archived = wait_for(
             cluster,
-            "mirror",
-            "copy",
-            MIRROR_NAMESPACE,
-            lambda status: status["lastAttempt"]["name"] != first and status.get("workers") == 2,
+            "archive",
+            "mirrored",
+            ARCHIVE_NAMESPACE,
+            lambda status: (
+                (attempt := status["lastAttempt"]["name"]) != archive
+                and len(pods(cluster, ARCHIVE_NAMESPACE, attempt)) == 1
+            ),
         )
-        assert replaced["failures"] == 0
+        upgrade(installed, next_version, mirror=first, archive=archived["lastAttempt"]["name"])
+        copied_before = len(written)
+        wait_until(lambda: len(kafka.downstream.read(TOPIC)) > copied_before)
 
     done = wait_for(
         cluster,
@@ -113,6 +126,8 @@ def test_a_mirror_and_an_archive_keep_every_record_once_while_pods_are_killed(
         lambda status: status.get("lagRecords") == 0 and status.get("records") == len(written),
     )
     assert kept["records"] == len(written)
+    cluster.delete("mirror", "copy", MIRROR_NAMESPACE, wait=False)
+    cluster.delete("archive", "mirrored", ARCHIVE_NAMESPACE, wait=False)
 
 
 def test_a_cluster_is_checked_when_the_annotation_changes(installed: Installation, cluster_kafka: TwoSides) -> None:
@@ -140,6 +155,31 @@ def test_a_cluster_is_checked_when_the_annotation_changes(installed: Installatio
                 {"Error": doctor["errors"], "Warning": doctor["warnings"], "Note": doctor["notes"]}
             )
         assert status["runs"] == number
+
+
+def upgrade(installed: Installation, version: str, *, mirror: str, archive: str) -> None:
+    """Upgrade while both copy, and wait until attempts other than these run in the images of the new version."""
+    cluster = installed.cluster
+    installed.upgrade(**image_tags(version))
+    (operator,) = running(cluster, OPERATOR_NAMESPACE, "app.kubernetes.io/component=operator")
+    assert images([operator]) == {f"gapless/operator:{version}"}
+    for kind, name, namespace, before, image, count in (
+        ("mirror", "copy", MIRROR_NAMESPACE, mirror, "sender", 2),
+        ("archive", "mirrored", ARCHIVE_NAMESPACE, archive, "spark", 1),
+    ):
+        found = wait_for(
+            cluster,
+            kind,
+            name,
+            namespace,
+            lambda status, namespace=namespace, before=before, count=count: (
+                (attempt := status["lastAttempt"]["name"]) != before and len(pods(cluster, namespace, attempt)) == count
+            ),
+        )
+        assert found["failures"] == 0
+        attempt = found["lastAttempt"]["name"]
+        assert images(running(cluster, namespace, of_job(attempt))) == {f"gapless/{image}:{version}"}
+        assert not pods(cluster, namespace, before)
 
 
 def body(kind: str, name: str, namespace: str, **spec: Any) -> dict[str, Any]:
@@ -214,13 +254,26 @@ def wait_until(holds: Callable[[], bool], *, timeout_seconds: float = 120) -> No
 
 
 def pods(cluster: Cluster, namespace: str, job: str) -> list[str]:
-    """The pods of a Job that run."""
-    found = cluster.list("pod", namespace, f"batch.kubernetes.io/job-name={job}")
+    """The names of the pods of a Job that run."""
+    return [pod["metadata"]["name"] for pod in running(cluster, namespace, of_job(job))]
+
+
+def of_job(name: str) -> str:
+    """What selects the pods of a Job."""
+    return f"batch.kubernetes.io/job-name={name}"
+
+
+def running(cluster: Cluster, namespace: str, selector: str) -> list[dict[str, Any]]:
+    """The pods that run, and are not about to end."""
+    found = cluster.list("pod", namespace, selector)
     return [
-        pod["metadata"]["name"]
-        for pod in found
-        if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+        pod for pod in found if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
     ]
+
+
+def images(pods: list[dict[str, Any]]) -> set[str]:
+    """What the containers of pods run."""
+    return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
 
 
 def limits(cluster: Cluster) -> str:

@@ -38,7 +38,7 @@ def object_store_jars() -> list[Path]:
 
 
 class ObjectStore:
-    """A server that listens on loopback while the block lasts.
+    """A server that listens on loopback, or at another address of this machine, while the block lasts.
 
     With credentials it checks the signature of every request; without, it takes whoever comes. With TLS it has a
     certificate of an authority of its own, in `ca_file`, and listens without TLS beside it for what the kit asks.
@@ -47,15 +47,16 @@ class ObjectStore:
     ACCESS_KEY = "tester"
     SECRET_KEY = "secret/of+the tester"  # noqa: S105 -- of a server that lives for a test
 
-    def __init__(self, *, anonymous: bool = False, tls: bool = False) -> None:
+    def __init__(self, *, anonymous: bool = False, tls: bool = False, address: str = "127.0.0.1") -> None:
         self._anonymous = anonymous
         self._tls = tls
+        self._address = address
         self._temporary = tempfile.TemporaryDirectory(prefix="gapless-s3-")
         self._folder = Path(self._temporary.name)
         self._process: subprocess.Popen[bytes] | None = None
         self.port, secure_port = free_ports(2)
-        self._plain = f"http://127.0.0.1:{self.port}"
-        self.endpoint = f"https://127.0.0.1:{secure_port}" if tls else self._plain
+        self._plain = f"http://{address}:{self.port}"
+        self.endpoint = f"https://{address}:{secure_port}" if tls else self._plain
         self.ca_file = self._folder / "ca" / "ca.crt"
 
     def __enter__(self) -> Self:
@@ -91,7 +92,7 @@ class ObjectStore:
 
     def _tls_settings(self) -> list[str]:
         """Make a certificate, and say where it is as Java wants it."""
-        pem = Authority(self._folder / "ca").server_store().read_bytes()
+        pem = Authority(self._folder / "ca").server_store(addresses=[self._address]).read_bytes()
         chain = x509.load_pem_x509_certificates(pem)
         key = load_pem_private_key(pem, None)
         password = "of the tests"  # noqa: S105 -- for a store that lives for a test
@@ -134,7 +135,7 @@ class ObjectStore:
     def _ask(self, method: str, path: str) -> int:
         """Send a request without a body, signed as S3 wants it (Signature Version 4), and return the status."""
         moment = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-        host, payload = f"127.0.0.1:{self.port}", "UNSIGNED-PAYLOAD"
+        host, payload = f"{self._address}:{self.port}", "UNSIGNED-PAYLOAD"
         headers = {"host": host, "x-amz-content-sha256": payload, "x-amz-date": moment}
         names = ";".join(headers)
         listed = "".join(f"{name}:{value}\n" for name, value in headers.items())
@@ -147,7 +148,7 @@ class ObjectStore:
         headers["authorization"] = (
             f"AWS4-HMAC-SHA256 Credential={self.ACCESS_KEY}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
         )
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection(self._address, self.port, timeout=10)
         try:
             connection.request(method, path, body=b"" if method == "PUT" else None, headers=headers)
             return connection.getresponse().status

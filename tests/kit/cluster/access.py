@@ -67,6 +67,10 @@ class Cluster(Objects):
         """Give images to the node, as `docker save` writes them."""
         raise NotImplementedError
 
+    def name_again(self, image: str, name: str) -> None:
+        """Give an image that the node has another name beside its own, as if it had been loaded under both."""
+        raise NotImplementedError
+
     def kubectl_program(self) -> Path:
         """Return a kubectl; the machine's own when it has one."""
         found = shutil.which("kubectl")
@@ -142,6 +146,10 @@ class OwnNode(Cluster):
         """Import into containerd."""
         node.load(archives)
 
+    def name_again(self, image: str, name: str) -> None:
+        """Tell containerd."""
+        node.name_again(image, name)
+
     def kubectl_program(self) -> Path:
         """Return the kubectl of the cluster's own version."""
         return places().programs / "kubectl"
@@ -161,6 +169,11 @@ class Kind(Cluster):
         """Hand over to kind."""
         for archive in archives:
             run([KIND.build(), "load", "image-archive", archive, f"--name={KIND_NAME}"], what=f"Loading {archive.name}")
+
+    def name_again(self, image: str, name: str) -> None:
+        """Tell containerd in kind's container."""
+        client = ["docker", "exec", f"{KIND_NAME}-control-plane", "ctr", "--namespace=k8s.io", "images"]
+        run([*client, "tag", "--force", *node.full_names(image, name)], what=f"Naming {image}")
 
 
 class Existing(Cluster):
@@ -183,6 +196,16 @@ class Existing(Cluster):
             )
         for archive in archives:
             run([*shlex.split(command), archive], what=f"Loading {archive.name}")
+
+    def name_again(self, image: str, name: str) -> None:
+        """Run GAPLESS_TEST_TAG with both names as its last arguments, such as "k3s ctr images tag --force"."""
+        command = os.environ.get("GAPLESS_TEST_TAG")
+        if not command:
+            raise ClusterError(
+                "Nobody knows how an image of the cluster of your KUBECONFIG gets a second name: "
+                'set GAPLESS_TEST_TAG to the command, such as "k3s ctr images tag --force".'
+            )
+        run([*shlex.split(command), *node.full_names(image, name)], what=f"Naming {image}")
 
 
 def _gateway_of_kind() -> str:

@@ -98,6 +98,16 @@ def load(archives: Sequence[Path]) -> None:
             _forget_replaced_images()
 
 
+def name_again(image: str, name: str) -> None:
+    """Give an image that was loaded another name beside its own."""
+    _ctr("tag", "--force", *full_names(image, name), what=f"Naming {image}")
+
+
+def full_names(*names: str) -> list[str]:
+    """Names of images as containerd writes them."""
+    return [f"docker.io/{name}" for name in names]
+
+
 def _forget_replaced_images() -> None:
     """Drop images that lost their name to a newer one; nobody else does, and they take gigabytes."""
     listed = [line.split() for line in _ctr("list", what="Listing images").splitlines()[1:]]

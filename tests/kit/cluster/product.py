@@ -46,6 +46,7 @@ SIGNING_SECRET = "bundle-signing"  # noqa: S105 -- the name of a Secret
 KAFKA, KAFKA_UP = "kafka", "kafka-up"
 """Names of the KafkaConnections: of the receiving and of the sending side."""
 NODE_LABEL = {"gapless.dev/diode": "hall"}
+IMAGES = ("operator", "spark", "sender")
 _numbers = itertools.count(1)
 
 
@@ -121,8 +122,12 @@ def installation(cluster: Cluster, image_version: str) -> Installation:
         "sender.namespace.name": SENDER_NAMESPACE,
         "operator.logLevel": "debug",
     }
-    values |= {f"images.{image}.tag": image_version for image in ("operator", "spark", "sender")}
-    return Installation(cluster, values)
+    return Installation(cluster, values | image_tags(image_version))
+
+
+def image_tags(version: str) -> dict[str, Any]:
+    """The chart's values for images of a version."""
+    return {f"images.{image}.tag": version for image in IMAGES}
 
 
 def remove(cluster: Cluster) -> None:
@@ -298,14 +303,6 @@ def _clear(made: Site) -> None:
     for scan in cluster.list("gapscan", SCAN_NAMESPACE):
         if scan["spec"].get("resend", {}).get("diodeRef", {}).get("name") == made.name:
             cluster.delete("gapscan", scan["metadata"]["name"], SCAN_NAMESPACE, wait=False)
-
-
-def volume(cluster: Cluster, name: str, namespace: str) -> None:
-    """A volume, opened by a StorageLocation of the same name."""
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
-    cluster.apply(body, namespace=namespace)
-    cluster.apply(_body("StorageLocation", name, namespace, {"persistentVolumeClaim": {"claimName": name}}))
 
 
 def has_answered(found: dict[str, Any]) -> bool:
