@@ -6,7 +6,7 @@ the lane would make its records visible, although its positions were not known a
 
 The owner of the lane reads what the transaction did. What is visible in the target stays. The records that are in doubt
 are written once more and aborted, which aborts those that were left open with them. The positions that hold are written
-last: whoever is killed in between finds the same again.
+last: whoever is killed before that finds the same again.
 """
 
 from __future__ import annotations
@@ -206,9 +206,8 @@ class LeftOpen:
                 if (messages[-1].offset() or 0) >= one.after.next_offset - 1:
                     del unread[place]
                 self._write_again(one, target, messages)
-            for place, end in reading.ends.items():
-                if place in unread and end >= unread[place].after.next_offset:
-                    del unread[place]
+            for place in reading.ends:
+                unread.pop(place, None)  # what was read of it is all that can be read here
             for _, error in reading.errors:
                 raise KafkaException(error)
         writer.flush()
