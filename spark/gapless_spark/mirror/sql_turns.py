@@ -19,8 +19,6 @@ from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStal
 from gapless_archive.segments.rows import runs_of
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
-from gapless_kafka.mirror.lanes.records import RunRecord
-from gapless_kafka.mirror.lanes.runs import check_run
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_spark.mirror.sql_cuts import divided_slices, lane_slices, most_partitions, view_until
@@ -225,8 +223,7 @@ def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
                 raise
             _check_refusals(lane)
     except LaneFencedError:
-        state = read_lanes(setup.target, setup.identity.control_topic, [order.lane])[order.lane]
-        check_run(state.run, RunRecord(engine=setup.engine, epoch=setup.epoch))
+        lane.check_run()
         raise SourceStalledError(f"Another task has lane {order.lane}; the next turn continues.") from None
     finally:
         lane.close()

@@ -24,6 +24,10 @@ GAPLESS = Path(sys.executable).parent / "gapless"
 INTERRUPTED = Path(__file__).parent / "interrupted_mirror.py"
 
 
+RECORDS = [b"%d" % number for number in range(500)]
+"""What `fill` writes to each partition."""
+
+
 class Row(NamedTuple):
     """A record without the offset that it has."""
 
@@ -125,6 +129,17 @@ class Scene:
         wait_until(there, timeout_seconds=timeout_seconds, what=f"{records} records of {topic} in the target")
 
 
+def fill(scene: Scene, name: str, partitions: int) -> None:
+    """Write `RECORDS` to each partition of a topic of the source."""
+    for partition in range(partitions):
+        scene.source.produce(name, RECORDS, partition=partition)
+
+
+def await_interruption(mirror: Mirror) -> None:
+    """Wait until a mirror with `interrupted` stops."""
+    wait_until(lambda: "interrupted" in mirror.log, timeout_seconds=60, what="the interruption")
+
+
 def rows(kafka: KafkaCluster, topic: str) -> dict[int, list[Row]]:
     """All committed records of a topic in their order, by partition."""
     found: dict[int, list[Row]] = {}
@@ -145,7 +160,7 @@ def target_kafka() -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture
-def scene(kafka: KafkaBroker, target_kafka: KafkaBroker, tmp_path: Path) -> Iterator[Scene]:
+def scene(kafka: KafkaBroker, target_kafka: KafkaCluster, tmp_path: Path) -> Iterator[Scene]:
     made = Scene(kafka, target_kafka, tmp_path)
     yield made
     made.close()

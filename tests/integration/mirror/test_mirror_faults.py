@@ -8,24 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.mirror.conftest import rows
-from kit.machine.processes import wait_until
+from integration.mirror.conftest import await_interruption, fill, rows
 
 if TYPE_CHECKING:
     from conftest import TopicFactory
-    from integration.mirror.conftest import Mirror, Scene
+    from integration.mirror.conftest import Scene
 
 pytestmark = pytest.mark.integration
-RECORDS = [b"%d" % number for number in range(500)]
-
-
-def fill(scene: Scene, name: str, partitions: int) -> None:
-    for partition in range(partitions):
-        scene.source.produce(name, RECORDS, partition=partition)
-
-
-def await_interruption(mirror: Mirror) -> None:
-    wait_until(lambda: "interrupted" in mirror.log, timeout_seconds=60, what="the interruption")
 
 
 def test_a_worker_that_is_killed_in_a_transaction_is_replaced(scene: Scene, topic: TopicFactory) -> None:

@@ -9,49 +9,36 @@ import pytest
 from confluent_kafka import Producer
 
 from gapless_kafka.mirror.lanes.records import map_key
-from integration.mirror.conftest import Scene
+from integration.mirror.conftest import RECORDS, await_interruption, fill
 from kit.kafka.cluster import KafkaCluster
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from conftest import TopicFactory
-    from kit.kafka.broker import KafkaBroker
+    from integration.mirror.conftest import Scene
 
 pytestmark = pytest.mark.integration
 LAST = 2
 """The broker that is away when a transaction ends."""
 PARTITIONS = 4
-RECORDS = [b"%d" % number for number in range(500)]
 
 
 @pytest.fixture(scope="module")
-def target() -> Iterator[KafkaCluster]:
+def target_kafka() -> Iterator[KafkaCluster]:
+    """Three brokers, of which one can be away."""
     with KafkaCluster(3) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def scene(kafka: KafkaBroker, target: KafkaCluster, tmp_path: Path) -> Iterator[Scene]:
-    made = Scene(kafka, target, tmp_path)
-    yield made
-    made.close()
-
-
-def fill(scene: Scene, name: str) -> None:
-    for partition in range(PARTITIONS):
-        scene.source.produce(name, RECORDS, partition=partition)
 
 
 def end_with_a_broker_away(scene: Scene, name: str, *, commits: bool) -> None:
     """Let a transaction that copies records be committed, or aborted, while the last broker is away."""
     mirror = scene.start(f"--topics={name}", "--lanes=1", interrupted=("SIGSTOP", 2))
     scene.wait_for(name, PARTITIONS * len(RECORDS))
-    fill(scene, name)
-    wait_until(lambda: "interrupted" in mirror.log, timeout_seconds=60, what="the interruption")
+    fill(scene, name, PARTITIONS)
+    await_interruption(mirror)
     scene.target.stop(LAST)
     if commits:
         mirror.process.send_signal(signal.SIGCONT)
@@ -66,7 +53,7 @@ def end_with_a_broker_away(scene: Scene, name: str, *, commits: bool) -> None:
 def test_a_transaction_that_the_mirror_cannot_end_is_named(scene: Scene, topic: TopicFactory) -> None:
     """As when the target has lost __transaction_state: here another program has it open."""
     name, control = topic(PARTITIONS), f"_gapless_mirror_{scene.name}"
-    fill(scene, name)
+    fill(scene, name, PARTITIONS)
     scene.target.create_topic(control, cleanup_policy="compact")
     foreign = in_transaction(scene.target, control, [(map_key("", 0, 0), None)])
     mirror = scene.start(f"--topics={name}", "--lanes=1")
@@ -109,10 +96,10 @@ def test_a_transaction_that_kafka_left_open_is_settled(
     scene.target.create_topic(
         f"_gapless_mirror_{scene.name}", only_on=LAST if control_is_away else 0, cleanup_policy="compact"
     )
-    fill(scene, name)
+    fill(scene, name, PARTITIONS)
     end_with_a_broker_away(scene, name, commits=commits)
     after = scene.run(f"--topics={name}", "--lanes=1", "--once")
-    fill(scene, name)
+    fill(scene, name, PARTITIONS)
     last = scene.run(f"--topics={name}", "--lanes=1", "--once")
     assert (after.wait(), last.wait()) == (0, 0), after.log + last.log
     assert scene.copied(name)

@@ -107,7 +107,7 @@ class Lane:
                 state = self._state()
                 if setup.transactional and state.open_from is not None:
                     state = self._settle(writer, state)
-                own = RunRecord(engine=setup.engine, epoch=setup.epoch)
+                own = self._run
                 news = [(RUN_KEY, content(RUN, own))] if check_run(state.run, own) else []
                 if self.number == 0 and setup.flow is not None and setup.flow != state.flow:
                     news.append((FLOW_KEY, content(FLOW, setup.flow)))
@@ -124,6 +124,15 @@ class Lane:
             self._opened = opened.pop_all()
         self._phase = LanePhase.COPYING
         self._error = None
+
+    def check_run(self) -> None:
+        """Make sure that the lane went to another owner of this run, after LaneFencedError.
+
+        Raises:
+            TakenOverError: another run has taken over.
+            GaplessError: Kafka denies it or does not answer.
+        """
+        check_run(self._state().run, self._run)
 
     def follow(self, view: SourceView) -> None:
         """Copy the partitions of `view` that belong to the lane, from now on."""
@@ -177,6 +186,11 @@ class Lane:
             limited_at=self.copying.limited_at,
             partitions=tuple(one.observation() for one in list(self.copying.partitions.values())),
         )
+
+    @property
+    def _run(self) -> RunRecord:
+        """The run that this owner belongs to."""
+        return RunRecord(engine=self._setup.engine, epoch=self._setup.epoch)
 
     def _state(self) -> LaneState:
         """What the control topic holds."""

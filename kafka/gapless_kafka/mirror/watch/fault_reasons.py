@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.watch.facts import Side
 
 _ROWS = {
+    StallReason.TRANSACTION_OPEN: LEFT_OPEN,
     StallReason.COORDINATOR_UNAVAILABLE: (
         "CONCURRENT_TRANSACTIONS COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE INVALID_TRANSACTION_TIMEOUT "
         "NOT_COORDINATOR _WAIT_COORD"
@@ -29,9 +30,7 @@ _ROWS = {
         "NOT_LEADER_FOR_PARTITION OFFSET_NOT_AVAILABLE REPLICA_NOT_AVAILABLE UNKNOWN_LEADER_EPOCH"
     ),
 }
-_BY_NAME: dict[str, StallReason] = {LEFT_OPEN: StallReason.TRANSACTION_OPEN} | {
-    name: reason for reason, names in _ROWS.items() for name in names.split()
-}
+_BY_NAME = {name: reason for reason, names in _ROWS.items() for name in names.split()}
 
 
 def reason_of(side: Side, name: str) -> StallReason:

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
-from gapless_kafka.mirror.lanes.records import RunRecord
-from gapless_kafka.mirror.lanes.runs import check_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +107,7 @@ class LaneThread:
                         return LaneEnd.DONE
             except LaneFencedError:
                 self._lane.close()
-                self._check_run()
+                self._lane.check_run()
                 return LaneEnd.MOVED
             except ConfigurationError:
                 raise
@@ -128,12 +125,6 @@ class LaneThread:
             with suppress(GaplessError, LaneFencedError):
                 self._lane.open()  # which finds out, so that what is reported as copied is right
         return LaneEnd.STOPPED
-
-    def _check_run(self) -> None:
-        """Raise TakenOverError if the lane went to another run, and not to another worker of this one."""
-        setup = self._setup
-        found = read_lanes(setup.target, setup.identity.control_topic, [self.number], pulse=self._check)
-        check_run(found[self.number].run, RunRecord(engine=setup.engine, epoch=setup.epoch))
 
     def _check(self) -> None:
         if self._abandoned.is_set():

@@ -10,7 +10,6 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gapless_api.base.collector import collect_rarely
 from gapless_api.wire.form import WireError
 from gapless_archive.catalog.entry import SEGMENT
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, TopicSegment
@@ -75,7 +74,6 @@ class SliceWriter:
         """Like `write`, but as rows of `MANIFESTS`."""
         import pyarrow as pa  # noqa: PLC0415 -- in the task
 
-        collect_rarely()
         written = self.write(slices, batches)
         topics = pa.array([topic for topic, _ in written], pa.string())
         texts = [json.dumps(SEGMENT.to_json(segment)) for _, segment in written]

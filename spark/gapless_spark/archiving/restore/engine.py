@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
-from gapless_api.base.collector import collect_rarely
 from gapless_api.base.errors import GaplessError
 from gapless_spark.archiving.restore.task import PartitionResult, write_slot
 from gapless_spark.runtime.failures import explained
@@ -92,7 +91,6 @@ class RestoreEngine:
         count = len(orders)
 
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            collect_rarely()
             try:
                 for batch in batches:
                     for number in batch.column(0).to_pylist():
