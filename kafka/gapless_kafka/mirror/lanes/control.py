@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import ConfigurationError
@@ -115,7 +115,8 @@ def read_lane_records(
     connection: KafkaConnection, topic: str, lanes: Sequence[int], *, pulse: Callable[[], None] = lambda: None
 ) -> dict[int, LaneRecords]:
     """Read the keys and values of some lanes. Raises SourceUnreachableError like `read_lanes`."""
-    return _read(connection, topic, dict.fromkeys(lanes, OFFSET_BEGINNING), "read_committed", pulse)
+    # From offset 0, and not from "the beginning": the client looks that up, half a second after it has connected.
+    return _read(connection, topic, dict.fromkeys(lanes, 0), "read_committed", pulse)
 
 
 def read_open_records(
@@ -143,6 +144,7 @@ def _read(
             "queued.max.messages.kbytes": 8_192,
             "fetch.queue.backoff.ms": 2,
             "fetch.wait.max.ms": 50,
+            "fetch.error.backoff.ms": 50,
             "log_level": 0,
         }
     )

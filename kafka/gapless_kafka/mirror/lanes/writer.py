@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections import deque
 from dataclasses import dataclass
+from itertools import repeat
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
@@ -150,38 +153,46 @@ class LaneWriter:
         producer = self._producer
         while len(producer.client) + len(messages) > _MOST_QUEUED:
             producer.poll()
-        last = len(messages) - 1
         every = self.reporting.refused or self.reporting.interleaved
         one.reported = len(messages) if every else min(len(messages), 2)
-        adds, continued = self.provenance.adds, self.provenance.continued
-        produce, partition, size, taken = producer.client.produce, place[1], 0, one.take
-        may_ask = True
-        kind: Any = type(messages[0])
-        calls = (kind.key, kind.value, kind.headers, kind.timestamp)
-        columns = zip(*(map(call, messages) for call in calls), strict=True)
-        for number, (key, value, pairs, (_, stamp)) in enumerate(columns):
-            headers = continued(pairs) if adds or pairs else None
-            at = stamp if stamp > 0 else 1 if stamp == 0 else NO_TIMESTAMP  # 0 means "now" to the client
-            size += (len(key) if key else 0) + (len(value) if value else 0)
-            report = taken if every or not number or number == last else None
-            while True:
-                try:
-                    if headers:
-                        produce(target, value, key, partition, report, None, at, headers)
-                    else:
-                        produce(target, value, key, partition, report, None, at)
-                    break
-                except BufferError:
+        columns, one.bytes = self._columns(one, messages, every=every)
+        produce, first, may_ask = producer.client.produce, 0, True
+        while True:
+            values, keys, reports, stamps, *headers = (iter(column[first:]) for column in columns)
+            fixed = repeat(target), repeat(place[1]), repeat(None)
+            calls = map(produce, fixed[0], values, keys, fixed[1], reports, fixed[2], stamps, *headers)
+            try:
+                deque(calls, maxlen=0)
+                break
+            except (BufferError, KafkaException) as error:
+                first = len(messages) - length_hint(values) - 1  # the record that was not taken
+                if isinstance(error, BufferError):
                     producer.poll()
-                except KafkaException as error:
-                    if number or not may_ask or not is_unknown_to_client(error.args[0]):
-                        raise
+                elif not first and may_ask and is_unknown_to_client(error.args[0]):
                     may_ask = False
                     producer.ask_again(target)
+                else:
+                    raise
         producer.client.poll(0)
-        one.bytes = size
-        self.bytes += size
+        self.bytes += one.bytes
         return one
+
+    def _columns(self, one: Written, messages: Sequence[Message], *, every: bool) -> tuple[list[list[Any]], int]:
+        """What the client is called with for the records, by argument, and the bytes of their keys and values.
+
+        Arguments are taken and handed over without a step of Python for each record, which took a quarter more.
+        """
+        kind: Any = type(messages[0])
+        keys, values, headers = (list(map(call, messages)) for call in (kind.key, kind.value, kind.headers))
+        size = sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
+        # 0 means "now" to the client.
+        stamps = [at if at > 0 else 1 if at == 0 else NO_TIMESTAMP for _, at in map(kind.timestamp, messages)]
+        reports = [one.take if every else None] * len(messages)
+        reports[0] = reports[-1] = one.take
+        columns = [values, keys, reports, stamps]
+        if self.provenance.adds or any(headers):
+            columns.append([self.provenance.continued(pairs) or [] for pairs in headers])
+        return columns, size
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Hand over a record of the lane in the control topic. Raises KafkaException."""
