@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from mirror_runs import Mirror, measured_copy
 from mirrormaker import Copy, mirrormaker
 
 from kit.kafka.broker import KafkaBroker
+from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 PARTITIONS = 8
 WORKLOADS = {"1KiB": Workload("kibibytes", 2_000_000, 1024), "200B": Workload("log-lines", 5_000_000, 200)}
 RATE, SECONDS = 10_000, 20
-MIRRORS = ("mirrormaker2", "workers", "spark")
+PLAIN_LOOP = "plain-loop"
+"""No mirror: what Kafka's Python client takes alone, for its share in what a mirror takes. It has no latency."""
+MIRRORS = ("mirrormaker2", "workers", "spark", PLAIN_LOOP)
 GUARANTEES = ("exactly-once", "at-least-once")
 GOALS = {
     "ratio_to_mirrormaker2": 2.0,
@@ -80,7 +84,7 @@ class Bench:
     def latency(self) -> dict[str, Any]:
         """The latencies of each mirror, exactly once."""
         found = {}
-        for mirror in self._options.mirrors:
+        for mirror in (one for one in self._options.mirrors if one != PLAIN_LOOP):
             topic = self._source.create_topic(f"paced-{mirror}", PARTITIONS)
             with self._running(mirror, topic, "exactly-once") as running:
                 found[mirror] = measured_latency(
@@ -101,6 +105,9 @@ class Bench:
         log = self._folder / f"{copy.name}.log"
         if mirror == "mirrormaker2":
             return Mirror(mirrormaker(copy, self._folder / copy.name), log)
+        if mirror == PLAIN_LOOP:
+            self._target.create_topic(topic, PARTITIONS)
+            return Mirror(plain_loop(copy), log)
         return Mirror(gapless(copy, mirror), log)
 
     def _copy(self, topic: str, guarantee: str) -> Copy:
@@ -115,7 +122,11 @@ class Bench:
         )
 
     def _delete(self, topic: str) -> None:
-        self._target.admin().delete_topics([topic])[topic].result()
+        admin = self._target.admin()
+        admin.delete_topics([topic])[topic].result()
+        wait_until(
+            lambda: topic not in admin.list_topics(timeout=10).topics, timeout_seconds=30, what="the topic's end"
+        )
 
 
 def gapless(copy: Copy, engine: str) -> list[str]:
@@ -131,6 +142,12 @@ def gapless(copy: Copy, engine: str) -> list[str]:
         "commit-interval": f"{copy.interval_ms / 1000}s",
     }
     return [GAPLESS, "mirror", *(f"--{name}={value}" for name, value in given.items())]
+
+
+def plain_loop(copy: Copy) -> list[str]:
+    """The command of the plain loop."""
+    told = {**asdict(copy), "partitions": PARTITIONS}
+    return [sys.executable, str(Path(__file__).with_name("plain_loop.py")), json.dumps(told)]
 
 
 def _duration(run: dict[str, Any]) -> float:

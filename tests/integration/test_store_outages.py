@@ -337,7 +337,8 @@ def test_a_large_object_that_cannot_be_finished_leaves_nothing(place: Place, pro
     with pytest.raises(StoreUnreachableError):
         place.put("large", tmp_path / "large")
     assert place.size("large") is None
-    assert [one.method for one in proxy.requests if "uploadId=" in one.path][-1] == "DELETE", "parts stay in the store"
+    # Not the last one: a part that the client no longer waits for may reach the store later, which then refuses it.
+    assert "DELETE" in [one.method for one in proxy.requests if "uploadId=" in one.path], "parts stay in the store"
 
 
 def test_a_large_object_whose_removal_is_refused_is_no_error_of_settings(

@@ -1,0 +1,85 @@
+"""Copies a topic as shortly as Kafka's Python client allows, beside which the mirror is measured; no mirror itself.
+
+It keeps no positions, does not look whether a topic was recreated, and knows no faults: what it takes is the client's
+share. Its argument is a JSON object: source, target, topic, partitions, exactly_once, compression and interval_ms.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+_AT_ONCE = 10_000
+
+
+def main() -> None:
+    told = json.loads(sys.argv[1])
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    interval = told["interval_ms"] / 1000
+    consumer = Consumer(
+        {
+            "bootstrap.servers": told["source"],
+            "group.id": "plain-loop",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "queued.max.messages.kbytes": 65_536,
+            "fetch.message.max.bytes": 1024 * 1024,
+            "fetch.queue.backoff.ms": 2,
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    options: dict[str, Any] = {"transactional.id": "plain-loop"} if told["exactly_once"] else {}
+    producer = Producer(
+        {
+            "bootstrap.servers": told["target"],
+            "enable.idempotence": True,
+            "linger.ms": 10,
+            "batch.size": 1_000_000,
+            "batch.num.messages": 100_000,
+            "queue.buffering.max.messages": 500_000,
+            "compression.type": told["compression"],
+            **options,
+        }
+    )
+    if options:
+        producer.init_transactions()
+    consumer.assign([TopicPartition(told["topic"], number, 0) for number in range(told["partitions"])])
+    while True:
+        messages = consumer.consume(_AT_ONCE, interval)
+        if options and messages:
+            producer.begin_transaction()
+        until = time.monotonic() + interval
+        while messages:
+            _copy(producer, messages)
+            messages = consumer.consume(_AT_ONCE, 0.01) if time.monotonic() < until else []
+            if not messages and options:
+                producer.commit_transaction()
+            producer.poll(0)
+
+
+def _copy(producer: Any, messages: list[Any]) -> None:
+    for message in messages:
+        while True:
+            try:
+                producer.produce(
+                    message.topic(),
+                    message.value(),
+                    message.key(),
+                    message.partition(),
+                    None,
+                    None,
+                    message.timestamp()[1],
+                    message.headers() or [],
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+
+
+if __name__ == "__main__":
+    main()
