@@ -223,8 +223,9 @@ class _Bucket:
     def put(self, key: str, file: Path) -> None:
         import obstore  # noqa: PLC0415 -- optional
 
-        part = part_bytes(file.stat().st_size)
-        self._ask(key, "written", lambda: obstore.put(self._store, key, file, chunk_size=part, **self._put_options))
+        # One part after the other: one that was still on its way when an upload is given up would stay in the store.
+        options = {"chunk_size": part_bytes(file.stat().st_size), "max_concurrency": 1, **self._put_options}
+        self._ask(key, "written", lambda: obstore.put(self._store, key, file, **options))
 
     def ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         import obstore  # noqa: PLC0415 -- optional
