@@ -7,7 +7,6 @@ share. Its argument is a JSON object: source, target, topic, partitions, exactly
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from typing import Any
@@ -19,7 +18,6 @@ _AT_ONCE = 10_000
 
 def main() -> None:
     told = json.loads(sys.argv[1])
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     interval = told["interval_ms"] / 1000
     consumer = Consumer(
         {

@@ -58,10 +58,10 @@ class Provenance:
 
     def kept(self, messages: list[Message]) -> list[Message]:
         """The records without those that were copied from the target."""
-        if not self._reads:
+        if not self._reads or not messages:
             return messages
-        kind: Any = type(messages[0]) if messages else None
-        if kind is None or not any(map(kind.headers, messages)):
+        kind: Any = type(messages[0])
+        if not any(map(kind.headers, messages)):
             return messages  # as most are, without a step of Python for each
         return [message for message in messages if not self.returns(message.headers())]
 

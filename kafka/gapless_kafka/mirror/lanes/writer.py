@@ -159,8 +159,9 @@ class LaneWriter:
         produce, first, may_ask = producer.client.produce, 0, True
         while True:
             values, keys, reports, stamps, *headers = (iter(column[first:]) for column in columns)
-            fixed = repeat(target), repeat(place[1]), repeat(None)
-            calls = map(produce, fixed[0], values, keys, fixed[1], reports, fixed[2], stamps, *headers)
+            calls = map(
+                produce, repeat(target), values, keys, repeat(place[1]), reports, repeat(None), stamps, *headers
+            )
             try:
                 deque(calls, maxlen=0)
                 break
