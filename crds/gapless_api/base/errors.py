@@ -65,6 +65,15 @@ class StoppedError(GaplessError):
         self.exit_code = ExitCode.INTERRUPTED if by_terminal else ExitCode.TERMINATED
 
 
+def raised_by_handler(error: BaseException) -> BaseException:
+    """What a signal handler has raised, if `error` is what became of that in C code; else `error`.
+
+    A library in C that goes on although a handler has raised returns a result with an exception set, of which the
+    interpreter makes a SystemError; its cause is what was raised.
+    """
+    return error.__cause__ if isinstance(error, SystemError) and error.__cause__ is not None else error
+
+
 class Verdict(NamedTuple):
     """What an error means to a script (`exit_code`) and to Kubernetes (`condition_reason`)."""
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.collector import collect_rarely
-from gapless_api.base.errors import GaplessError, StoppedError
+from gapless_api.base.errors import GaplessError, StoppedError, raised_by_handler
 from gapless_api.base.files import check_output, write_whole
 from gapless_api.base.log import configure_logging
 from gapless_api.bundle.form import BundleKind
@@ -208,8 +208,13 @@ def stopped_by_signals(written: Callable[[], str]) -> Iterator[None]:
         previous = signal.signal(signal.SIGTERM, stop)
     try:
         yield
-    except KeyboardInterrupt:
-        raise StoppedError(sentence("SIGINT"), by_terminal=True) from None
+    except (KeyboardInterrupt, SystemError) as error:
+        raised = raised_by_handler(error)
+        if isinstance(raised, StoppedError):
+            raise raised from None
+        if isinstance(raised, KeyboardInterrupt):
+            raise StoppedError(sentence("SIGINT"), by_terminal=True) from None
+        raise
     finally:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)

@@ -11,7 +11,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
-from gapless_api.base.errors import StoppedError
+from gapless_api.base.errors import StoppedError, raised_by_handler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +40,13 @@ class Shutdown:
                 self._previous[number] = signal.signal(number, handler)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self._previous:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        if isinstance(error, SystemError) and isinstance(raised := raised_by_handler(error), StoppedError):
+            raise raised from None
 
     @contextlib.contextmanager
     def after_this(self) -> Any:

@@ -1,0 +1,60 @@
+"""Owns the proof that a signal ends a job as a stop, wherever it meets it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gapless_api.base.errors import StoppedError
+from gapless_api.base.exit_codes import ExitCode
+from gapless_spark.archiving.archive.shutdown import Shutdown
+from gapless_spark.output.jobs import stopped_by_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+REQUESTS = [(signal.SIGTERM, ExitCode.TERMINATED), (signal.SIGINT, ExitCode.INTERRUPTED)]
+
+
+def in_python(number: int) -> None:
+    os.kill(os.getpid(), number)
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        pass
+
+
+def in_a_library_in_c(number: int) -> None:
+    """What the interpreter makes of C code that returns a result although a handler has raised."""
+    try:
+        in_python(number)
+    except BaseException as raised:
+        raise SystemError("<class 'Reader'> returned a result with an exception set") from raised
+
+
+@pytest.fixture(autouse=True)
+def interrupts() -> Iterator[None]:
+    """SIGINT as a terminal's program has it; what a shell starts in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("stoppable", [stopped_by_signals, Shutdown])
+@pytest.mark.parametrize("where", [in_python, in_a_library_in_c])
+@pytest.mark.parametrize(("number", "code"), REQUESTS)
+def test_a_signal_is_a_stop(stoppable: Any, where: Callable[[int], None], number: signal.Signals, code: int) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(StoppedError, match=f"Stopped by {number.name}") as stopped, stoppable(lambda: ""):
+        where(number)
+    assert stopped.value.exit_code == code
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("stoppable", [stopped_by_signals, Shutdown])
+def test_another_defect_is_not_hidden(stoppable: Any) -> None:
+    with pytest.raises(SystemError, match="of its own"), stoppable(lambda: ""):
+        raise SystemError("a defect of its own")
