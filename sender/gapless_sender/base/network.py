@@ -19,7 +19,8 @@ LEAST_PAYLOAD_SIZE = 500
 MOST_PAYLOAD_SIZE = 65459
 """The limits of the setting payloadSize, which are the peer's (65507 - 48)."""
 _SIOCGIFFLAGS, _SIOCGIFMTU = 0x8913, 0x8921
-_IFF_UP = 1
+_UP, _LOOPBACK, _NO_ARP = 0x1, 0x8, 0x80
+"""Flags of an interface (IFF_…)."""
 
 
 class Nic(NamedTuple):
@@ -30,6 +31,9 @@ class Nic(NamedTuple):
     """The kernel's number of it (the scope of link-local addresses)."""
     mtu: int
     is_up: bool
+    """Whether it is switched on."""
+    asks_neighbours: bool
+    """Whether it finds out hardware addresses (ARP, NDP); loopback and tunnels do not."""
 
 
 class Target(NamedTuple):
@@ -66,7 +70,15 @@ def nic_named(name: str) -> Nic:
         raise ConfigurationError(
             f"The network interface {name!r} does not exist on this machine; set nic to one of: {others}."
         ) from None
-    return Nic(name, number, mtu, bool(flags & _IFF_UP))
+    return Nic(name, number, mtu, bool(flags & _UP), asks_neighbours=not flags & (_LOOPBACK | _NO_ARP))
+
+
+def nic_numbered(number: int) -> Nic | None:
+    """Look up the interface that has this number; ``None`` when there is none (any more)."""
+    try:
+        return nic_named(socket.if_indextoname(number))
+    except (OSError, ConfigurationError):
+        return None
 
 
 def _interface_number(any_socket: socket.socket, request: int, name: str, form: str) -> int:

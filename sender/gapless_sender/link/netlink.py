@@ -1,4 +1,4 @@
-"""Owns what the kernel says about an interface, the way to an address and its neighbour, asked by netlink.
+"""Owns what only netlink tells: the carrier of an interface, the way to an address and its neighbour.
 
 Must not know what any of it means for a link. Needs no privileges, changes nothing, and sees the network of this
 process only; /sys may show another's.
@@ -17,8 +17,6 @@ from pyroute2.netlink.exceptions import NetlinkError
 if TYPE_CHECKING:
     from gapless_sender.base.network import Target
 
-_UP, _LOOPBACK, _NO_ARP = 0x1, 0x8, 0x80
-"""Flags of an interface (IFF_…)."""
 _ROUTE_TYPES = {
     1: "unicast",
     2: "local",
@@ -38,21 +36,6 @@ _NEIGHBOUR_STATES = {
     0x40: "NOARP",
     0x80: "PERMANENT",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """A network interface."""
-
-    name: str
-    number: int
-    up: bool
-    """Whether it is switched on."""
-    carrier: bool
-    """Whether something is plugged in and answers; an interface that is down does not know."""
-    mtu: int
-    asks_neighbours: bool
-    """Whether it finds out hardware addresses (ARP, NDP); loopback and tunnels do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +60,12 @@ class Neighbour:
     hardware_address: str | None
 
 
-def interface_named(name: str) -> Interface | None:
-    """Look up an interface; ``None`` when there is none of that name."""
-    with IPRoute() as kernel:
-        return _interface(kernel, ifname=name)
-
-
-def interface_numbered(number: int) -> Interface | None:
-    """Look up an interface by the kernel's number of it."""
-    with IPRoute() as kernel:
-        return _interface(kernel, index=number)
-
-
-def _interface(kernel: IPRoute, **chosen: Any) -> Interface | None:
-    with contextlib.suppress(NetlinkError):
-        for found in kernel.link("get", **chosen):
-            flags = found["flags"]
-            return Interface(
-                name=found.get("ifname"),
-                number=found["index"],
-                up=bool(flags & _UP),
-                carrier=bool(flags & _UP and found.get("carrier")),
-                mtu=found.get("mtu"),
-                asks_neighbours=not flags & (_LOOPBACK | _NO_ARP),
-            )
-    return None
+def has_carrier(interface_number: int) -> bool:
+    """Whether something is plugged in and answers; an interface that is down or away has none."""
+    with IPRoute() as kernel, contextlib.suppress(NetlinkError):
+        for found in kernel.link("get", index=interface_number):
+            return bool(found.get("carrier"))
+    return False
 
 
 def route_to(target: Target, interface_number: int | None) -> Route | None:

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import GaplessError
 from gapless_api.wire.preflight import PreflightLine, RouteFound
-from gapless_sender.base.network import Nic, Target, payload_size_for, resolve_target
-from gapless_sender.link.netlink import (
-    Interface,
-    Neighbour,
-    Route,
-    interface_named,
-    interface_numbered,
-    neighbour_of,
-    route_to,
-)
+from gapless_sender.base.network import Nic, nic_named, nic_numbered, payload_size_for, resolve_target
+from gapless_sender.link.netlink import Neighbour, Route, has_carrier, neighbour_of, route_to
 from gapless_sender.link.udp_link import UdpLink
 
 if TYPE_CHECKING:
@@ -38,7 +30,9 @@ class Findings:
     """Bytes that shall fit into a datagram, 0 for what does."""
     requires_neighbour: bool = False
     address: str | None = None
-    interface: Interface | None = None
+    interface: Nic | None = None
+    has_carrier: bool = False
+    """Whether something is plugged into the interface and answers."""
     largest_payload: int | None = None
     route: Route | None = None
     neighbour: Neighbour | None = None
@@ -57,8 +51,8 @@ class Findings:
         return PreflightLine(
             nic=interface.name if interface is not None else self.nic,
             exists=interface is not None,
-            up=interface is not None and interface.up,
-            carrier=interface is not None and interface.carrier,
+            up=interface is not None and interface.is_up,
+            carrier=self.has_carrier,
             mtu=interface.mtu if interface is not None else None,
             largest_payload=self.largest_payload,
             target=self.target,
@@ -83,24 +77,31 @@ def look(  # noqa: PLR0913 -- what the command can be told
 ) -> Findings:
     """Look at the link from `nic` (empty for the one that the routing table gives) to `host`."""
     found = Findings(nic, host, port, payload_size, require_neighbour)
-    found.interface = interface_named(nic) if nic else None
     try:
-        target = _target(found, source_address)
+        _look_at(found, nic_named(nic) if nic else None)
+    except GaplessError as error:
+        found.message = str(error)
+    try:
+        target = resolve_target(host, port, nic=found.interface, source_address=source_address)
         found.address = str(target.address[0])
         found.route = route_to(target, found.interface.number if found.interface is not None else None)
         if not nic and found.route is not None:
-            found.interface = interface_numbered(found.route.interface_number)
+            _look_at(found, nic_numbered(found.route.interface_number))
         if found.interface is not None and found.route is not None:
-            next_station = found.route.gateway or found.address
-            found.neighbour = neighbour_of(next_station, found.interface.number)
+            found.neighbour = neighbour_of(found.route.gateway or found.address, found.interface.number)
         if found.interface is not None:
             found.largest_payload = payload_size_for(
                 found.interface.mtu, target.header_bytes, where=found.interface.name
             )
     except GaplessError as error:
-        found.message = str(error)
+        found.message = found.message or str(error)
     found.message = trouble_of(found) or _refusal(found, source_address)
     return found
+
+
+def _look_at(found: Findings, interface: Nic | None) -> None:
+    found.interface = interface
+    found.has_carrier = interface is not None and interface.is_up and has_carrier(interface.number)
 
 
 def trouble_of(found: Findings) -> str:
@@ -110,20 +111,8 @@ def trouble_of(found: Findings) -> str:
 
 def _troubles(found: Findings) -> Iterator[str]:
     interface, route = found.interface, found.route
-    if interface is None:
-        if found.nic:
-            yield (
-                f"The network interface {found.nic} does not exist on this machine; correct nic, or choose the machine."
-            )
-    elif not interface.up:
-        yield f"The network interface {interface.name} is down; bring it up (ip link set {interface.name} up)."
-    elif not interface.carrier:
-        yield f"The network interface {interface.name} has no carrier; check cable, transceiver and the diode."
-    elif found.largest_payload is not None and found.payload_size > found.largest_payload:
-        yield (
-            f"A payload of {found.payload_size} bytes does not fit the MTU {interface.mtu} of {interface.name}, which "
-            f"carries {found.largest_payload}; lower payloadSize, or raise the MTU."
-        )
+    if interface is not None:
+        yield from _troubles_of_interface(found, interface)
     if found.message:
         yield found.message
     if route is None or route.kind in {"blackhole", "unreachable"}:
@@ -136,7 +125,19 @@ def _troubles(found: Findings) -> Iterator[str]:
         yield from _troubles_of_neighbour(found, interface, route)
 
 
-def _troubles_of_neighbour(found: Findings, interface: Interface, route: Route) -> Iterator[str]:
+def _troubles_of_interface(found: Findings, interface: Nic) -> Iterator[str]:
+    if not interface.is_up:
+        yield f"The network interface {interface.name} is down; bring it up (ip link set {interface.name} up)."
+    elif not found.has_carrier:
+        yield f"The network interface {interface.name} has no carrier; check cable, transceiver and the diode."
+    elif found.largest_payload is not None and found.payload_size > found.largest_payload:
+        yield (
+            f"A payload of {found.payload_size} bytes does not fit the MTU {interface.mtu} of {interface.name}, which "
+            f"carries {found.largest_payload}; lower payloadSize, or raise the MTU."
+        )
+
+
+def _troubles_of_neighbour(found: Findings, interface: Nic, route: Route) -> Iterator[str]:
     station = route.gateway or found.address
     if found.neighbour is not None and found.neighbour.state == "PERMANENT":
         return
@@ -145,12 +146,6 @@ def _troubles_of_neighbour(found: Findings, interface: Interface, route: Route) 
         f"The neighbour entry of {station} on {interface.name} {has}, and no reply comes back through a diode; add it "
         f"on this machine (ip neigh replace {station} lladdr HARDWARE-ADDRESS dev {interface.name} nud permanent)."
     )
-
-
-def _target(found: Findings, source_address: str) -> Target:
-    interface = found.interface
-    nic = None if interface is None else Nic(interface.name, interface.number, interface.mtu, interface.up)
-    return resolve_target(found.target, found.port, nic=nic, source_address=source_address)
 
 
 def _refusal(found: Findings, source_address: str) -> str:

@@ -146,4 +146,4 @@ def test_a_link_is_checked_by_the_sender_and_only_when_there_is_one() -> None:
     link = settings_of(targetIP="192.0.2.1", targetPort="5514", nic="nosuchnic0").link
     (one,) = link_findings(link)
     assert one.id == FindingId.LINK_FAULT
-    assert "nosuchnic0 does not exist" in one.message
+    assert "'nosuchnic0' does not exist" in one.message

@@ -11,34 +11,46 @@ from pathlib import Path
 import pytest
 
 from gapless_api.wire.preflight import PREFLIGHT_LINE
-from gapless_sender.link.netlink import Interface, Neighbour, Route
+from gapless_sender.base.network import Nic
+from gapless_sender.link.netlink import Neighbour, Route
 from gapless_sender.link_test.preflight import Findings, look, trouble_of
 
-GOOD = Interface("eth1", 3, up=True, carrier=True, mtu=1500, asks_neighbours=True)
+GOOD = Nic("eth1", 3, mtu=1500, is_up=True, asks_neighbours=True)
 WAY = Route("unicast", 3, None, "10.0.0.1")
 PROGRAM = Path(sys.executable).parent / "gapless"
 
 
 def findings(
-    interface: Interface | None = GOOD,
+    interface: Nic | None = GOOD,
     route: Route | None = WAY,
     neighbour: Neighbour | None = None,
     payload_size: int = 1400,
     message: str = "",
     *,
     required: bool = False,
+    carrier: bool = True,
 ) -> Findings:
     return Findings(
-        "eth1", "10.0.0.2", 1234, payload_size, required, "10.0.0.2", interface, 1472, route, neighbour, message
+        "eth1",
+        "10.0.0.2",
+        1234,
+        payload_size,
+        required,
+        "10.0.0.2",
+        interface,
+        carrier,
+        1472,
+        route,
+        neighbour,
+        message,
     )
 
 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (findings(None), "eth1 does not exist on this machine"),
-        (findings(replace(GOOD, up=False, carrier=False), None), "eth1 is down; bring it up (ip link set eth1 up)"),
-        (findings(replace(GOOD, carrier=False)), "eth1 has no carrier"),
+        (findings(GOOD._replace(is_up=False), None, carrier=False), "eth1 is down; bring it up (ip link set eth1 up)"),
+        (findings(carrier=False), "eth1 has no carrier"),
         (findings(payload_size=1473), "1473 bytes does not fit the MTU 1500 of eth1, which carries 1472"),
         (findings(message="The target cannot be resolved."), "cannot be resolved"),
         (findings(route=None), "no route to 10.0.0.2 through eth1"),
@@ -62,7 +74,7 @@ def test_the_first_trouble_is_said_in_one_sentence(found: Findings, words: str) 
         findings(payload_size=1472),
         findings(neighbour=Neighbour("FAILED", None)),
         findings(neighbour=Neighbour("PERMANENT", "02:00:00:00:00:02"), required=True),
-        findings(replace(GOOD, asks_neighbours=False), required=True),
+        findings(GOOD._replace(asks_neighbours=False), required=True),
         findings(route=replace(WAY, kind="multicast"), required=True),
         findings(route=replace(WAY, kind="broadcast"), required=True),
         findings(route=replace(WAY, kind="local"), required=True),
@@ -79,6 +91,13 @@ def test_loopback_is_fit_by_both_families() -> None:
         assert (found.exists, found.up, found.carrier, found.needs_neighbour) == (True, True, True, False)
         assert found.address == target
         assert found.largest_payload == 65459
+
+
+@pytest.mark.parametrize("target", ["127.0.0.1", "no-such-host.invalid"])
+def test_an_interface_that_does_not_exist_is_the_first_trouble(target: str) -> None:
+    found = look("eth1x", target, 9)
+    assert found.message.startswith("The network interface 'eth1x' does not exist on this machine; set nic to one of: ")
+    assert not found.as_line().exists
 
 
 @pytest.mark.parametrize(
