@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from gapless_spark.model.arrow_schema import arrow_schema
+from gapless_spark.model.bitmap_runs import bounds_of_runs
 from gapless_spark.model.event_keys import BLOCK_BITS, Block, KeyReader
 from gapless_spark.model.gap_detection import ReceivedBlock
 
@@ -123,11 +124,10 @@ def blocks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Block, Receiv
 
 def received_block(block: Block, received: Received) -> ReceivedBlock:
     """The runs of offsets of a block."""
-    joined = received.positions
-    # A run begins where the position before is absent, and ends where the one behind is.
-    firsts, lasts = joined - joined.shift(1), joined - joined.shift(-1)
+    firsts, lasts = bounds_of_runs(received.positions)
     base = block.number << BLOCK_BITS
-    return ReceivedBlock(*block, received.records, len(joined), _offsets(firsts, base), _offsets(lasts, base))
+    offsets = len(received.positions)
+    return ReceivedBlock(*block, received.records, offsets, _offsets(firsts, base), _offsets(lasts, base))
 
 
 def highest_offset(block: Block, received: Received) -> int:

@@ -17,6 +17,7 @@ from pyroaring import BitMap
 from gapless_api.codec.roaring import EMPTY_BITMAP
 from gapless_api.gaps.keys import PLAIN_KEY, WINDOW_KEY
 from gapless_spark.model.arrow_schema import arrow_schema
+from gapless_spark.model.bitmap_runs import bounds_of_runs
 from gapless_spark.model.gap_windows import LISTED_UNREADABLE, CompleteWindows, LatestRecord, read_windows
 from gapless_spark.scan.latest_records import latest_in_rows
 
@@ -193,8 +194,7 @@ def _complete(key: bytes, value: bytes) -> tuple[_Places, int] | None:
 def _runs(places: _Places, bits: BitMap) -> Iterator[CompleteWindows]:
     topic, partition, size, block = places
     base = block << _BLOCK_BITS
-    # A run begins where the position before is absent, and ends where the one behind is.
-    for first, last in zip(bits - bits.shift(1), bits - bits.shift(-1), strict=True):
+    for first, last in zip(*bounds_of_runs(bits), strict=True):
         yield CompleteWindows(topic, partition, (base + first) * size, (base + last + 1) * size - 1, last - first + 1)
 
 
