@@ -38,7 +38,9 @@ def api_client() -> ApiClient:
         if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
-            config.load_kube_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+            # Without the name, the library takes what the variable held when it was imported.
+            file = os.environ.get("KUBECONFIG") or None
+            config.load_kube_config(config_file=file, client_configuration=settings)  # type: ignore[no-untyped-call]
     except (config.ConfigException, OSError) as error:
         raise ConfigurationError(
             f"The cluster is unknown ({error}); run the operator in a pod with a service account, or set KUBECONFIG."
