@@ -1,4 +1,4 @@
-"""The operator as a program of its own; started by its path.
+"""The operator as a program of its own; started by its path, or forked.
 
 A crash can come between any two writes. With ``KILL_AFTER_WRITE=n`` the process kills itself right after its n-th
 write, so that a test can go through all of them. The canary and the Leases, which are written by the
@@ -69,9 +69,14 @@ class DyingApi(ClusterApi):
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Run the operator until a signal, or until its n-th write."""
     if "KILL_AFTER_WRITE" in os.environ:
         DyingApi.writes_left = int(os.environ["KILL_AFTER_WRITE"])
         # One worker, so that no other write is on its way when the process ends.
         main(functools.partial(Service, connect=DyingApi.connect, workers=1))
     main()
+
+
+if __name__ == "__main__":
+    run()

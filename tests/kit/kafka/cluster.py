@@ -30,7 +30,7 @@ from confluent_kafka.admin import (
 
 from kit.certificates import Authority, ClientFiles
 from kit.kafka.jars import archive_being_made
-from kit.kafka.records import enqueue, is_before_end
+from kit.kafka.records import IN_ORDER, enqueue, is_before_end
 from kit.kafka.server import BrokerDiedError, Server
 from kit.kafka.settings import ALL_LISTENERS, PLAIN_LISTENERS, ServerSecurity, identity
 from kit.machine.processes import wait_until
@@ -225,6 +225,8 @@ class KafkaCluster:
     ) -> None:
         """Write `values` to one partition in order and wait for the broker's word for each.
 
+        A record is there twice if the broker goes away between writing it and saying so.
+
         Raises:
             KafkaException: a record was not taken.
         """
@@ -234,7 +236,7 @@ class KafkaCluster:
             if error is not None:
                 failures.append(error)
 
-        producer = Producer(self.client_options(**{"enable.idempotence": True, "linger.ms": 5}))
+        producer = Producer(self.client_options(**IN_ORDER, **{"linger.ms": 5}))
         key_source = iter(keys) if keys is not None else itertools.repeat(None)
         time_source = iter(timestamps) if timestamps is not None else itertools.repeat(0)
         for value, key, timestamp in zip(values, key_source, time_source, strict=False):
@@ -288,7 +290,7 @@ class KafkaCluster:
             while ends:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"the end of {topic} was not reached within {timeout_seconds} s")
-                found += [message for message in consumer.consume(1000, 0.2) if is_before_end(message, ends)]
+                found += [message for message in consumer.consume(1000, 0.02) if is_before_end(message, ends)]
         finally:
             consumer.close()
         return sorted(found, key=lambda message: (message.partition(), message.offset()))

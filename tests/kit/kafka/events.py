@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaException, Producer
 
-from kit.kafka.records import enqueue
+from kit.kafka.records import IN_ORDER, enqueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,7 +169,7 @@ def fill_topic(
         if error is not None:
             failures.append(error)
 
-    options = {"enable.idempotence": True, "linger.ms": 20, "delivery.report.only.error": True}
+    options: dict[str, Any] = {**IN_ORDER, "linger.ms": 20, "delivery.report.only.error": True}
     options |= {"queue.buffering.max.kbytes": 256 << 10, "batch.size": 1 << 20}
     producer = Producer(broker.client_options(**options))
     sources = [

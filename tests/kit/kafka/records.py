@@ -1,4 +1,4 @@
-"""Owns two habits of talking with Kafka that are easy to get wrong. Must not know brokers or what records mean."""
+"""Owns three habits of talking with Kafka that are easy to get wrong. Must not know brokers or what records mean."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, Producer
+
+IN_ORDER = {"acks": "all", "max.in.flight.requests.per.connection": 1}
+"""Options of a producer that writes in order. An idempotent one does so, too, after half a second for its number."""
 
 
 def enqueue(producer: Producer, topic: str, value: bytes | None, **options: Any) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-from kit.kafka.jars import SMALL_AND_QUICK, class_archive, class_path, java
-from kit.kafka.settings import Node, ServerSecurity, server_properties
+from kit.kafka.jars import KAFKA_VERSION, SMALL_AND_QUICK, class_archive, class_path, java
+from kit.kafka.settings import Node, ServerSecurity, random_id, server_properties
+from kit.machine.maven import cache_folder
 from kit.machine.processes import end, start_bound, wait_until
 
 if TYPE_CHECKING:
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 _LOGGING = """<Configuration status="ERROR"><Appenders><Console name="out"><PatternLayout pattern="%d %p %c{1} %m%n"/>
 </Console></Appenders><Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers></Configuration>
 """
+
+_CHECKPOINT = cache_folder() / f"kafka-{KAFKA_VERSION}" / "bootstrap.checkpoint"
+"""What Kafka's tool writes into each new folder, whatever the cluster."""
 
 
 class BrokerDiedError(RuntimeError):
@@ -51,14 +57,33 @@ class Server:
             options.append(f"-XX:SharedArchiveFile={class_archive()}")
         options += [f"-Dlog4j2.configurationFile={logging}", "-cp", class_path()]
         if not (self.node.log_folder / "meta.properties").exists():
-            formatting = [*options, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", properties]
-            done = subprocess.run(formatting, check=False, capture_output=True, text=True)
-            if done.returncode != 0:
-                raise BrokerDiedError(f"The broker's folder cannot be formatted: {done.stdout}{done.stderr}")
+            if _CHECKPOINT.exists() and "log.dirs" not in config:
+                self._format(cluster_id)
+            else:
+                self._format_with_tool(cluster_id, options, properties)
         # The last option of a kind wins, so a test can ask for a larger heap.
         command: list[str | Path] = [*options, *jvm_options, "kafka.Kafka", properties]
         with self.log_file.open("ab") as log:
             self._process = start_bound(command, stdout=log, stderr=subprocess.STDOUT)
+
+    def _format(self, cluster_id: str) -> None:
+        """Do as Kafka's tool did on this machine before; the tool is a Java program of its own."""
+        self.node.log_folder.mkdir(parents=True)
+        shutil.copyfile(_CHECKPOINT, self.node.log_folder / _CHECKPOINT.name)
+        (self.node.log_folder / "meta.properties").write_text(
+            f"version=1\ncluster.id={cluster_id}\nnode.id={self.node.node_id}\ndirectory.id={random_id()}\n"
+        )
+
+    def _format_with_tool(self, cluster_id: str, options: Sequence[str | Path], properties: Path) -> None:
+        formatting = [*options, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", properties]
+        done = subprocess.run(formatting, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise BrokerDiedError(f"The broker's folder cannot be formatted: {done.stdout}{done.stderr}")
+        written = self.node.log_folder / _CHECKPOINT.name
+        if written.exists():  # It is not, where "log.dirs" names other folders.
+            temporary = _CHECKPOINT.with_name(f".{_CHECKPOINT.name}.{os.getpid()}")
+            shutil.copyfile(written, temporary)
+            temporary.rename(_CHECKPOINT)
 
     @property
     def running(self) -> bool:

@@ -19,7 +19,9 @@ _SECONDS = 30
 
 def in_transaction(kafka: KafkaCluster, topic: str, records: Iterable[Record]) -> Producer:
     """Write `records` to partition 0 in a transaction that is still open; the producer commits or aborts it."""
-    producer = Producer(kafka.client_options(**{"transactional.id": str(uuid.uuid4())}))
+    # Longer than any test lasts: the broker aborts what is open for a minute by default.
+    options = {"transactional.id": str(uuid.uuid4()), "transaction.timeout.ms": 600_000}
+    producer = Producer(kafka.client_options(**options))
     producer.init_transactions(_SECONDS)
     producer.begin_transaction()
     for key, value in records:

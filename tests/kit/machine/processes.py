@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import IO
 
+    from kit.machine.forked_program import ForkedProgram
+
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _STARTS = threading.Lock()
@@ -26,7 +28,7 @@ _ports_given: set[int] = set()
 TESTS_FOLDER = Path(__file__).resolve().parents[2]
 
 
-def _die_with(parent: int) -> Callable[[], None]:
+def die_with(parent: int) -> Callable[[], None]:
     """Make the function that runs in the child between fork and exec.
 
     The kernel sends the signal when the THREAD that forked ends, so processes must be started from a thread that lives
@@ -57,7 +59,7 @@ def start_bound(
             stdout=stdout,
             stderr=stderr,
             env=environment,
-            preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - two system calls, and libc is loaded already
+            preexec_fn=die_with(os.getpid()),  # noqa: PLW1509 - two system calls, and libc is loaded already
         )
 
 
@@ -69,7 +71,7 @@ def start_module(module: str, *arguments: str, **streams: Any) -> subprocess.Pop
     return start_bound([sys.executable, "-m", module, *arguments], environment=environment, **streams)
 
 
-def end(process: subprocess.Popen[bytes], *, patience_seconds: float = 15.0) -> int:
+def end(process: subprocess.Popen[bytes] | ForkedProgram, *, patience_seconds: float = 15.0) -> int:
     """Ask the process to end, insist after `patience_seconds`, and return its exit status; close its pipes."""
     if process.poll() is None:
         process.terminate()
@@ -138,13 +140,15 @@ def free_ports(count: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list
 
 
 def wait_until(condition: Callable[[], object], *, timeout_seconds: float, what: str) -> None:
-    """Poll `condition` until it is true.
+    """Poll `condition` until it is true: at first 50 times a second, after two seconds five times a second.
 
     Raises:
         TimeoutError: it was not true within `timeout_seconds`; the message names `what` was awaited.
     """
     deadline = time.monotonic() + timeout_seconds
+    pause = 0.02
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} did not happen within {timeout_seconds} s")
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(pause * 1.1, 0.2)

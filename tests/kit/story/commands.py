@@ -16,14 +16,20 @@ GAPLESS = ForkedCommands(
     "gapless_api.cli.bundle.group",
     "gapless_api.cli.windows",
     "gapless_api.offsets.window_files",
+    "gapless_archive.cli.segments",
+    "gapless_archive.compaction.compactor",
+    "gapless_archive.store.object_store",
     "gapless_kafka.access.connection",
+    "gapless_kafka.cli.mirror_groups",
+    "gapless_kafka.doctor.command",
     "gapless_sender.cli.resend",
+    "gapless_sender.inventory.command",
     "gapless_sender.workers.resend",
     "gapless_sender.workers.single_process",
     "gapless_spark.audit.command",
     "gapless_spark.cli.commands",
     "gapless_spark.scan.command",
 )
-"""`gapless` with the modules of the commands that unit tests run most."""
+"""`gapless` with the modules of the commands that tests run most."""
 
 atexit.register(GAPLESS.close)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kit.story.commands import GAPLESS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -74,17 +76,20 @@ class Resend:
         """Run it to its end."""
         report = Path(str(settings.get("report", self.folder / "report.json")))
         report.unlink(missing_ok=True)
-        process = self.start(environment=environment, **settings)
-        return self.ended(process, report=report, timeout_seconds=timeout_seconds)
+        done = GAPLESS.run(
+            *self.command(**settings)[1:],
+            env={**os.environ, **(environment or {})},
+            cwd=self.folder,
+            timeout_seconds=timeout_seconds,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr, _report(report))
 
     def ended(
         self, process: subprocess.Popen[str], *, report: Path | None = None, timeout_seconds: float = 90
     ) -> Ended:
         """Wait for the end of what `start` began."""
         stdout, stderr = process.communicate(timeout=timeout_seconds)
-        file = report or self.folder / "report.json"
-        made = json.loads(file.read_text()) if file.exists() else None
-        return Ended(process.returncode, stdout, stderr, made)
+        return Ended(process.returncode, stdout, stderr, _report(report or self.folder / "report.json"))
 
     def bundle(self, gaps: Mapping[tuple[str, int], list[list[int]]], kind: str = "all") -> Path:
         """Write a bundle as the peer writes it."""
@@ -95,6 +100,10 @@ class Resend:
         path = self.folder / "bundle.json"
         path.write_text(json.dumps({"type": kind, "results": results}))
         return path
+
+
+def _report(file: Path) -> dict[str, Any] | None:
+    return json.loads(file.read_text()) if file.exists() else None
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,81 @@
+"""Owns a program that starts as a fork of a server with its modules loaded, and is held as `subprocess` holds one.
+
+As with `forked_commands`: what it loads and how long its start takes are not shown by it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from kit.machine.processes import die_with
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+_SERVER = multiprocessing.get_context("forkserver")
+
+
+def load_before_forks(*modules: str) -> None:
+    """Have these modules loaded by the server, which it does when the first program starts.
+
+    Installed ones only: the server of Python 3.11 does not look into folders that this process has added to its path.
+    """
+    _SERVER.set_forkserver_preload(list(modules))
+
+
+class ForkedProgram:
+    """`entry`, called in a process of its own with `arguments` in ``sys.argv``; what it prints is appended to `output`.
+
+    It is killed when the server ends, which ends with this process. `pid`, `returncode` and the methods are those of
+    ``subprocess.Popen``.
+    """
+
+    stdin = stdout = stderr = None
+
+    def __init__(
+        self, entry: Callable[[], None], arguments: Sequence[str], *, environment: Mapping[str, str], output: Path
+    ) -> None:
+        self._process = _SERVER.Process(target=_become, args=(entry, list(arguments), dict(environment), str(output)))
+        self._process.start()
+        self.pid: int = self._process.pid or 0
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired(self._process.name, timeout or 0.0)
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _become(entry: Callable[[], None], arguments: list[str], environment: dict[str, str], output: str) -> None:
+    die_with(os.getppid())()
+    stream = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for standard in (1, 2):
+        os.dup2(stream, standard)
+    os.close(stream)
+    sys.argv[1:] = arguments
+    os.environ.clear()
+    os.environ.update(environment)
+    entry()
