@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -19,15 +16,15 @@ from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import USERS
 from kit.kafka.renumbering import renumber
 from kit.machine.processes import wait_until
+from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from conftest import TopicFactory
 
 pytestmark = pytest.mark.integration
-
-GAPLESS = Path(sys.executable).parent / "gapless"
 
 
 class Run(NamedTuple):
@@ -47,8 +44,7 @@ class Run(NamedTuple):
 
 
 def doctor(servers: str, *options: str) -> Run:
-    command = [str(GAPLESS), "doctor", f"--bootstrap-servers={servers}", "--json", "--timeout=5", *options]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    ended = GAPLESS.run("doctor", f"--bootstrap-servers={servers}", "--json", "--timeout=5", *options)
     return Run(ended.returncode, json.loads(ended.stdout) if ended.stdout else {}, ended.stderr)
 
 

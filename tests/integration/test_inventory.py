@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +13,7 @@ from kit.kafka.transactions import end_transaction, in_transaction, three_in_eac
 from kit.machine.processes import wait_until
 from kit.peer.receiver import Receiver
 from kit.signing import key_pair
-from kit.story.resending import PROGRAM
+from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +34,8 @@ def made(kafka: KafkaBroker, tmp_path: Path) -> Any:
         file = tmp_path / "m.json"
         file.unlink(missing_ok=True)
         given = {"bootstrapServers": kafka.bootstrap, command: file, "progressInterval": 0, **settings}
-        words = [str(PROGRAM), command, *options, *(f"--{name}={_text(value)}" for name, value in given.items())]
-        ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+        words = [command, *options, *(f"--{name}={_text(value)}" for name, value in given.items())]
+        ended = GAPLESS.run(*words, cwd=tmp_path)
         assert ended.returncode == code, ended.stderr
         assert not list(tmp_path.glob(".*.tmp")), "half-written files"
         return (read_inventory(file) if file.exists() else None), ended.stderr

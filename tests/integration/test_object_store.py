@@ -6,11 +6,8 @@ import gzip
 import json
 import os
 import random
-import subprocess
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,13 +20,15 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.object_store import open_store
 from kit.object_store import ObjectStore
+from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
-PROGRAM = Path(sys.executable).parent / "gapless"
 BUCKET = "gap-bundles"
 
 
@@ -64,13 +63,11 @@ def fetch(
 ) -> subprocess.CompletedProcess[str]:
     access_to(store, folder)
     command = [
-        PROGRAM, "bundle", "fetch", f"s3://{BUCKET}/{key}", f"--output={folder / 'fetched'}",
+        "bundle", "fetch", f"s3://{BUCKET}/{key}", f"--output={folder / 'fetched'}",
         f"--endpoint-url={store.endpoint}", f"--access-key-file={folder / 'access'}",
         f"--secret-key-file={folder / 'secret'}", *more,
     ]  # fmt: skip
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
-    )
+    return GAPLESS.run(*command, env={**os.environ, **(environment or {})})
 
 
 @pytest.mark.parametrize("key", ["bundle.json", "site a/2026-01-01/b=1+2%20.json", "ünï"])

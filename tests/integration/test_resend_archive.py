@@ -18,8 +18,9 @@ from kit.machine.processes import wait_until
 from kit.object_store import ObjectStore
 from kit.peer.opening import Opener
 from kit.peer.reassembly import FragmentCache, parse
+from kit.story.commands import GAPLESS
 from kit.story.peer_segments import write_peer_segment
-from kit.story.resending import PROGRAM, events_of, ids_of
+from kit.story.resending import events_of, ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,14 +49,8 @@ def archive(kafka: KafkaBroker, place: Path) -> Archive:
 
     def run(*topics: str, **settings: Any) -> None:
         given = {"bootstrapServers": kafka.bootstrap, "archive": place, "region": "here", "engine": "local", **settings}
-        command = [str(PROGRAM), "archive", "--once", f"--topics={','.join(topics)}"]
-        done = subprocess.run(
-            [*command, *(f"--{name}={value}" for name, value in given.items())],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        options = (f"--{name}={value}" for name, value in given.items())
+        done = GAPLESS.run("archive", "--once", f"--topics={','.join(topics)}", *options)
         assert done.returncode == 0, done.stderr
 
     return run

@@ -20,6 +20,7 @@ from integration.archive import killed_compaction
 from integration.archive.conftest import in_kafka
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.object_store import ObjectStore
+from kit.story.commands import GAPLESS
 from kit.story.peer_segments import write_peer_segment
 from unit.archive.archives import archived, chain, read
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 TESTS = Path(__file__).parents[2]
-GAPLESS = Path(sys.executable).parent / "gapless"
+PROGRAM = Path(sys.executable).parent / "gapless"
 RULES = ("--min-segment-age=0", "--min-segment-size=0", "--min-segment-count=2", "--grace-period=0")
 
 
@@ -83,7 +84,7 @@ def full(where: Where) -> Where:
 
 
 def gapless(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([GAPLESS, *arguments], capture_output=True, text=True, check=False)
+    return GAPLESS.run(*arguments)
 
 
 def contents(where: Where) -> list[Any]:
@@ -142,7 +143,7 @@ def test_a_kill_at_any_step_loses_nothing(full: Where, step: str) -> None:
 @pytest.mark.parametrize("where", ["folder"], indirect=True)
 def test_two_programs_at_once_beside_an_archiving_one(full: Where) -> None:
     before = contents(full)
-    command = [GAPLESS, "compact", *full.arguments, *RULES, "--engine=local", "--batch-size=1"]
+    command = [PROGRAM, "compact", *full.arguments, *RULES, "--engine=local", "--batch-size=1"]
     programs = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     archived(full.place, {0: (200, 210)})
     for program in programs:
@@ -207,7 +208,7 @@ def test_levels_have_storage_classes_and_large_objects_go_in_parts(where: Where)
 @pytest.mark.parametrize("where", ["folder"], indirect=True)
 def test_a_schedule_runs_until_a_signal_ends_it(full: Where) -> None:
     before = contents(full)
-    command = [GAPLESS, "compact", *full.arguments, *RULES, "--engine=local", "--schedule=* * * * * *"]
+    command = [PROGRAM, "compact", *full.arguments, *RULES, "--engine=local", "--schedule=* * * * * *"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         assert program.stdout.readline().startswith("Joined 20 segments into 2 ")

@@ -20,7 +20,7 @@ from gapless_spark.archiving.copy_check.plan import plan_of
 from integration.archive.conftest import REGION, segments
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import USERS
-from kit.kafka.records import enqueue
+from kit.kafka.records import IN_ORDER, enqueue
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
 from kit.signing import key_pair
@@ -105,7 +105,7 @@ def verify_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
 
 
 def write(kafka: KafkaBroker, topic: str, rows: Sequence[Row], partition: int = 0) -> None:
-    producer = Producer(kafka.client_options(**{"enable.idempotence": True, "linger.ms": 5}))
+    producer = Producer(kafka.client_options(**IN_ORDER, **{"linger.ms": 5}))
     for row in rows:
         enqueue(
             producer,

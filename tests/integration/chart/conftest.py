@@ -50,7 +50,8 @@ class Helm:
         """Render, which must go well, and read what came out."""
         rendered = self.template(*files, values=values, show=show)
         assert rendered.returncode == 0, rendered.stderr
-        return [document for document in yaml.safe_load_all(rendered.stdout) if document]
+        # The loader of libyaml: four fifths of the time of these tests would be spent in reading otherwise.
+        return [document for document in yaml.load_all(rendered.stdout, Loader=yaml.CSafeLoader) if document]
 
     def refusal(self, **values: Any) -> str:
         """Render, which must not go, and return the sentence that says why."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from kit.kafka.cluster import KafkaCluster
+from kit.machine.kept import kept
 from kit.story.resending import Resend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from kit.network.listener import Listener
 
 EVENT_BYTES = 2000
@@ -29,10 +28,9 @@ class Filled(Protocol):
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
-def three_brokers() -> Iterator[KafkaCluster]:
-    with KafkaCluster(3) as cluster:
-        yield cluster
+@pytest.fixture(scope="module")
+def three_brokers() -> KafkaCluster:
+    return kept(Path(__file__).parent, "three brokers", lambda: KafkaCluster(3))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from kit.kafka.broker import KafkaBroker
+from kit.machine.kept import kept
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
@@ -152,11 +153,10 @@ def rows(kafka: KafkaCluster, topic: str) -> dict[int, list[Row]]:
     return found
 
 
-@pytest.fixture(scope="session")
-def target_kafka() -> Iterator[KafkaBroker]:
+@pytest.fixture(scope="module")
+def target_kafka() -> KafkaBroker:
     """The cluster that mirrors write to."""
-    with KafkaBroker() as broker:
-        yield broker
+    return kept(Path(__file__).parent, "target", KafkaBroker)
 
 
 @pytest.fixture

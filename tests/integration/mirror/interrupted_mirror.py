@@ -3,6 +3,7 @@
 ``python interrupted_mirror.py SIGKILL|SIGSTOP NUMBER ARGUMENTS…``: before the commit with that number, when all records
 and positions have reached the brokers; ``committed`` is written when it was made after all. ``unanswered`` in place of
 the signal: the commit is made, and the answer lost; ``unanswered-at-end``: and the program is stopped meanwhile.
+Lanes commit one after the other, so the commits before the one that is interrupted are made.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 
 from confluent_kafka import KafkaError, KafkaException
@@ -20,30 +22,36 @@ from gapless_kafka.mirror.lanes.writer import LaneWriter
 UNANSWERED, UNANSWERED_AT_END = "unanswered", "unanswered-at-end"
 
 
+def tell(word: str) -> None:
+    sys.stderr.write(f"{word}\n")
+    sys.stderr.flush()
+
+
 def interrupt_commit(by: str, number: int) -> None:
-    commit, count = LaneWriter.commit, 0
+    commit, count, one_at_a_time = LaneWriter.commit, 0, threading.Lock()
 
     def committed(self: LaneWriter) -> None:
         nonlocal count
-        if self.written:
-            count += 1
-            if count == number:
-                self._producer.client.flush(10)
-                sys.stderr.write("interrupted\n")
-                sys.stderr.flush()
-                if by == UNANSWERED_AT_END:
-                    os.kill(os.getpid(), signal.SIGTERM)
-                    time.sleep(1)  # for the main thread to be told
-                if by in {UNANSWERED, UNANSWERED_AT_END}:
-                    commit(self)
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-                os.kill(os.getpid(), signal.Signals[by])
-                time.sleep(1)  # until the signal has reached all threads
+        with one_at_a_time:
+            count += bool(self.written)
+            if self.written and count == number:
+                interrupted(self)
+            else:
                 commit(self)
-                sys.stderr.write("committed\n")
-                sys.stderr.flush()
-                return
+
+    def interrupted(self: LaneWriter) -> None:
+        self._producer.client.flush(10)
+        tell("interrupted")
+        if by == UNANSWERED_AT_END:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)  # for the main thread to be told
+        if by in {UNANSWERED, UNANSWERED_AT_END}:
+            commit(self)
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        os.kill(os.getpid(), signal.Signals[by])
+        time.sleep(1)  # until the signal has reached all threads
         commit(self)
+        tell("committed")
 
     LaneWriter.commit = committed  # type: ignore[method-assign]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kit.machine.processes import wait_until
+from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     from mirror.conftest import Scene
@@ -19,13 +17,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-GAPLESS = Path(sys.executable).parent / "gapless"
-
 
 def doctor(scene: Scene, topic: str, mirror: str) -> list[dict[str, Any]]:
     clusters = [f"--bootstrap-servers={scene.source.bootstrap}", f"--target-bootstrap-servers={scene.target.bootstrap}"]
-    command = [str(GAPLESS), "doctor", *clusters, f"--topics={topic}", f"--mirror={mirror}", "--json", "--timeout=5"]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    ended = GAPLESS.run("doctor", *clusters, f"--topics={topic}", f"--mirror={mirror}", "--json", "--timeout=5")
     assert ended.returncode in {0, 4}, ended.stderr
     findings: list[dict[str, Any]] = json.loads(ended.stdout)["findings"]
     return findings

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kit.machine.processes import wait_until
+from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
     from mirror.conftest import Scene
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration
-GAPLESS = Path(sys.executable).parent / "gapless"
 
 
 def consumer(kafka: KafkaBroker, group: str) -> Consumer:
@@ -41,16 +38,9 @@ def position(kafka: KafkaBroker, group: str, topic: str) -> int:
 
 
 def translate(scene: Scene, *arguments: str) -> tuple[int, dict[str, Any], str]:
-    done = subprocess.run(
-        [
-            *(str(GAPLESS), "mirror", "groups", f"--source-bootstrap-servers={scene.source.bootstrap}"),
-            *(f"--target-bootstrap-servers={scene.target.bootstrap}", f"--name={scene.name}", "--json", *arguments),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    source, target = scene.source.bootstrap, scene.target.bootstrap
+    clusters = [f"--source-bootstrap-servers={source}", f"--target-bootstrap-servers={target}"]
+    done = GAPLESS.run("mirror", "groups", *clusters, f"--name={scene.name}", "--json", *arguments)
     return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
 
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import NewPartitions
 
 from kit.machine.processes import wait_until
+from kit.story.commands import GAPLESS
 
 if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
     from mirror.conftest import Scene
 
     from conftest import TopicFactory
     from kit.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.integration
-GAPLESS = Path(sys.executable).parent / "gapless"
 HEADER = "gapless-mirror"
 
 
@@ -30,9 +30,7 @@ def command(name: str, scene: Scene, *arguments: str) -> subprocess.CompletedPro
         f"--source-bootstrap-servers={scene.source.bootstrap}",
         f"--target-bootstrap-servers={scene.target.bootstrap}",
     ]
-    return subprocess.run(
-        [str(GAPLESS), "mirror", name, *clusters, *arguments], capture_output=True, text=True, check=False, timeout=120
-    )
+    return GAPLESS.run("mirror", name, *clusters, *arguments)
 
 
 def partitions(kafka: KafkaBroker, topic: str) -> int:
@@ -152,16 +150,8 @@ def test_files_of_kafkas_first_mirror_start_a_mirror(scene: Scene, topic: TopicF
     )
     producer.write_text(f"metadata.broker.list={scene.target.bootstrap}\ncompression.codec=gzip\nacks=-1\n")
     report = tmp_path / "report.json"
-    done = subprocess.run(
-        [
-            *(str(GAPLESS), "mirror", f"--consumer.config={consumer}", f"--producer.config={producer}"),
-            *(f"--whitelist={name},{name}x", "--once", f"--report={report}"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    files = [f"--consumer.config={consumer}", f"--producer.config={producer}", f"--report={report}"]
+    done = GAPLESS.run("mirror", *files, f"--whitelist={name},{name}x", "--once")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("dual.commit.enabled") == 1
     assert json.loads(report.read_text())["name"] == scene.name

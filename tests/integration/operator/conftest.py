@@ -33,6 +33,9 @@ from gapless_spark.output.result_log import short_report
 from kit.cluster.api_server import ApiServer
 from kit.cluster.kubelet import Behaviour, Kubelet, Runs, as_lines
 from kit.cluster.operator_process import KILL_AFTER_WRITE, PROGRAM
+from kit.cluster.operator_program import run
+from kit.machine.forked_program import ForkedProgram, load_before_forks
+from kit.machine.kept import kept
 from kit.machine.processes import end, free_ports, start_bound
 from kit.story import messages
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MANIFESTS = Path(__file__).parents[3] / "crds" / "manifests"
+load_before_forks("gapless_operator.main", "gapless_operator.shell.service")
 _numbers = itertools.count(1)
 Gaps = dict[tuple[str, int], list[tuple[int, int]]]
 GAPS: Gaps = {("transfer", 0): [(5, 5), (10, 13)], ("transfer", 1): [(0, 1)], ("transfer", 2): []}
@@ -76,11 +80,8 @@ def as_usual(pod: dict[str, Any]) -> Behaviour:
     return Runs({"scan": scan_log(), "preflight": PREFLIGHT_LOG, "send": sender_log()}.get(str(role), ""))
 
 
-@pytest.fixture(scope="session")
-def api() -> Iterator[ApiServer]:
-    """A real API server with our definitions."""
-    if os.environ.get("GAPLESS_NO_CLUSTER"):
-        pytest.skip("GAPLESS_NO_CLUSTER is set: there is no API server to test with")
+@contextmanager
+def server_with_definitions() -> Iterator[ApiServer]:
     with ApiServer() as server:
         server.apply(*sorted(MANIFESTS.glob("*.yaml")), server_side=True)
         for file in MANIFESTS.glob("*.yaml"):
@@ -88,7 +89,15 @@ def api() -> Iterator[ApiServer]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def api() -> ApiServer:
+    """A real API server with our definitions, the same for the files of this folder that follow one another."""
+    if os.environ.get("GAPLESS_NO_CLUSTER"):
+        pytest.skip("GAPLESS_NO_CLUSTER is set: there is no API server to test with")
+    return kept(Path(__file__).parent, "API server", server_with_definitions)
+
+
+@pytest.fixture(scope="module")
 def kubelet(api: ApiServer) -> Iterator[Kubelet]:
     """A node that runs nothing and says what tests want."""
     with Kubelet(api) as node:
@@ -231,7 +240,7 @@ def place(api: ApiServer, kubelet: Kubelet) -> Iterator[Place]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def watched_place(api: ApiServer, kubelet: Kubelet) -> Callable[[Path], AbstractContextManager[Any]]:
     """Makes a namespace with operators for what several tests share; the operators' logs go to the folder given."""
 
@@ -263,27 +272,36 @@ class Operator:
         given |= {"health-port": self.health_port, "namespace": namespace, "metrics-authentication": "none"}
         given |= {name.replace("_", "-"): value for name, value in options.items()}
         arguments = [f"--{name}={value}" for name, value in given.items() if value is not None]
-        with log.open("ab") as stream:
-            self.process = start_bound(
-                [sys.executable, str(PROGRAM), *arguments],
-                stdout=stream,
-                stderr=stream,
-                environment=environment,
-            )
+        log.touch()
+        self.process: ForkedProgram | subprocess.Popen[bytes]
+        if "LD_PRELOAD" in environment:  # which a fork does not look at
+            with log.open("ab") as stream:
+                command = [sys.executable, str(PROGRAM), *arguments]
+                self.process = start_bound(command, stdout=stream, stderr=stream, environment=environment)
+        else:
+            self.process = ForkedProgram(run, arguments, environment=environment, output=log)
 
     def lines(self) -> list[dict[str, Any]]:
         """What it has logged."""
         return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
 
+    def probe(self, path: str) -> tuple[int, str]:
+        """Status and text that a probe of the kubelet would get; 0 for no answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/{path}", timeout=5) as answer:
+                return int(answer.status), answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
     def probe_status(self) -> int:
         """What it answers its liveness probe; 0 for nothing."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/healthz", timeout=5) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            return error.code
-        except OSError:
-            return 0
+        return self.probe("healthz")[0]
+
+    def ready(self) -> bool:
+        """Whether it answers its readiness probe with 200."""
+        return self.probe("readyz")[0] == 200
 
     def healthy(self) -> bool:
         """Whether it answers its liveness probe with 200."""

@@ -117,6 +117,11 @@ def test_an_operator_that_dies_after_every_single_write_comes_to_the_same_end(
     deaths = 0
     for _ in range(120):
         running = operator(kill_after_write=1, resync_seconds=0.5)
+        place.api.eventually(
+            lambda one=running: one.process.poll() is not None or one.ready(),
+            timeout_seconds=60,
+            what="an operator that serves, or one that has died",
+        )
         if running.wait(6 if is_over(place) else 30) is None:
             assert is_over(place), "it neither writes nor is it done"
             break

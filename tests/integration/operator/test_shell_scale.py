@@ -8,8 +8,6 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-import urllib.error
-import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,27 +92,16 @@ def test_a_bundle_that_the_operator_does_not_keep_reaches_the_sender_whole(
     assert [m["data"]["bundle"] for m in mounted] == [text]
 
 
-def readiness(running: Any) -> tuple[int, str]:
-    """What the kubelet would be told."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{running.health_port}/readyz", timeout=5) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except OSError:
-        return 0, ""
-
-
 def test_of_two_operators_one_waits_says_so_and_takes_over(
     place: Any, operator: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POD_NAME", "first")
     first = operator()
-    place.api.eventually(lambda: readiness(first)[0] == 200, what="the first operator")
+    place.api.eventually(first.ready, what="the first operator")
     monkeypatch.setenv("POD_NAME", "second")
     second = operator()
     waits = f"Namespace {place.name} is not served by this operator: operator first serves it.\n"
-    place.api.eventually(lambda: readiness(second) == (503, waits), what="the second one's waiting")
+    place.api.eventually(lambda: second.probe("readyz") == (503, waits), what="the second one's waiting")
     assert second.healthy(), "who waits is not killed"
     place.gap_scan()
     place.until("GapScan", "night", "Ready", "True", "GapsFound")
@@ -123,7 +110,7 @@ def test_of_two_operators_one_waits_says_so_and_takes_over(
     place.gap_scan("next")
     place.until("GapScan", "next", "Ready", "True", "GapsFound")
     assert 'gapless_reconciles_total{kind="GapScan",outcome="ok"}' in second.metrics()
-    place.api.eventually(lambda: readiness(second)[0] == 200, what="the second one's readiness")
+    place.api.eventually(second.ready, what="the second one's readiness")
 
 
 def scrape(port: int, token: str) -> tuple[int, str]:

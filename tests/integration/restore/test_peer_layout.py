@@ -13,6 +13,7 @@ from integration.archive.test_archive_once import recreate
 from integration.restore.conftest import REGION, Gapless, Row, content, rows
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.peer.segment_reader import SegmentReader
+from kit.story.commands import GAPLESS
 from kit.story.peer_segments import peer_key, write_peer_segment
 from kit.story.resending import PROGRAM
 
@@ -45,13 +46,7 @@ def stored(row: Row) -> Row:
 def differences(tmp_path: Path, *addresses: str) -> tuple[int, list[tuple[int, tuple[str, ...], int, int]], str]:
     """How ``gapless verify-copy`` ended, and what it found: partition, parts, first and last offset in A."""
     file = tmp_path / "copy.json"
-    ended = subprocess.run(
-        [str(PROGRAM), "verify-copy", *addresses, "--engine=local", f"--report={file}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    ended = GAPLESS.run("verify-copy", *addresses, "--engine=local", f"--report={file}")
     found = [
         (each["partition"], tuple(each["parts"]), each["a"]["first"], each["a"]["last"])
         for each in json.loads(file.read_text())["differences"]
@@ -122,13 +117,7 @@ def test_a_site_switches_from_the_peer_and_back(
     assert again.code == 0, again.err
     assert again.report["topics"][0]["records"] == 20
     assert (SegmentReader(place, REGION, source).take(0), reader.lost) == (list(range(150)), [])
-    checked = subprocess.run(
-        [str(PROGRAM), "segments", "verify", f"--archive={place}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    checked = GAPLESS.run("segments", "verify", f"--archive={place}")
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 from gapless_api.wire.restore_progress import RESTORE_LINE, RESTORE_PLAN_LINE
 from integration.restore.conftest import REGION, Gapless, content, rows
+from kit.kafka.records import IN_ORDER
 from kit.kafka.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ DAY_MS = 24 * 3600 * 1000
 
 def write(kafka: KafkaBroker, topic: str, records: list[dict[str, Any]]) -> None:
     """Write records with anything that Kafka's client takes."""
-    producer = Producer(kafka.client_options(**{"enable.idempotence": True, "message.max.bytes": 4_000_000}))
+    producer = Producer(kafka.client_options(**IN_ORDER, **{"message.max.bytes": 4_000_000}))
     for record in records:
         producer.produce(topic, **{"partition": 0, **record})
     assert producer.flush(60) == 0

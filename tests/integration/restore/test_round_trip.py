@@ -34,6 +34,8 @@ pytestmark = [
 ]
 
 FAR = 2**62 - 20
+MANY = 80
+"""Partitions of the largest topic."""
 LATEST = {"cleanup.policy": "compact,delete"}
 JOIN_ALL = ("--min-segment-age=0", "--min-segment-count=2", "--min-segment-size=0", "--grace-period=0")
 
@@ -78,11 +80,11 @@ def compared(tmp_path: Path, typed: Typed) -> Callable[[str, str], CopyReport]:
 
 
 def in_many(kafka: KafkaBroker, topic: str) -> None:
-    """Write some records to each of 200 partitions but one."""
+    """Write some records to each of `MANY` partitions but one."""
     producer = Producer(kafka.client_options())
-    for number in range(600):
-        if number % 200 != 77:
-            producer.produce(topic, b"%d" % number, b"k", partition=number % 200, timestamp=1_760_000_000_000 + number)
+    for number in range(3 * MANY):
+        if number % MANY != 77:
+            producer.produce(topic, b"%d" % number, b"k", partition=number % MANY, timestamp=1_760_000_000_000 + number)
     assert producer.flush(60) == 0
 
 
@@ -98,7 +100,7 @@ def test_a_topic_is_the_same_after_archive_compaction_and_restore(  # noqa: PLR0
     for name, configuration in topics.items():
         kafka.create_topic(name, 3, **{"max.message.bytes": "2000000"}, **configuration)
         varied(kafka, name)
-    kafka.create_topic("many", 200)
+    kafka.create_topic("many", MANY)
     in_many(kafka, "many")
     made = (*topics, "many")
     move_offsets(kafka, "far", by=FAR)
@@ -110,7 +112,7 @@ def test_a_topic_is_the_same_after_archive_compaction_and_restore(  # noqa: PLR0
     archived(*made)
     code, printed = typed("compact", f"--archive={place}", *JOIN_ALL, "--engine=local")
     assert code == 0, printed
-    assert len(list(place.glob(f"{REGION}/*/*/*/1/*.parquet"))) > 200
+    assert len(list(place.glob(f"{REGION}/*/*/*/1/*.parquet"))) > MANY
 
     at = f"kafka://{kafka.bootstrap}"
     for name in made:

@@ -6,10 +6,10 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from kit.peer.arrivals import Arrivals, arrivals, counted, missing_between
+from kit.peer.arrivals import FOREIGN, Arrivals, arrivals, counted, missing_between
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,18 +65,24 @@ def assert_exact(ended: Ended, stream: Arrivals, *, bounds_given: bool) -> None:
     )
 
 
+def unreadable(keys: list[Key]) -> bool:
+    """Whether there are keys, and none is an event's: an audit refuses such a topic, because it may be another one."""
+    return bool(keys) and all(key in FOREIGN for key in keys)
+
+
 @settings(FEW, max_examples=5)
 @given(stream=arrivals(), share=st.floats(0, 1))
 def test_any_stream_read_at_once_or_in_two_parts(  # noqa: PLR0917 -- fixtures and an example
     kafka: KafkaBroker, topic: TopicFactory, gapless: Gapless, tmp_path: Path, stream: Arrivals, share: float
 ) -> None:
+    first = int(len(stream.keys) * share)
+    assume(not unreadable(stream.keys) and not unreadable(stream.keys[:first]))
     name, state = topic(PARTITIONS), tmp_path / f"state-{next(_folders)}"
     expectations = tmp_path / "expected"
     expectations.write_text(
         "\n".join(f"{t}:{p}:{sent[0]}-{sent[-1]}" for (t, p), sent in stream.sent.items()), encoding="utf-8"
     )
     command = ("audit", f"--bootstrap-servers={kafka.bootstrap}", f"--topics={name}")
-    first = int(len(stream.keys) * share)
     receive(kafka, name, stream.keys[:first])
     begun = gapless(*command, f"--state={state}")
     assert begun.code == 0, begun.err

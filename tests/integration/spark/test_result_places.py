@@ -183,8 +183,8 @@ def test_spark_submit_runs_the_commands_with_executors_of_their_own(
     home.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         (home / part.name).symlink_to(part)
-    command: list[Any] = [
-        home / "bin" / "spark-submit", "--master", "local-cluster[2,1,512]", "--driver-memory", "512m",
+    submit: list[Any] = [
+        home / "bin" / "spark-submit", "--driver-memory", "512m",
         "--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false",
     ]  # fmt: skip
     environment = {
@@ -192,9 +192,10 @@ def test_spark_submit_runs_the_commands_with_executors_of_their_own(
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # half of the processor time
     }
     done = subprocess.run(
-        [*command, main, "scan", settings],
+        [*submit, "--master", "local-cluster[2,1,512]", main, "scan", settings],
         capture_output=True,
         text=True,
         check=False,
@@ -212,7 +213,12 @@ def test_spark_submit_runs_the_commands_with_executors_of_their_own(
     assert len(executors) == 2
     settings.write_text(f"bootstrapServers={kafka.bootstrap}\ntopic=no-such-topic\nresultLines=true\n")
     failed = subprocess.run(
-        [*command, main, "scan", settings], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path
+        [*submit, "--master", "local[1]", main, "scan", settings],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        cwd=tmp_path,
     )
     assert failed.returncode == 2, "the exit code passes through spark-submit"
     assert find_result(failed.stdout.splitlines()).report.outcome == "topic-missing"

@@ -99,6 +99,8 @@ class World:
         keys = itertools.count(1)
         self._created: Counter[tuple[str, str]] = Counter()
         self._listed: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._told: dict[tuple[str, str], dict[str, Any]] = {}
+        """What the operator's watches have brought."""
         self._versions = itertools.count(1)
         self._words = 0
         self._cache = Cache()
@@ -298,8 +300,10 @@ class World:
                 del self._listed[key]
                 if key not in self.bodies or self._shown(*key)["metadata"]["uid"] != shown["metadata"]["uid"]:
                     self._cache.remove(shown)
-        for kind, name in self.bodies:
-            self._cache.store(self._shown(kind, name))
+        for key, body in self.bodies.items():
+            if self._told.get(key) is not body:
+                self._cache.store(self._shown(*key))
+                self._told[key] = body
 
     def _shown(self, kind: str, name: str) -> dict[str, Any]:
         """An object with what the API server adds to it."""
