@@ -86,7 +86,7 @@ test: java chromium .venv/.ready startup-archive kafka ## everything: lint, type
 	@echo "==> helm and the Kubernetes API server, from Go modules (once per machine: some ten minutes; then nothing)"
 	@PYTHONPATH=tests $(BIN)/python -c 'from kit.cluster.build import HELM, KUBE; KUBE.build(); HELM.build()'
 	@echo "==> integration tests (a real Kafka broker, real sockets, Spark in local mode)"
-	@$(INTEGRATION) -m "not alone" -n 3 --dist loadfile
+	@$(INTEGRATION) -m "not alone" -n 5 --dist loadfile
 	@echo "==> integration tests that measure time, with nothing beside them"
 	@$(INTEGRATION) -m alone
 
