@@ -55,7 +55,8 @@ class ExpectedBy:
         """Find out what should be there, inventories that came over the link included.
 
         Raises:
-            ConfigurationError: no inventory can be used, or none speaks of a topic of expectTopics.
+            ConfigurationError: no inventory can be used, none speaks of a topic of expectTopics, or it is unknown
+                which of two is of the recreated topic.
             SourceUnreachableError: Kafka does not give the topic of inventories.
         """
         if not self._asked:
@@ -69,6 +70,13 @@ class ExpectedBy:
                 timeout_seconds=self._told.engine.connect_timeout_seconds,
                 warn=_warn,
             )
+        for topic, one_id, other_id in self._inventories.undecided:
+            if self._counts(topic):
+                raise ConfigurationError(
+                    f"Two inventories of the same second give the upstream topic {topic} the topic IDs {one_id} and "
+                    f"{other_id}, and which of them is the recreated one is unknown; run gapless inventory again, "
+                    f"and give that inventory, too."
+                )
         if self._inventories.conflicts:
             shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._inventories.conflicts[:20])
             _warn(f"Inventories of different clusters speak of the same partitions, and the newest counts: {shown}")

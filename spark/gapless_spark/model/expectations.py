@@ -19,6 +19,7 @@ from gapless_spark.model.generations import Origin, Replaced
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from datetime import datetime
     from pathlib import Path
 
     from gapless_api.inventory.form import Inventory, InventoryMetadata, PartitionOffsets
@@ -106,6 +107,28 @@ class _Said:
         return entry.first if entry.last is None else entry.last + 1, entry.first, *self.age
 
 
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """What inventories say of a topic with one id."""
+
+    topic: str
+    topic_id: str | None
+    said: dict[int, _Said]
+    """By partition."""
+    replaced: list[Replaced] = field(default_factory=list)
+    undecided: list[Replaced] = field(default_factory=list)
+
+    @property
+    def created(self) -> datetime:
+        """When the newest of its inventories was made."""
+        return max(said.metadata.created for said in self.said.values())
+
+    def has_replaced(self, other: _Generation) -> bool:
+        """Whether this and an `other` that is not newer cannot both be there."""
+        is_one_topic = self.topic == other.topic and None not in {self.topic_id, other.topic_id}
+        return is_one_topic and not self.said.keys().isdisjoint(other.said)
+
+
 class NewestEntries:
     """What the newest inventory says of each partition; inventories may come in any order.
 
@@ -143,7 +166,12 @@ class NewestEntries:
     @property
     def replaced(self) -> list[Replaced]:
         """The topics of which inventories with two ids speak of the same partitions."""
-        return [change for _, changes in self._generations() for change in changes]
+        return [change for generation in self._generations() for change in generation.replaced]
+
+    @property
+    def undecided(self) -> list[Replaced]:
+        """Those of `replaced` of which nobody can tell the order: a time has whole seconds, and theirs are the same."""
+        return [change for generation in self._generations() for change in generation.undecided]
 
     def entries(self) -> Mapping[TopicPartition, PartitionOffsets]:
         """What counts, by topic and partition."""
@@ -175,31 +203,28 @@ class NewestEntries:
 
     def _counting(self) -> dict[TopicPartition, _Said]:
         counting: dict[TopicPartition, _Said] = {}
-        for (topic, of_topic), _ in self._generations():
-            for partition, said in of_topic.items():
-                known = counting.get((topic, partition))
+        for generation in self._generations():
+            for partition, said in generation.said.items():
+                place = generation.topic, partition
+                known = counting.get(place)
                 # One without an id may be of the same topic, or not: nobody can tell, as with all of version 1.
-                counting[topic, partition] = said if known is None else _newest(said, known)
+                counting[place] = said if known is None else _newest(said, known)
         return counting
 
-    def _generations(self) -> list[tuple[tuple[str, dict[int, _Said]], list[Replaced]]]:
+    def _generations(self) -> list[_Generation]:
         """The generations of topics that count, each with those that it has replaced."""
-        found: list[tuple[str, str | None, dict[int, _Said], list[Replaced]]] = []
-        newest_first = sorted(self._said.items(), key=lambda entry: max(s.age for s in entry[1].values()), reverse=True)
-        for (topic, topic_id), of_topic in newest_first:
-            newer = next(
-                (
-                    (newer_id, changes)
-                    for other, newer_id, partitions, changes in found
-                    if other == topic and None not in {topic_id, newer_id} and partitions.keys() & of_topic.keys()
-                ),
-                None,
-            )
+        given = [_Generation(topic, topic_id, said) for (topic, topic_id), said in self._said.items()]
+        found: list[_Generation] = []
+        for generation in sorted(given, key=lambda one: max(said.age for said in one.said.values()), reverse=True):
+            newer = next((one for one in found if one.has_replaced(generation)), None)
             if newer is None:
-                found.append((topic, topic_id, of_topic, []))
+                found.append(generation)
             else:
-                newer[1].append(Replaced(topic, str(topic_id), str(newer[0])))
-        return [((topic, of_topic), changes) for topic, _, of_topic, changes in found]
+                change = Replaced(generation.topic, str(generation.topic_id), str(newer.topic_id))
+                newer.replaced.append(change)
+                if generation.created == newer.created:
+                    newer.undecided.append(change)
+        return found
 
 
 def _newest(one: _Said, other: _Said) -> _Said:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gapless_api.inventory.form import new_inventory
+from gapless_api.inventory.reader import read_inventory
+from gapless_api.inventory.writer import write_inventory
 from gapless_spark.runtime import job
 from kit.kafka.transactions import three_in_each
 from kit.machine.processes import wait_until
@@ -17,6 +21,7 @@ from kit.story.resending import PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from datetime import datetime
     from pathlib import Path
 
     from conftest import TopicFactory
@@ -245,6 +250,8 @@ def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
     wait_until(lambda: upstream not in kafka.admin().list_topics(timeout=10).topics, timeout_seconds=30, what="its end")
     kafka.create_topic(upstream)
     kafka.produce(upstream, [b"y"] * 1000)
+    made = read_inventory(old).metadata.created.timestamp()
+    wait_until(lambda: time.time() >= made + 1, timeout_seconds=10, what="a second in which no inventory was made")
     new = inventory("new", topics=f"{upstream},{other}")
     deliver(kafka, upstream, received, lost={(0, offset) for offset in range(500)})
     ids = [
@@ -268,3 +275,22 @@ def test_a_topic_that_was_recreated_upstream_is_refused_or_begun_anew_by_name(
     back = audit(gapless, kafka, received, local, state, f"--expect-inventory={old}")
     assert back.code == 2
     assert f"(topic ID {ids[1]} -> {ids[0]})" in back.err
+    of_one_second = moved_to(read_inventory(new).metadata.created, old)
+    of_one = f"--expect-inventory={of_one_second},{new}"
+    unknown = audit(gapless, kafka, received, local, of_one, name_it)
+    assert unknown.code == 2
+    assert f"Two inventories of the same second give the upstream topic {upstream} the topic IDs " in unknown.err
+    of_other = audit(gapless, kafka, received, local, of_one, f"--expect-topics={other}")
+    assert (of_other.code, of_other.gaps[other, 0]) == (0, [[3]]), of_other.err
+
+
+def moved_to(created: datetime, file: Path) -> Path:
+    """Write the inventory of `file` as one that was made at another time."""
+    inventory = read_inventory(file)
+    about = inventory.metadata
+    moved = new_inventory(
+        inventory.entries, created=created, cluster=about.cluster, isolation=about.isolation, source=about.source
+    )
+    path = file.with_name("moved")
+    write_inventory(path, moved)
+    return path

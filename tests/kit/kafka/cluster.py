@@ -5,6 +5,7 @@ Must not know the product.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import time
@@ -39,6 +40,9 @@ from kit.machine.temporary import OwnedFolder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+_ASKED_NO_LEADER = frozenset(
+    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._DESTROY_BROKER, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
+)
 USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 """Accounts of every secured broker, the same for PLAIN and both SCRAM mechanisms."""
 
@@ -354,14 +358,20 @@ def _make_archive(archive: Path) -> None:
 
 
 def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    """Ask for the first offset and the end, once the broker leads: one that has just started does a moment later."""
-    deadline = time.monotonic() + 10
+    """Ask for the first offset and the end until the broker that the client asks leads.
+
+    One that has just started does so a moment later. Of one that has just died a client asks again and again, until it
+    looks who leads now.
+    """
+    deadline = time.monotonic() + 30
     while True:
         try:
-            low, high = consumer.get_watermark_offsets(partition, timeout=10)
+            low, high = consumer.get_watermark_offsets(partition, timeout=2)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+            if error.args[0].code() not in _ASKED_NO_LEADER or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+            with contextlib.suppress(KafkaException):
+                consumer.list_topics(partition.topic, timeout=2)
         else:
             return low, high

@@ -184,6 +184,18 @@ def test_inventories_of_a_topic_and_of_the_one_that_was_recreated_are_never_merg
         }  # fmt: skip
 
 
+def test_of_two_inventories_of_one_second_nobody_can_tell_which_topic_was_recreated() -> None:
+    """Their ids end with digests, which would choose by chance; a third inventory decides."""
+    one, other = (at(1, PartitionOffsets("t", 0, 0, 9, None, topic_id)) for topic_id in (OLD, NEW))
+    assert {frozenset(of(*some).undecided[0]) for some in permutations((one, other))} == {frozenset({"t", OLD, NEW})}
+    for later_id, earlier_id in ((NEW, OLD), (OLD, NEW)):
+        later = at(2, PartitionOffsets("t", 0, 0, 30, None, later_id))
+        for some in permutations((one, other, later)):
+            newest = of(*some)
+            assert (newest.undecided, newest.replaced) == ([], [Replaced("t", earlier_id, later_id)])
+            assert newest.entries() == {("t", 0): later.entries[0]}
+
+
 def test_two_clusters_may_share_a_topic_downstream_in_windows_of_their_own() -> None:
     north = at(1, PartitionOffsets("t", 0, 0, 9, None, OLD))
     south = at(2, PartitionOffsets("t", 10, 0, 9, None, NEW), cluster="south")
