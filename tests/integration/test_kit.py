@@ -126,7 +126,7 @@ def test_three_brokers_survive_the_death_of_one() -> None:
     with KafkaCluster(3) as cluster:
         cluster.create_topic("copied", 3, **{"min.insync.replicas": "1"})
         cluster.kill(2)
-        assert cluster.watermarks("copied") == {partition: (0, 0) for partition in range(3)}, "of who leads now"
+        assert cluster.watermarks("copied") == dict.fromkeys(range(3), (0, 0)), "of who leads now"
         cluster.produce("copied", [b"x"] * 10, partition=1)
         assert len(cluster.read("copied")) == 10
 
