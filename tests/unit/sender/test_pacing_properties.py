@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import multiprocessing
 import os
 import random
@@ -133,8 +134,9 @@ def sharing(how: str, rates: tuple[float | None, float | None], clock: Simulated
 
 
 def burst_of(rate: float, largest: float) -> float:
-    """What a window may have above its rate: a burst, or one admission, and what is made good."""
-    return (max(rate * BURST_SECONDS, largest) + rate * CATCH_UP_SECONDS) * (1 + 1e-6)
+    """What a window may have above its rate: a burst, or one admission, what is made good, and what is rounded."""
+    rounded = rate * STEPS * math.ulp(START)  # Due times are rounded at each admission, perhaps always the same way.
+    return (max(rate * BURST_SECONDS, largest) + rate * CATCH_UP_SECONDS) * (1 + 1e-6) + rounded
 
 
 def largest_of(rate: float) -> int:
