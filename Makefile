@@ -78,7 +78,7 @@ check: .venv/.ready ## lint, types and unit tests (the fast tier: properties wit
 	@mkdir -p build
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
 	@echo "==> unit tests"
-	@GAPLESS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -n auto --dist worksteal tests/unit
+	@GAPLESS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -n $(shell expr 2 \* $$(nproc)) --dist worksteal tests/unit
 
 .PHONY: test
 test: java chromium .venv/.ready startup-archive kafka ## everything: lint, types, unit and integration tests (real broker, real sockets, Spark)
