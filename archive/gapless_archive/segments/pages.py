@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _ZSTD, _DATA_PAGE, _PLAIN, _RLE = 6, 0, 0, 3
 _TRAILER_BYTES = 8
+_MOST_ROWS, _MOST_BYTES, _MOST_BITS = 1 << 20, (1 << 31) - 1, 63
+"""Of a page, its content and a number: what claims more is damaged, and would fill the memory."""
 _WORTH = 0.5
 """Above this part of a column, reading all of it is quicker than its pages."""
 
@@ -58,7 +60,7 @@ def columns_in(footer: bytes, name: str) -> list[Column]:
             raise OtherPagesError("the end of the object is too short")
         found, _ = _struct(footer, len(footer) - _TRAILER_BYTES - length)
         return [_column(row_group, name) for row_group in found[4]]
-    except (LookupError, ValueError, TypeError) as error:
+    except (LookupError, ValueError, TypeError, RecursionError) as error:
         raise OtherPagesError(str(error)) from None
 
 
@@ -93,7 +95,7 @@ def values_at(read: Read, column: Column, rows: Sequence[int]) -> list[bytes | N
             if len(values) != ends[number] - firsts[number]:
                 raise OtherPagesError("a page has another number of rows")
             found += [values[row - firsts[number]] for row in some]
-    except (LookupError, ValueError, TypeError, struct.error, pa.ArrowException, OSError) as error:
+    except (LookupError, ValueError, TypeError, RecursionError, struct.error, pa.ArrowException, OSError) as error:
         raise OtherPagesError(str(error)) from None
     return found
 
@@ -104,6 +106,8 @@ def values_of_page(content: bytes) -> list[bytes | None]:
     about, packed = header[5], content[start : start + header[3]]
     if (header[1], about[2], about[3]) != (_DATA_PAGE, _PLAIN, _RLE) or 4 not in header:
         raise OtherPagesError("another kind of page")
+    if not (0 <= header[2] <= _MOST_BYTES and 0 <= about[1] <= _MOST_ROWS):
+        raise OtherPagesError("a page that claims too much")
     if len(packed) != header[3] or zlib.crc32(packed) != header[4] & 0xFFFFFFFF:
         raise OtherPagesError("a page does not have its checksum")
     body = pa.decompress(packed, header[2], codec="zstd", asbytes=True)
@@ -134,7 +138,7 @@ def _levels(packed: bytes, count: int) -> list[int]:
                 found += [byte >> bit & 1 for bit in range(8)]
             at += header >> 1
         else:
-            found += [packed[at]] * (header >> 1)
+            found += [packed[at]] * min(header >> 1, count - len(found))
             at += 1
     return found[:count]
 
@@ -148,6 +152,8 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
+        if shift > _MOST_BITS:
+            raise OtherPagesError("a number of more than 64 bits")
 
 
 def _struct(content: bytes, at: int) -> tuple[dict[int, Any], int]:
@@ -182,15 +188,21 @@ def _value(kind: int, content: bytes, at: int) -> tuple[Any, int]:  # noqa: PLR0
         length, at = _varint(content, at)
         return content[at : at + length], at + length
     if kind in {9, 10}:
-        head, at = content[at], at + 1
-        count = head >> 4
-        if count == 15:
-            count, at = _varint(content, at)
-        entries = []
-        for _ in range(count):
-            entry, at = _value(head & 0x0F, content, at)
-            entries.append(entry)
-        return entries, at
+        return _list(content, at)
     if kind == 12:
         return _struct(content, at)
     raise OtherPagesError(f"a field of kind {kind}")
+
+
+def _list(content: bytes, at: int) -> tuple[list[Any], int]:
+    head, at = content[at], at + 1
+    count = head >> 4
+    if count == 15:
+        count, at = _varint(content, at)
+    if count > len(content) - at:
+        raise OtherPagesError("a list of more entries than there are bytes")
+    entries = []
+    for _ in range(count):
+        entry, at = _value(head & 0x0F, content, at)
+        entries.append(entry)
+    return entries, at

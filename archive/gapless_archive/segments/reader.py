@@ -288,7 +288,7 @@ class _RandomAccess(io.RawIOBase):
         return self._end
 
     def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        if any(start < 0 or start + length > self._size for start, length in spans):
+        if any(start < 0 or length < 0 or start + length > self._size for start, length in spans):
             raise OSError("a part beyond the end of the object")
         try:
             found = self._place.read_ranges(self._key, spans)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.segments import values as values_module
 from gapless_archive.segments.builder import Origin, SegmentBuilder
-from gapless_archive.segments.pages import OtherPagesError, columns_in, values_at, values_of_page
+from gapless_archive.segments.pages import Column, OtherPagesError, columns_in, values_at, values_of_page
 from gapless_archive.segments.reader import ObjectReader, SegmentDamagedError
 from gapless_archive.segments.rows import SCHEMA, content_bytes
 from gapless_archive.segments.values import read_values
@@ -245,6 +245,41 @@ def test_no_bytes_make_more_than_an_error(content: bytes) -> None:
         values_of_page(content)
     with pytest.raises(OtherPagesError):
         columns_in(content + b"PAR1", "value")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x19\xf1" + b"\xff" * 8 + b"\x7f",  # a list of 2^63 booleans
+        b"\x19\xf7" + b"\xff" * 8 + b"\x7f" + bytes(8),  # and of numbers with eight bytes each
+        b"\x16" + b"\xff" * 100_000,  # one number
+        b"\x1c" * 100_000,  # structures in each other
+    ],
+)
+def test_what_claims_more_than_there_is_fills_no_memory(content: bytes) -> None:
+    with pytest.raises(OtherPagesError):
+        columns_in(content + len(content).to_bytes(4, "little") + b"PAR1", "value")
+    with pytest.raises(OtherPagesError):
+        values_at(lambda _spans: [content], Column(0, len(content), 1000, 1), [0])
+
+
+def test_a_page_that_claims_more_values_or_bytes_than_a_page_has_is_another(tmp_path: Path) -> None:
+    found = Object(tmp_path, [None] * 100, 100)
+    (column,) = columns_in(found.file.read_bytes(), "value")
+    spans: list[tuple[int, int]] = []
+
+    def read(some: Sequence[tuple[int, int]]) -> list[bytes]:
+        spans.extend(some)
+        return found.place.read_ranges("object", some)
+
+    assert values_at(read, column._replace(stored_bytes=10**6), [5]) == [None]
+    (page,) = found.place.read_ranges("object", spans[1:])
+    assert values_of_page(page) == [None] * 100
+    hundred = b"\xc8\x01"  # as the format writes it
+    assert hundred in page
+    for many in (b"\xfe\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"):
+        with pytest.raises((OtherPagesError, ValueError)):
+            values_of_page(page.replace(hundred, many, 1))
 
 
 def test_an_object_without_an_index_of_pages_is_read_completely(tmp_path: Path) -> None:
