@@ -71,12 +71,15 @@ class StrictReading:
         self._complete = False
 
     def _parsed(self, parse: Callable[[], Result]) -> Result:
-        """Call `parse`, and say in one sentence what is wrong with a text that is no JSON."""
+        """Call `parse`, and say in one sentence what is wrong with a text that is no JSON. Raises what reading raises."""
         try:
-            return parse()
+            found = parse()
         except (ijson.JSONError, ValueError, SystemError, ArithmeticError) as error:
             # The last three are for numbers of thousands of digits, and for those like 0e9223372036854775808.
+            self._stream.raise_failure()
             self._refuse_text(error)
+        self._stream.raise_failure()
+        return found
 
     def _end(self) -> None:
         """Make sure that nothing stands behind the end."""
@@ -211,15 +214,28 @@ def _why_no_range(first: Any, last: Any) -> str:
 
 
 class _Counted:
-    """A stream that knows how far it was read and whether its end was reached."""
+    """A stream that knows how far it was read and whether its end was reached.
+
+    One that fails ends there for the parser: the one in Python says on standard error what an error kept it from.
+    """
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile) -> None:
         self._stream = stream
         self.bytes_read = 0
         self.ended = False
+        self._failure: OSError | EOFError | zlib.error | None = None
+
+    def raise_failure(self) -> None:
+        """Raise what the stream raised, if it did."""
+        if self._failure is not None:
+            raise self._failure
 
     def read(self, size: int = -1) -> bytes:
-        piece = self._stream.read(size)
+        try:
+            piece = self._stream.read(size)
+        except (OSError, EOFError, zlib.error) as failure:
+            self._failure = failure
+            piece = b""
         self.bytes_read += len(piece)
         self.ended = self.ended or (size != 0 and not piece)
         return piece

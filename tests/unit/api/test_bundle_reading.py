@@ -283,6 +283,13 @@ def test_garbage_is_refused_or_read_and_nothing_else(path: Path, garbage: bytes,
         assert "\n" not in str(error)  # noqa: PT017 -- it may be refused or not
 
 
+def test_a_damaged_compression_leaves_no_message_of_the_parser(path: Path) -> None:
+    """pytest fails with what a parser that was left in the middle says on standard error."""
+    path.write_bytes(b"\x1f\x8b\x08garbage")
+    with pytest.raises(BundleError, match=r"is (cut off|damaged) within its gzip compression"):
+        read_bundle(path)
+
+
 def test_a_name_with_a_line_break_is_refused_in_one_line(path: Path) -> None:
     path.write_bytes(b'{"type":"all","results":[{"ga\\nps":[[1,')
     with pytest.raises(BundleError) as refused:
