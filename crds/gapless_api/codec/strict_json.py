@@ -71,7 +71,7 @@ class StrictReading:
         self._complete = False
 
     def _parsed(self, parse: Callable[[], Result]) -> Result:
-        """Call `parse`; say in one sentence what is wrong with a text that is no JSON, and raise what reading raises."""
+        """Call `parse`, and say in one sentence why a text is no JSON. Raises what reading raises."""
         try:
             found = parse()
         except (ijson.JSONError, ValueError, SystemError, ArithmeticError) as error:
