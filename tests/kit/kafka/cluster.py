@@ -5,14 +5,14 @@ Must not know the product.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -31,18 +31,15 @@ from confluent_kafka.admin import (
 
 from kit.certificates import Authority, ClientFiles
 from kit.kafka.jars import archive_being_made
-from kit.kafka.records import IN_ORDER, enqueue, is_before_end
+from kit.kafka.records import IN_ORDER, enqueue, is_before_end, watermarks_of
 from kit.kafka.server import BrokerDiedError, Server
 from kit.kafka.settings import ALL_LISTENERS, PLAIN_LISTENERS, ServerSecurity, identity
 from kit.machine.processes import wait_until
 from kit.machine.temporary import OwnedFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_ASKED_NO_LEADER = frozenset(
-    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._DESTROY_BROKER, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
-)
 USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 """Accounts of every secured broker, the same for PLAIN and both SCRAM mechanisms."""
 
@@ -183,7 +180,7 @@ class KafkaCluster:
         return self._admin
 
     def create_topic(self, name: str, partitions: int = 1, *, only_on: int | None = None, **config: str) -> str:
-        """Create a topic on up to three brokers, wait for every partition's leader and return the name.
+        """Create a topic on up to three brokers, wait until each knows every partition's leader, return the name.
 
         Args:
             name: of the topic.
@@ -199,14 +196,22 @@ class KafkaCluster:
             topic = NewTopic(name, partitions, replica_assignment=places, config=settings)
         self.admin().create_topics([topic], operation_timeout=30, request_timeout=30)[name].result()
 
-        def led() -> bool:
-            described = self.admin().list_topics(name, timeout=10).topics[name]
+        def led(asked: AdminClient) -> bool:
+            described = asked.list_topics(name, timeout=10).topics[name]
             return len(described.partitions) == partitions and all(
                 partition.leader >= 0 for partition in described.partitions.values()
             )
 
-        wait_until(led, timeout_seconds=30, what=f"a leader for every partition of {name}")
+        for asked in [self.admin()] if len(self.nodes) == 1 else self._admins_of_each():
+            wait_until(partial(led, asked), timeout_seconds=30, what=f"a leader for every partition of {name}")
         return name
+
+    def _admins_of_each(self) -> Iterator[AdminClient]:
+        """Clients that each ask one broker first; the brokers learn of a change one after the other."""
+        for node, server in zip(self.nodes, self._servers, strict=True):
+            if server.running:
+                address = f"{node.address}:{node.ports['PLAINTEXT']}"
+                yield AdminClient(self.client_options(**{"bootstrap.servers": address}))
 
     def alter_topic(self, name: str, **config: str) -> None:
         """Change parts of the topic's own configuration; `config` with `_` for `.`."""
@@ -262,10 +267,9 @@ class KafkaCluster:
 
     def watermarks(self, topic: str) -> dict[int, tuple[int, int]]:
         """First offset and end offset (one after the last) of every partition."""
-        partitions = self.admin().list_topics(topic, timeout=10).topics[topic].partitions
         consumer = Consumer(self.client_options(**{"group.id": "kit"}))
         try:
-            return {number: _watermarks(consumer, TopicPartition(topic, number)) for number in sorted(partitions)}
+            return watermarks_of(consumer, topic)
         finally:
             consumer.close()
 
@@ -355,23 +359,3 @@ def _make_archive(archive: Path) -> None:
         server.stop()
     finally:
         broker.close()
-
-
-def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    """Ask for the first offset and the end until the broker that the client asks leads.
-
-    One that has just started does so a moment later. Of one that has just died a client asks again and again, until it
-    looks who leads now.
-    """
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            low, high = consumer.get_watermark_offsets(partition, timeout=2)
-        except KafkaException as error:
-            if error.args[0].code() not in _ASKED_NO_LEADER or time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-            with contextlib.suppress(KafkaException):
-                consumer.list_topics(partition.topic, timeout=2)
-        else:
-            return low, high
