@@ -15,7 +15,7 @@ from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from conftest import TopicFactory
     from integration.mirror.conftest import Scene
@@ -33,13 +33,23 @@ def target_kafka() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def end_with_a_broker_away(scene: Scene, name: str, *, commits: bool) -> None:
-    """Let a transaction that copies records be committed, or aborted, while the last broker is away."""
+def end_with_a_broker_away(scene: Scene, name: str, *, away: Sequence[tuple[str, int]], commits: bool) -> None:
+    """Let a transaction that copies records be committed, or aborted, while the last broker is away.
+
+    Args:
+        scene: of one mirror.
+        name: the topic.
+        away: topics on the last broker, and how many partitions each has. Kafka leaves a partition out when the broker
+            that ends the transaction knows of no leader.
+        commits: whether the transaction is committed.
+    """
     mirror = scene.start(f"--topics={name}", "--lanes=1", interrupted=("SIGSTOP", 2))
     scene.wait_for(name, PARTITIONS * len(RECORDS))
     fill(scene, name, PARTITIONS)
     await_interruption(mirror)
     scene.target.stop(LAST)
+    for topic, partitions in away:
+        scene.target.await_leaders(topic, partitions, some=False)
     if commits:
         mirror.process.send_signal(signal.SIGCONT)
         wait_until(lambda: "committed" in mirror.log, timeout_seconds=60, what="the commit")
@@ -92,12 +102,12 @@ def test_a_transaction_that_kafka_left_open_is_settled(
     commits: bool,  # noqa: FBT001
 ) -> None:
     name = topic(PARTITIONS)
+    control = f"_gapless_mirror_{scene.name}"
     scene.target.create_topic(name, PARTITIONS, only_on=LAST if topic_is_away else 0)
-    scene.target.create_topic(
-        f"_gapless_mirror_{scene.name}", only_on=LAST if control_is_away else 0, cleanup_policy="compact"
-    )
+    scene.target.create_topic(control, only_on=LAST if control_is_away else 0, cleanup_policy="compact")
     fill(scene, name, PARTITIONS)
-    end_with_a_broker_away(scene, name, commits=commits)
+    away = [(name, PARTITIONS)] * topic_is_away + [(control, 1)] * control_is_away
+    end_with_a_broker_away(scene, name, away=away, commits=commits)
     after = scene.run(f"--topics={name}", "--lanes=1", "--once")
     fill(scene, name, PARTITIONS)
     last = scene.run(f"--topics={name}", "--lanes=1", "--once")

@@ -38,7 +38,7 @@ from kit.machine.processes import wait_until
 from kit.machine.temporary import OwnedFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 """Accounts of every secured broker, the same for PLAIN and both SCRAM mechanisms."""
@@ -196,22 +196,25 @@ class KafkaCluster:
             topic = NewTopic(name, partitions, replica_assignment=places, config=settings)
         self.admin().create_topics([topic], operation_timeout=30, request_timeout=30)[name].result()
 
-        def led(asked: AdminClient) -> bool:
-            described = asked.list_topics(name, timeout=10).topics[name]
-            return len(described.partitions) == partitions and all(
-                partition.leader >= 0 for partition in described.partitions.values()
-            )
-
-        for asked in [self.admin()] if len(self.nodes) == 1 else self._admins_of_each():
-            wait_until(partial(led, asked), timeout_seconds=30, what=f"a leader for every partition of {name}")
+        self.await_leaders(name, partitions)
         return name
 
-    def _admins_of_each(self) -> Iterator[AdminClient]:
-        """Clients that each ask one broker first; the brokers learn of a change one after the other."""
-        for node, server in zip(self.nodes, self._servers, strict=True):
-            if server.running:
-                address = f"{node.address}:{node.ports['PLAINTEXT']}"
-                yield AdminClient(self.client_options(**{"bootstrap.servers": address}))
+    def await_leaders(self, topic: str, partitions: int, *, some: bool = True) -> None:
+        """Wait until each broker that runs knows a leader for every partition; for none of them without `some`.
+
+        The brokers learn of a change one after the other. A new client asks the one that it is told of first.
+        """
+
+        def known(asked: AdminClient) -> bool:
+            described = asked.list_topics(topic, timeout=10).topics[topic].partitions.values()
+            return len(described) == partitions and all((partition.leader >= 0) == some for partition in described)
+
+        what = f"{'a' if some else 'no'} leader for every partition of {topic}"
+        running = [node for node, server in zip(self.nodes, self._servers, strict=True) if server.running]
+        for node in running:
+            address = {"bootstrap.servers": f"{node.address}:{node.ports['PLAINTEXT']}"}
+            asked = self.admin() if running == self.nodes[:1] else AdminClient(self.client_options(**address))
+            wait_until(partial(known, asked), timeout_seconds=30, what=what)
 
     def alter_topic(self, name: str, **config: str) -> None:
         """Change parts of the topic's own configuration; `config` with `_` for `.`."""
