@@ -1,8 +1,9 @@
 """Owns a ``gapless mirror`` that kills or stops itself in the middle of a transaction, as late as that is possible.
 
 ``python interrupted_mirror.py SIGKILL|SIGSTOP NUMBER ARGUMENTS…``: before the commit with that number, when all records
-and positions have reached the brokers; ``committed`` is written when it was made after all. ``unanswered`` in place of
-the signal: the commit is made, and the answer lost; ``unanswered-at-end``: and the program is stopped meanwhile.
+and positions have reached the brokers; ``commit made`` or ``commit failed`` is written when it goes on. ``unanswered``
+in place of the signal: the commit is made, and the answer lost; ``unanswered-at-end``: and the program is stopped
+meanwhile.
 Lanes commit one after the other, so the commits before the one that is interrupted are made.
 """
 
@@ -50,8 +51,12 @@ def interrupt_commit(by: str, number: int) -> None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         os.kill(os.getpid(), signal.Signals[by])
         time.sleep(1)  # until the signal has reached all threads
-        commit(self)
-        tell("committed")
+        try:
+            commit(self)
+        except KafkaException as error:
+            tell(f"commit failed: {error}")
+            raise
+        tell("commit made")
 
     LaneWriter.commit = committed  # type: ignore[method-assign]
 

@@ -17,7 +17,7 @@ from gapless_api.base.errors import SourceStalledError
 from gapless_kafka.access.errors import reason_in
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.copying import Copying
-from gapless_kafka.mirror.lanes.left_open import LEFT_OPEN, LeftOpen, TransactionLeftOpenError
+from gapless_kafka.mirror.lanes.left_open import LEFT_OPEN, MARKER_SECONDS, LeftOpen, TransactionLeftOpenError
 from gapless_kafka.mirror.lanes.observations import LaneObservation, LanePhase, SeenError
 from gapless_kafka.mirror.lanes.reader import LaneReader
 from gapless_kafka.mirror.lanes.records import FLOW, FLOW_KEY, RUN, RUN_KEY, RunRecord, content
@@ -208,9 +208,10 @@ class Lane:
         try:
             with closing(self._reader()) as reader:
                 left.settle(reader)
-            settled = self._state()
-            if settled.open_from is not None:
-                raise left.error()
+            deadline = time.monotonic() + MARKER_SECONDS
+            while (settled := self._state()).open_from is not None:
+                if time.monotonic() > deadline:
+                    raise left.error()
         except TransactionLeftOpenError as error:
             self._error = SeenError(message=str(error), name=LEFT_OPEN, seen_at=time.monotonic())
             raise

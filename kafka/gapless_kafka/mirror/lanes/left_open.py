@@ -7,6 +7,8 @@ the lane would make its records visible, although its positions were not known a
 The owner of the lane reads what the transaction did. What is visible in the target stays. The records that are in doubt
 are written once more and aborted, which aborts those that were left open with them. The positions that hold are written
 last: whoever is killed before that finds the same again.
+
+Kafka answers before it has ended a transaction in each partition. What is open just after an answer is looked at again.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 LEFT_OPEN = "TRANSACTION_LEFT_OPEN"
 """How the error is named beside those of Kafka."""
 _PATIENCE_SECONDS = 30.0
+MARKER_SECONDS = 5.0
+"""How long a transaction may stay open in a partition after Kafka has said that it is ended."""
 _WAIT_SECONDS = 0.2
 _AT_ONCE = 10_000
 _MOST_NAMED = 5
@@ -115,7 +119,7 @@ class LeftOpen:
         undone = [one for one in doubts if one.has_records and outcomes.get(one.place) in {None, _Outcome.OPEN}]
         if undone:
             self._abort(undone, reader)
-            outcomes |= self._outcomes(undone)
+            outcomes |= self._outcomes(undone, open_seconds=MARKER_SECONDS)
         stuck = [one for one in undone if outcomes.get(one.place) is _Outcome.OPEN]
         if stuck:
             raise self.error(stuck)
@@ -160,17 +164,23 @@ class LeftOpen:
             found.append(_InDoubt(place, before, position, begin, target_offset))
         return found
 
-    def _outcomes(self, doubts: Iterable[_InDoubt]) -> dict[TopicPartition, _Outcome]:
-        """What became of the records, by source partition, where the target can tell."""
+    def _outcomes(self, doubts: Iterable[_InDoubt], *, open_seconds: float = 0.0) -> dict[TopicPartition, _Outcome]:
+        """What became of the records, by source partition, where the target can tell.
+
+        Args:
+            doubts: the partitions to look at.
+            open_seconds: how long is looked again where the transaction is open.
+        """
         unknown = {one.target: one for one in doubts if one.has_records and one.target_offset is not None}
         found: dict[TopicPartition, _Outcome] = {}
         if not unknown:
             return found
         reader = LaneReader(self._setup.target)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        now = time.monotonic()
+        deadline, open_until = now + _PATIENCE_SECONDS, now + open_seconds
         try:
             reader.add({place: one.target_offset or 0 for place, one in unknown.items()})
-            while unknown:
+            while any(one.place not in found or time.monotonic() < open_until for one in unknown.values()):
                 self._wait(deadline)
                 reading = reader.read(_AT_ONCE, _WAIT_SECONDS)
                 for batch in reading.batches:
@@ -180,9 +190,12 @@ class LeftOpen:
                         found[one.place] = _Outcome.COMMITTED if is_there else _Outcome.ABORTED
                         reader.drop([batch.place])
                 for place, end in reading.ends.items():
-                    one = unknown.pop(place, None)
-                    if one is not None:
-                        found[one.place] = _Outcome.OPEN if end <= (one.target_offset or 0) else _Outcome.ABORTED
+                    one = unknown.get(place)
+                    if one is not None and end <= (one.target_offset or 0):
+                        found[one.place] = _Outcome.OPEN
+                    elif one is not None:
+                        found[one.place] = _Outcome.ABORTED
+                        del unknown[place]
                         reader.drop([place])
                 for _, error in reading.errors:
                     raise KafkaException(error)
