@@ -6,11 +6,13 @@ image with the sender alone has no Spark commands, and ``--help`` of one command
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import threading
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -61,6 +63,11 @@ def completion(shell: str) -> None:
 
 def main() -> None:
     """Run ``gapless`` and end the process: one sentence on stderr and the exit code of the error's class."""
+    end_process(run())
+
+
+def run() -> int:
+    """Run ``gapless``: one sentence on stderr where it fails; returns the exit code of the error's class."""
     guard_standard_streams()
     try:
         status = gapless.main(prog_name="gapless", standalone_mode=False)
@@ -68,21 +75,35 @@ def main() -> None:
     except GaplessError as error:
         settle_output()
         click.echo(f"gapless: {error}", err=True)
-        sys.exit(verdict(error).exit_code)
+        return verdict(error).exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
-        sys.exit(ExitCode.BAD_CONFIGURATION)
+        return ExitCode.BAD_CONFIGURATION
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "gapless"
         problem = " ".join(error.format_message().split()).rstrip(".")
         click.echo(f"gapless: {problem}; see {command} --help.", err=True)
-        sys.exit(ExitCode.BAD_CONFIGURATION)
+        return ExitCode.BAD_CONFIGURATION
     except click.Abort:
-        sys.exit(ExitCode.INTERRUPTED)
+        return ExitCode.INTERRUPTED
     except OutputClosedError:
         settle_output()
-        sys.exit(ExitCode.INTERRUPTED)
-    sys.exit(status if isinstance(status, int) else ExitCode.DONE)
+        return ExitCode.INTERRUPTED
+    return status if isinstance(status, int) else ExitCode.DONE
+
+
+def end_process(code: int) -> NoReturn:
+    """End with `code` after everything that is registered for the end, without Python's and C++'s tear-down.
+
+    In the tear-down a thread that still writes a progress line, or a thread of a C++ library, aborts the process, and
+    134 takes the place of the exit code.
+    """
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 -- joins threads, as the tear-down does
+        atexit._run_exitfuncs()  # noqa: SLF001 -- as multiprocessing does before os._exit
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
 
 
 class AliasedOption(click.Option):
