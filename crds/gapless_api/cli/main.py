@@ -61,13 +61,26 @@ def completion(shell: str) -> None:
     click.echo(found(gapless, {}, "gapless", "_GAPLESS_COMPLETE").source())
 
 
-def main() -> None:
-    """Run ``gapless`` and end the process: one sentence on stderr and the exit code of the error's class."""
-    end_process(run())
+def program() -> NoReturn:
+    """Run ``gapless`` as the program of this process, which ends with it.
+
+    It ends after everything that is registered for the end, without Python's and C++'s tear-down: there a thread that
+    still writes a progress line, or a thread of a C++ library, aborts the process, and 134 takes the place of the code.
+    """
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else ExitCode.DONE
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 -- joins threads, as the tear-down does
+        atexit._run_exitfuncs()  # noqa: SLF001 -- as multiprocessing does before os._exit
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
 
 
-def run() -> int:
-    """Run ``gapless``: one sentence on stderr where it fails; returns the exit code of the error's class."""
+def main() -> NoReturn:
+    """Run ``gapless`` and exit: one sentence on stderr and the exit code of the error's class."""
     guard_standard_streams()
     try:
         status = gapless.main(prog_name="gapless", standalone_mode=False)
@@ -75,35 +88,21 @@ def run() -> int:
     except GaplessError as error:
         settle_output()
         click.echo(f"gapless: {error}", err=True)
-        return verdict(error).exit_code
+        sys.exit(verdict(error).exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
-        return ExitCode.BAD_CONFIGURATION
+        sys.exit(ExitCode.BAD_CONFIGURATION)
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "gapless"
         problem = " ".join(error.format_message().split()).rstrip(".")
         click.echo(f"gapless: {problem}; see {command} --help.", err=True)
-        return ExitCode.BAD_CONFIGURATION
+        sys.exit(ExitCode.BAD_CONFIGURATION)
     except click.Abort:
-        return ExitCode.INTERRUPTED
+        sys.exit(ExitCode.INTERRUPTED)
     except OutputClosedError:
         settle_output()
-        return ExitCode.INTERRUPTED
-    return status if isinstance(status, int) else ExitCode.DONE
-
-
-def end_process(code: int) -> NoReturn:
-    """End with `code` after everything that is registered for the end, without Python's and C++'s tear-down.
-
-    In the tear-down a thread that still writes a progress line, or a thread of a C++ library, aborts the process, and
-    134 takes the place of the exit code.
-    """
-    try:
-        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 -- joins threads, as the tear-down does
-        atexit._run_exitfuncs()  # noqa: SLF001 -- as multiprocessing does before os._exit
-        sys.stdout.flush()
-    finally:
-        os._exit(code)
+        sys.exit(ExitCode.INTERRUPTED)
+    sys.exit(status if isinstance(status, int) else ExitCode.DONE)
 
 
 class AliasedOption(click.Option):

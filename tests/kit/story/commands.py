@@ -7,7 +7,7 @@ import atexit
 from kit.machine.forked_commands import ForkedCommands
 
 GAPLESS = ForkedCommands(
-    "gapless_api.cli.main:main",
+    "gapless_api.cli.main:program",
     "cryptography.hazmat.primitives.serialization",
     "gapless_api.bundle.qr_codes",
     "gapless_api.bundle.reader",

@@ -100,12 +100,12 @@ def test_help_loads_nothing_heavy(command: str) -> None:
 def test_a_thread_that_still_writes_does_not_abort_a_command_that_has_ended() -> None:
     program = (
         "import sys, threading\n"
-        "from gapless_api.cli.main import main\n"
+        "from gapless_api.cli.main import program\n"
         "def write():\n"
         "    while True: sys.stderr.write('.' * 100)\n"
         "for _ in range(4): threading.Thread(target=write, daemon=True).start()\n"
         "sys.argv[1:] = ['--version']\n"
-        "main()\n"
+        "program()\n"
     )
     for _ in range(3):
         ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
