@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.cluster import USERS, KafkaCluster
 from kit.kafka.compare import compare_topics
 from kit.kafka.events import EventSource, fill_topic
+from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import TESTS_FOLDER, wait_until
 from kit.network.link import LossyLink
 from kit.peer.detector import Detector
@@ -105,6 +107,19 @@ def test_generated_events_are_in_the_topic_as_the_generator_says(kafka: KafkaBro
         for record, event in zip(found, expected, strict=True):
             assert (record.key(), record.value(), record.timestamp()[1]) == (event.key, event.value, event.timestamp_ms)
             assert record.headers() == event.headers
+
+
+def test_every_reader_sees_that_a_transaction_has_ended(kafka: KafkaBroker, topic: TopicFactory) -> None:
+    name = topic()
+    partition = TopicPartition(name, 0)
+
+    def end(isolation_level: IsolationLevel) -> int:
+        answers = kafka.admin().list_offsets({partition: OffsetSpec.latest()}, isolation_level=isolation_level)
+        return int(answers[partition].result(30).offset)
+
+    for number in range(20):
+        end_transaction(in_transaction(kafka, name, [(None, b"x")]), commit=number % 2 == 0)
+        assert end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED) == 2 * (number + 1)
 
 
 def test_data_and_address_survive_a_stop_and_a_kill() -> None:

@@ -44,12 +44,8 @@ def test_a_look_tells_ends_ids_rights_and_retention(kafka: KafkaBroker, topic: T
     assert {one.leader for one in look.topics["__transaction_state"].partitions.values()} == {1}
     assert watch.newest_timestamps("missing") == {}
     end_transaction(open_one, commit=True)
-
-    def is_ended() -> bool:
-        after = watch.look([name], {(name, 0): 3}).topics[name].partitions
-        return after[0].ends == PartitionEnds(1, 6, 6) and after[1].ends is None
-
-    wait_until(is_ended, timeout_seconds=10, what="the marker of the transaction")
+    after = watch.look([name], {(name, 0): 3}).topics[name].partitions
+    assert (after[0].ends, after[1].ends) == (PartitionEnds(1, 6, 6), None)
     copied = watch.look([name], {(name, 0): 6, (name, 1): 0}).topics[name].partitions
     assert [copied[number].ends for number in (0, 1)] == [PartitionEnds(1, 6, 6), PartitionEnds(0, 0, 0)]
 

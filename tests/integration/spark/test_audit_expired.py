@@ -13,7 +13,7 @@ from gapless_spark.audit.memory import AuditMemory
 from gapless_spark.output import jobs
 from integration.spark.test_audit import audit as audited
 from integration.spark.test_audit import receive
-from kit.kafka.transactions import in_transaction
+from kit.kafka.transactions import end_transaction, in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -216,7 +216,7 @@ def test_events_behind_an_open_transaction_are_in_the_sentence(
     receive(kafka, name, ["t_0_0"])
     begun = in_transaction(kafka, name, [("t_0_1", b"x"), ("t_0_2", b"x")])
     ended = audit(gapless, kafka, name)
-    begun.abort_transaction()
+    end_transaction(begun, commit=False)
     assert f"2 records of topic {name} are behind a transaction that is still open, and were not read." in ended.out
 
 

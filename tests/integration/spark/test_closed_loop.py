@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.compare import compare_topics
 from kit.kafka.events import EventSource
+from kit.kafka.transactions import transactional_producer
 from kit.machine.processes import wait_until
 from kit.network.link import LossyLink
 from kit.peer.detector import Detector
@@ -184,8 +184,7 @@ def sites(kafka: KafkaBroker, topic: TopicFactory, tmp_path: Path) -> Iterator[S
 
 def take_orders(kafka: KafkaBroker) -> None:
     """Write transactions of forty events to each partition in turn; every fifth is aborted. Each ends with a marker."""
-    producer = Producer(kafka.client_options(**{"transactional.id": "orders", "linger.ms": 5}))
-    producer.init_transactions(30)
+    producer = transactional_producer(kafka, "orders")
     sources = {partition: EventSource(ORDERS, partition, seed=5).events(count) for partition, count in COUNTS.items()}
     number = 0
     while sources:
@@ -203,6 +202,7 @@ def take_orders(kafka: KafkaBroker) -> None:
                 producer.commit_transaction(30)
             else:
                 producer.abort_transaction(30)
+    transactional_producer(kafka, "orders")  # when all markers are written
 
 
 def compacted(kafka: KafkaBroker) -> None:

@@ -75,6 +75,7 @@ class Detector:
         self._topics_known_at = 0.0
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
+        self._transactional_id = f"dedup-gap-app-{uuid.uuid4()}"
         self._working = threading.RLock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -116,6 +117,8 @@ class Detector:
     def drain(self, *, timeout_seconds: float = 120.0) -> dict[str, int]:
         """Handle everything up to the present end of the raw topics, report once, and return `stats`.
 
+        Every reader sees what was written when this returns.
+
         Raises:
             TimeoutError: the end was not reached.
         """
@@ -128,6 +131,9 @@ class Detector:
                     raise TimeoutError(f"the detector did not reach the end within {timeout_seconds} s")
                 self._take(0.5)
             self._emit()
+            # Kafka lets another producer have the ID only when the last transaction has its marker in each partition.
+            self._producer = None
+            self._writer()
             return self.stats()
 
     def stats(self) -> dict[str, int]:
@@ -171,7 +177,7 @@ class Detector:
             self._producer = Producer(
                 {
                     **self._options,
-                    "transactional.id": f"dedup-gap-app-{uuid.uuid4()}",
+                    "transactional.id": self._transactional_id,
                     "partitioner": "murmur2_random",
                     "linger.ms": 20,
                     "queue.buffering.max.kbytes": 512 << 10,
