@@ -14,7 +14,7 @@ from gapless_api.base.errors import ConfigurationError, SourceStalledError
 from gapless_api.wire.form import WireError
 from gapless_kafka.reading.cuts import Slice
 from gapless_kafka.reading.reader import read_slices
-from gapless_kafka.writing.offset_map import OffsetMap, unpacked_runs
+from gapless_kafka.writing.offset_map import OffsetMap, unpack_runs
 from gapless_kafka.writing.positions import MAPS, POSITIONS, latest, read_record
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ _CONFIGURATION = {
     "min.cleanable.dirty.ratio": "0.1",
     "message.timestamp.type": "CreateTime",
 }
-LONGEST_TRANSACTION_SECONDS = 120.0
+MAX_TRANSACTION_SECONDS = 120.0
 """After which Kafka aborts the transaction of a program that is dead."""
 _LOOK_EVERY_SECONDS = 0.25
-_WAIT_SECONDS = LONGEST_TRANSACTION_SECONDS + 30
+_WAIT_SECONDS = MAX_TRANSACTION_SECONDS + 30
 
 
 class ControlTopic:
@@ -69,7 +69,7 @@ class ControlTopic:
             ConfigurationError: a topic of that name cannot keep positions.
             SourceUnreachableError: Kafka does not answer, or denies it.
         """
-        found = self._topics.described([self.name]).get(self.name)
+        found = self._topics.describe([self.name]).get(self.name)
         if found is None:
             return False
         policy = found.configuration.get("cleanup.policy", "compact")
@@ -110,7 +110,7 @@ class ControlTopic:
         found: dict[tuple[str, int], list[Run]] = {}
         for key, part in self._records(MAPS, self._stable_end(MAPS)):
             if key.kind == "map" and key.work in works:
-                found.setdefault((key.work, key.partition), []).extend(unpacked_runs(part.runs))
+                found.setdefault((key.work, key.partition), []).extend(unpack_runs(part.runs))
         return {place: OffsetMap(runs) for place, runs in found.items()}
 
     def _records(
@@ -118,7 +118,7 @@ class ControlTopic:
     ) -> Iterator[tuple[Key, Any]]:
         if not end:
             return
-        one = Slice(self.name, partition, 0, end, may_begin_later=True)
+        one = Slice(self.name, partition, 0, end, may_skip_expired=True)
         read: Iterator[tuple[Any, Any]] = (
             (message.key(), message.value())
             for messages in read_slices(self._connection, [one], isolation=isolation)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
-from gapless_kafka.access.errors import DENIED, OTHER, PASSING, UNREACHABLE, fault_of, reason_in
+from gapless_kafka.access.errors import DENIED, OTHER, TRANSIENT, UNREACHABLE, fault_of, reason_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,19 +91,19 @@ def is_unknown_to_client(error: KafkaError) -> bool:
     return error.name() in {"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
 
 
-def is_late(error: KafkaError) -> bool:
+def is_transaction_failed(error: KafkaError) -> bool:
     """Whether the transaction has failed already, for a reason that a delivery report tells."""
     return error.name() in _LATE
 
 
-def is_given_up(error: KafkaError) -> bool:
+def is_purged(error: KafkaError) -> bool:
     """Whether it was us who gave a record up before Kafka answered."""
     return error.name() in {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
 
 
 def failure_of(errors: Sequence[KafkaError]) -> KafkaError:
     """What explains the failures of some records: after the first one the client gives up those behind it, too."""
-    return next((error for error in errors if not is_given_up(error)), errors[0])
+    return next((error for error in errors if not is_purged(error)), errors[0])
 
 
 def is_fenced(error: KafkaError) -> bool:
@@ -136,7 +136,7 @@ def writing_error(error: KafkaError, servers: str, topic: str, *, transactional_
             f"Kafka at {servers} denies writing ({reason}); grant this user Write on the topic {topic} and on the "
             f"control topic, and Write on its transactional IDs."
         )
-    if fault is PASSING:
+    if fault is TRANSIENT:
         return SourceStalledError(
             f"Kafka at {servers} stopped answering while the topic {topic} was written ({reason}); check the brokers "
             f"and run again."

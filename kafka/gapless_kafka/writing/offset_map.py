@@ -47,7 +47,7 @@ def runs_of(offsets: Sequence[int], targets: Sequence[int]) -> Iterator[Run]:
             begin = number
 
 
-def packed_runs(runs: Iterable[Run]) -> str:
+def pack_runs(runs: Iterable[Run]) -> str:
     """Pack runs into text: 64-bit differences from what would follow on the run before, deflated, in Base64."""
     numbers = array("q")
     first = target = 0
@@ -59,8 +59,8 @@ def packed_runs(runs: Iterable[Run]) -> str:
     return base64.b64encode(zlib.compress(numbers.tobytes(), 6)).decode("ascii")
 
 
-def unpacked_runs(text: str) -> list[Run]:
-    """Read what `packed_runs` wrote. Raises ValueError for anything else."""
+def unpack_runs(text: str) -> list[Run]:
+    """Read what `pack_runs` wrote. Raises ValueError for anything else."""
     try:
         numbers = array("q", zlib.decompress(base64.b64decode(text, validate=True)))
     except (binascii.Error, zlib.error, ValueError) as error:

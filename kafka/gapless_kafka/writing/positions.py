@@ -82,7 +82,7 @@ class Position:
         """The source offset after the last one that is behind us; 0 before the first."""
         return self.done[-1].last + 1 if self.done else 0
 
-    def behind(self, ranges: OffsetRanges, *, records: int = 0, size: int = 0, lost: int = 0) -> "Position":
+    def advance(self, ranges: OffsetRanges, *, records: int = 0, size: int = 0, lost: int = 0) -> "Position":
         """The position after `ranges`, which follow on all that are done, and what was written of them."""
         if ranges and ranges.first_offset < self.next_offset:
             raise ValueError(f"offset {ranges.first_offset} comes after {self.next_offset - 1}")
@@ -125,7 +125,7 @@ class MapPart:
     topic: str
     target_partition: PartitionNumber
     runs: str
-    """See `gapless_kafka.writing.offset_map.packed_runs`."""
+    """See `gapless_kafka.writing.offset_map.pack_runs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

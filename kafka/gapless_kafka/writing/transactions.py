@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from confluent_kafka import KafkaException, Producer
 
 from gapless_kafka.access.errors import BAD_SETTINGS, UNREACHABLE, reason_in
-from gapless_kafka.writing.control_topic import LONGEST_TRANSACTION_SECONDS
+from gapless_kafka.writing.control_topic import MAX_TRANSACTION_SECONDS
 from gapless_kafka.writing.faults import writing_error
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ProducerOptions:
     batch_bytes: int = 1_000_000
     """Records are sent in batches of at most so much, before compression; a larger record is sent alone."""
     linger_ms: int = 10
-    transaction_seconds: float = LONGEST_TRANSACTION_SECONDS
+    transaction_seconds: float = MAX_TRANSACTION_SECONDS
     """After which Kafka aborts the transaction of a program that is dead."""
 
 
@@ -175,12 +175,12 @@ class TransactionalProducer:
         self.client.poll(seconds)
         self._pulse()
 
-    def ask_again(self, topic: str) -> None:
+    def refresh_metadata(self, topic: str) -> None:
         """Ask for the partitions of a topic, which the client does by itself once a minute."""
         with suppress(KafkaException):
             self.client.list_topics(topic, timeout=_METADATA_SECONDS)
 
-    def meaning(self, error: KafkaError, topic: str) -> GaplessError:
+    def error_for(self, error: KafkaError, topic: str) -> GaplessError:
         """The error of the product for one of Kafka's, about what is written to `topic`."""
         servers = self._connection.bootstrap_servers
         if self._complaint is not None and error.name() in {"_TIMED_OUT", "_MSG_TIMED_OUT", "_PURGE_QUEUE"}:
@@ -189,7 +189,7 @@ class TransactionalProducer:
 
     def _call(self, call: Callable[[float], None]) -> None:
         """Make a call of the transaction again while the client asks for that, as long as a transaction may last."""
-        deadline = time.monotonic() + LONGEST_TRANSACTION_SECONDS
+        deadline = time.monotonic() + MAX_TRANSACTION_SECONDS
         while True:
             try:
                 return call(_WAIT_SECONDS * 5)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import KafkaException
 
-from gapless_kafka.writing.faults import failure_of, is_fenced, is_given_up
-from gapless_kafka.writing.offset_map import packed_runs, runs_of
+from gapless_kafka.writing.faults import failure_of, is_fenced, is_purged
+from gapless_kafka.writing.offset_map import pack_runs, runs_of
 from gapless_kafka.writing.positions import MAP, MAPS, POSITION, POSITIONS, MapPart, content, map_key, position_key
 from gapless_kafka.writing.transactions import NO_TIMESTAMP, ProducerOptions, TransactionalProducer
 
@@ -84,7 +84,7 @@ class PortionWriter:
         try:
             self._producer.__enter__()
         except KafkaException as error:
-            raise self._producer.meaning(error.args[0], self._options.control_topic) from None
+            raise self._producer.error_for(error.args[0], self._options.control_topic) from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -106,9 +106,9 @@ class PortionWriter:
                 reported: KafkaError = error.args[0]
                 self._producer.abort()
                 # Records that are handed over right after an abort may still be given up with those before it.
-                passes = reported.txn_requires_abort() or reported.retriable() or is_given_up(reported)
+                passes = reported.txn_requires_abort() or reported.retriable() or is_purged(reported)
                 if is_fenced(reported) or reported.fatal() or not passes or number == _TRIES:
-                    raise self._producer.meaning(reported, portions[0].position.topic) from None
+                    raise self._producer.error_for(reported, portions[0].position.topic) from None
                 self._sleep(_PAUSE_SECONDS)
             except BaseException:
                 self._producer.abort()
@@ -125,7 +125,7 @@ class PortionWriter:
             self._producer.commit()
         except KafkaException as error:
             self._producer.abort()
-            raise self._producer.meaning(error.args[0], topic) from None
+            raise self._producer.error_for(error.args[0], topic) from None
 
     def _attempt(self, portions: Sequence[Portion]) -> None:
         producer, control_topic = self._producer, self._options.control_topic
@@ -199,5 +199,5 @@ def _map_records(portion: Portion, targets: Sequence[int]) -> Iterator[tuple[byt
     position = portion.position
     for first in range(0, len(runs), _MOST_RUNS):
         some = runs[first : first + _MOST_RUNS]
-        part = MapPart(topic=position.topic, target_partition=position.target_partition, runs=packed_runs(some))
+        part = MapPart(topic=position.topic, target_partition=position.target_partition, runs=pack_runs(some))
         yield map_key(portion.partition, some[0].first), content(MAP, part)

@@ -59,7 +59,7 @@ class Scene:
             offsets, [None] * len(offsets), [b"%d" % each for each in offsets], [b"v" * size] * len(offsets)
         )
         place = WorkPartition(self.work, "s", 0)
-        return Portion(place, columns, position.behind(OffsetRanges([(first, last)]), records=len(offsets)))
+        return Portion(place, columns, position.advance(OffsetRanges([(first, last)]), records=len(offsets)))
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_missing_rights_are_named(secure_kafka: KafkaBroker, scene: Scene) -> No
         with PortionWriter(connection, "gapless-test-w-0", OPTIONS):
             pass
     secure_kafka.allow(name, "bob", AclOperation.DESCRIBE)
-    described = TargetTopics(connection, timeout_seconds=20).described([name, "not-there"])
+    described = TargetTopics(connection, timeout_seconds=20).describe([name, "not-there"])
     assert described.keys() == {name}
     assert "WRITE" not in (described[name].operations or ())
     portion = scene.portion(0, 1)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 CONNECTION = KafkaConnection(bootstrap_servers="kafka:9092")
-SLICES = (Slice("t", 0, 0, 4, may_begin_later=False), Slice("t", 1, 5, 8, may_begin_later=False))
+SLICES = (Slice("t", 0, 0, 4, may_skip_expired=False), Slice("t", 1, 5, 8, may_skip_expired=False))
 
 
 class Record(NamedTuple):
@@ -127,7 +127,7 @@ def test_what_passes_is_waited_for(read: Callable[..., Any], code: int) -> None:
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, SourceUnreachableError, "denies access to the topic t; grant"),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, ConfigurationError, "does not have the topic t; correct"),
         (KafkaError._AUTO_OFFSET_RESET, SourceUnreachableError, "has deleted records of the topic t before"),
-        (KafkaError._BAD_MSG, SourceUnreachableError, "answers with an error for the topic t"),
+        (KafkaError._BAD_MSG, SourceUnreachableError, "returned an error for the topic t"),
     ],
 )
 def test_what_does_not_pass_ends_the_reading_at_once(
@@ -146,7 +146,7 @@ def test_it_says_how_many_offsets_are_behind_it(read: Callable[..., Any]) -> Non
 
 def test_what_expires_before_reading_begins_is_no_loss_where_it_may_begin_later(read: Callable[..., Any]) -> None:
     expired = (0.1, [Record(0, -1001, KafkaError._AUTO_OFFSET_RESET)])
-    slices = [Slice("t", 0, 3, 8, may_begin_later=True)]
+    slices = [Slice("t", 0, 3, 8, may_skip_expired=True)]
     assert read(expired, (0.1, [Record(0, 5), Record(0, 7)]), slices=slices) == [(0, 5), (0, 7)]
     assert read(expired, (0.1, [Record(0, 9)]), slices=slices) == []
     assert read(expired, (0.1, [Record(0, 1), Record(0, 7)]), slices=slices) == [(0, 7)], "of another topic's life"

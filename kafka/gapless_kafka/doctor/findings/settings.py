@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gapless_kafka.doctor.findings.places import counted, duration, names, numbers
 from gapless_kafka.doctor.kinds import FindingId, finding
 from gapless_kafka.doctor.observed import Cluster, Unknown
-from gapless_kafka.writing.control_topic import LONGEST_TRANSACTION_SECONDS
+from gapless_kafka.writing.control_topic import MAX_TRANSACTION_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,7 +62,7 @@ def broker_findings(cluster: Cluster) -> Iterator[DoctorFinding]:
         message = f"offsets.retention.minutes is {minutes}, which is {duration(60 * minutes)}."
         yield finding(FindingId.OFFSETS_EXPIRE, cluster.side, message)
     longest = _least(cluster.broker_setting("transaction.max.timeout.ms"))
-    needed = int(LONGEST_TRANSACTION_SECONDS * 1000)
+    needed = int(MAX_TRANSACTION_SECONDS * 1000)
     if cluster.side == "target" and longest is not None and longest < needed:
         message = f"transaction.max.timeout.ms is {longest}, and Gapless requests {needed}."
         yield finding(FindingId.TRANSACTION_TIMEOUT, cluster.side, message)

@@ -20,10 +20,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from gapless_kafka.access.admin import Admin, ask
-from gapless_kafka.access.errors import DENIED, NO_TOPIC, PASSING, fault_of, reason_in
+from gapless_kafka.access.admin import Admin, call_admin
+from gapless_kafka.access.errors import DENIED, NO_TOPIC, TRANSIENT, fault_of, reason_in
 from gapless_kafka.doctor.observed import AccessRule, Broker, Partition, PartitionOffsets, TopicDetails, Unknown
-from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_kafka.topics.topic_ids import url_safe_topic_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -54,11 +54,11 @@ class ClusterObserver:
         """
         self._connection.check_bootstrap_servers()
 
-        def question(admin: Admin) -> Any:
+        def request(admin: Admin) -> Any:
             asked = admin.client.describe_cluster(include_authorized_operations=True, request_timeout=self._timeout)
-            return admin.answer(asked, "the cluster")
+            return admin.result(asked, "the cluster")
 
-        found = ask(self._connection, question, timeout_seconds=self._timeout)
+        found = call_admin(self._connection, request, timeout_seconds=self._timeout)
         self._connection.check_brokers((node.host, node.port) for node in found.nodes)
         return found.cluster_id or "", _operations(found.authorized_operations)
 
@@ -102,7 +102,7 @@ class ClusterObserver:
                 if fault_of(error.args[0].name()) is not NO_TOPIC:
                     unseen[name] = _why(error)
                 continue
-            identity = as_tools_write(str(description.topic_id or ""))
+            identity = url_safe_topic_id(str(description.topic_id or ""))
             found[name] = TopicDetails(
                 id=identity if identity.strip("A") else "",
                 configuration=self._settings(configured[resource]),
@@ -168,7 +168,7 @@ class ClusterObserver:
                 first, end, newest = (self._result(futures[TopicPartition(*place)]) for futures in asked)
             except KafkaException as error:
                 found[place] = _why(error)
-                if fault_of(error.args[0].name()) is PASSING:
+                if fault_of(error.args[0].name()) is TRANSIENT:
                     busy.append(place)
                 continue
             stamp = int(newest.timestamp)

@@ -16,7 +16,7 @@ from gapless_kafka.doctor.observed import (
 )
 from gapless_kafka.doctor.observing.reading import MOST_TIMES, PartitionReader
 from gapless_kafka.mirror.lanes.control import read_lanes
-from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_kafka.topics.topic_ids import url_safe_topic_id
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
@@ -40,7 +40,7 @@ def with_mirror(seen: Observations, settings: DoctorSettings) -> Observations:
     if isinstance(positions, Unknown):
         return replace(found, unknown=(*seen.unknown, ("target", positions)))
     remembered = {
-        Identity("source", topic, as_tools_write(one.source_id), f"the mirror {mirror.name}")
+        Identity("source", topic, url_safe_topic_id(one.source_id), f"the mirror {mirror.name}")
         for (topic, _), one in positions.items()
         if one.source_id
     }
@@ -76,7 +76,7 @@ def _with_lag(
     nexts = {
         place: one.next_offset
         for place, one in positions.items()
-        if place[0] in source.topics and as_tools_write(one.source_id) in {"", source.topics[place[0]].id}
+        if place[0] in source.topics and url_safe_topic_id(one.source_id) in {"", source.topics[place[0]].id}
     }
     lags = {}
     for place, next_offset in nexts.items():

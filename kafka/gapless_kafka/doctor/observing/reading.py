@@ -113,7 +113,7 @@ class PartitionReader:
                 error = message.error()
                 if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                     return message, ""
-                if not fault_of(error.name()).passes:
+                if not fault_of(error.name()).is_transient:
                     return None, reason_in(error.str())
         finally:
             consumer.close()

@@ -143,7 +143,7 @@ def run_worker(
 def fitted(setup: LaneSetup, view: SourceView, *, timeout_seconds: float) -> LaneSetup:
     """The setup with batches that the targets take. Raises SourceUnreachableError when the target does not answer."""
     names = [topic.target for topic in view.topics.values()]
-    described = TargetTopics(setup.target, timeout_seconds=timeout_seconds).described(names)
+    described = TargetTopics(setup.target, timeout_seconds=timeout_seconds).describe(names)
     return replace(setup, producer=replace(setup.producer, batch_bytes=batch_bytes(described.values())))
 
 

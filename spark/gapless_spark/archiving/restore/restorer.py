@@ -261,7 +261,7 @@ class Restorer:
         return sum(position.records for restore in self.restores for position in state.positions(restore.work).values())
 
     def _described(self) -> dict[str, TopicDescription]:
-        return self.topics.described([restore.target for restore in self.restores])
+        return self.topics.describe([restore.target for restore in self.restores])
 
     def _described_all(self) -> dict[str, TopicDescription]:
         """All targets, which exist by now; one broker may learn later than another of those that were created.
