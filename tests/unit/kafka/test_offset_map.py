@@ -44,6 +44,6 @@ def test_a_position_is_the_record_itself_or_the_next_one(start: int, moves: list
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA", pack_runs([Run(5, 0, 1)]), pack_runs([Run(9, 1, 1), Run(3, 1, 4)])])
-def test_anything_else_is_no_map(text: str) -> None:
-    with pytest.raises(ValueError, match="no packed runs"):
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid packed runs"):
         unpack_runs(text)

@@ -29,7 +29,7 @@ def test_a_position_moves_forward_and_joins_what_touches() -> None:
     assert then.ranges == OffsetRanges([(5, 9), (11, 20), (30, 40)])
     assert START.next_offset == 0
     for behind in (40, 0):
-        with pytest.raises(ValueError, match="comes after 40"):
+        with pytest.raises(ValueError, match="does not follow 40"):
             then.advance(OffsetRanges([(behind, 50)]))
 
 

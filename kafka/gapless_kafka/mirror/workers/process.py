@@ -27,7 +27,7 @@ from gapless_kafka.mirror.workers.watched import Watched, has_heartbeats
 from gapless_kafka.mirror.workers.worker import Worker
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import choice_from
-from gapless_kafka.writing.batches import batch_bytes
+from gapless_kafka.writing.transactions import batch_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

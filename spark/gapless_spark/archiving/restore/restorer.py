@@ -15,10 +15,10 @@ from gapless_archive.store.access import access_from
 from gapless_archive.store.places import open_place
 from gapless_kafka.access.connection import connection_from
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_kafka.writing.batches import batch_bytes
 from gapless_kafka.writing.control_topic import ControlTopic
 from gapless_kafka.writing.positions import RunOfWork
 from gapless_kafka.writing.takeover import Takeover
+from gapless_kafka.writing.transactions import batch_bytes
 from gapless_kafka.writing.writer import WriterOptions
 from gapless_spark.archiving.restore.engine import RestoreEngine
 from gapless_spark.archiving.restore.groups import commit_group_offsets, read_group_offsets
