@@ -89,7 +89,7 @@ def is_unknown_to_client(error: KafkaError) -> bool:
 
 def is_transaction_failed(error: KafkaError) -> bool:
     """Whether the transaction has failed before, with its reason in a delivery report."""
-    return error.name() == "_STATE"
+    return bool(error.name() == "_STATE")
 
 
 def is_purged(error: KafkaError) -> bool:

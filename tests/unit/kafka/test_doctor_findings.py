@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gapless_kafka.doctor.findings.all_findings import findings_of
-from gapless_kafka.doctor.findings.places import counted, duration, names, numbers, partitions
 from gapless_kafka.doctor.findings.times import clock_bounds
+from gapless_kafka.doctor.findings.wording import duration, names, numbers, partitions, quantity
 from gapless_kafka.doctor.kinds import KINDS, FindingId
 from gapless_kafka.doctor.observed import (
     GROUP_TOPIC,
@@ -51,7 +51,7 @@ GOOD = {
 BROKERS = {number: Broker(number, f"kafka-{number}", 9092) for number in (1, 2, 3)}
 LED = Partition(1, (1, 2, 3), (1, 2, 3))
 STAMP = BrokerStamp((GROUP_TOPIC, 0), NOW_MS - 500, NOW_MS, int(NOW_MS) - 200, is_new=True)
-PLACE = ("orders", 0)
+ORDERS_0 = ("orders", 0)
 
 
 def topic(id_: str = "A1", **settings: str) -> TopicDetails:
@@ -75,9 +75,9 @@ def cluster(side: Any = "source", **changes: Any) -> Cluster:
         topics={"orders": topic()},
         broker_settings={1: {"message.max.bytes": "1048588"}},
         connections=[BrokerConnection(broker) for broker in BROKERS.values()],
-        offsets={PLACE: PartitionOffsets(0, 10, int(NOW_MS) - 1000)},
+        offsets={ORDERS_0: PartitionOffsets(0, 10, int(NOW_MS) - 1000)},
         stamps=[STAMP],
-        probes=[Probe(PLACE)],
+        probes=[Probe(ORDERS_0)],
     )
     return replace(good, **changes)
 
@@ -117,11 +117,11 @@ def test_replicas_on_ids_that_are_not_registered_are_named_with_the_danger_of_th
     assert "1001-1002" in lost.message
     assert "registered are 1-3" in lost.message
     assert GROUP_TOPIC in lost.message
-    assert "destroys the positions of all consumer groups" in lost.danger
+    assert "destroys the committed offsets of all consumer groups" in lost.danger
     coordinator = by_id["GroupCoordinatorUnavailable"]
     assert coordinator.message.startswith(f"1 of 2 partitions of {GROUP_TOPIC}")
     assert "Without a group, orders 0 can be read" in coordinator.message
-    assert "destroys the positions of all consumer groups" in coordinator.danger
+    assert "destroys the committed offsets of all consumer groups" in coordinator.danger
 
 
 def test_an_unregistered_leader_counts_as_none() -> None:
@@ -211,7 +211,9 @@ def test_replicas_that_lag_are_worse_below_the_least_number() -> None:
 
 
 def test_a_partition_that_cannot_be_read() -> None:
-    one = the_only(seen(cluster(probes=[Probe(PLACE, "Topic authorization failed")])), FindingId.PARTITION_UNREADABLE)
+    one = the_only(
+        seen(cluster(probes=[Probe(ORDERS_0, "Topic authorization failed")])), FindingId.PARTITION_UNREADABLE
+    )
     assert "Topic authorization failed" in one.message
     unread = the_only(seen(cluster(probes=Unknown("this user may read none"))), FindingId.NOT_CHECKED)
     assert "this user may read none" in unread.message
@@ -231,7 +233,7 @@ def test_a_recreated_topic_and_a_changed_cluster() -> None:
     assert "OLD -> A1" in one.message
     assert "doctor.json" in one.message
     other = the_only(seen(remembered=before, remembered_clusters={"source": "other"}), FindingId.CLUSTER_CHANGED)
-    assert "other is remembered" in other.message
+    assert "the earlier report has other" in other.message
     assert findings_of(seen(cluster(topics={"orders": topic("")}), remembered=before)) == [], "brokers without IDs"
     gone = the_only(seen(remembered=[Identity("source", "old", "B", "doctor.json")]), FindingId.TOPIC_MISSING)
     assert gone.where == "old"
@@ -268,8 +270,8 @@ def test_what_is_known_about_rights_on_the_target_cluster() -> None:
     messages = [one.message for one in findings_of(seen(target=new)) if one.id == FindingId.NOT_CHECKED]
     assert any("lacks the operation Create" in message for message in messages)
     assert findings_of(seen(cluster(operations=frozenset()))) == [], "who only reads needs nothing of the cluster"
-    unknown = cluster("target", operations=Unknown("the brokers do not tell"))
-    assert "the brokers do not tell" in the_only(seen(target=unknown), FindingId.NOT_CHECKED).message
+    unknown = cluster("target", operations=Unknown("the brokers do not return them"))
+    assert "the brokers do not return them" in the_only(seen(target=unknown), FindingId.NOT_CHECKED).message
 
 
 MINE = AccessRule("User:alice", "north-", is_prefix=True, operation="WRITE", allows=True)
@@ -377,7 +379,7 @@ def test_timestamps_that_the_target_replaces_or_refuses() -> None:
 
 
 def test_records_of_the_future() -> None:
-    ahead = {PLACE: PartitionOffsets(0, 10, int(NOW_MS) + 3_600_000 * 5)}
+    ahead = {ORDERS_0: PartitionOffsets(0, 10, int(NOW_MS) + 3_600_000 * 5)}
     one = the_only(seen(cluster(offsets=ahead)), FindingId.TIMESTAMP_IN_FUTURE)
     assert "5 h" in one.message
     appended = cluster(offsets=ahead, topics={"orders": topic(message_timestamp_type="LogAppendTime")})
@@ -410,15 +412,15 @@ def test_clocks_are_bounded_by_what_brokers_write(newest_seconds: float, is_new:
 def test_a_wrong_clock_is_not_hidden_by_a_right_one_and_no_stamp_is_told() -> None:
     wrong = replace(STAMP, newest_ms=int(NOW_MS) - 60_000)
     assert "behind" in the_only(seen(cluster(stamps=[STAMP, wrong, STAMP])), FindingId.CLOCK_DIFFERS).message
-    assert "this user may see" in the_only(seen(cluster(stamps=[])), FindingId.NOT_CHECKED).message
+    assert "this user may not read any timestamp" in the_only(seen(cluster(stamps=[])), FindingId.NOT_CHECKED).message
 
 
 def group_at(offset: int, record_ms: float | None = None) -> Group:
-    return Group("billing", {PLACE: GroupPosition(offset, None if record_ms is None else int(record_ms))})
+    return Group("billing", {ORDERS_0: GroupPosition(offset, None if record_ms is None else int(record_ms))})
 
 
 def test_retention_against_lag() -> None:
-    offsets = {PLACE: PartitionOffsets(100, 200, int(NOW_MS) - 1000)}
+    offsets = {ORDERS_0: PartitionOffsets(100, 200, int(NOW_MS) - 1000)}
     lost = the_only(seen(cluster(offsets=offsets, groups=[group_at(90)])), FindingId.GROUP_OVERTAKEN)
     assert "offsets 90 to 99" in lost.message
     week = 604_800_000
@@ -431,7 +433,7 @@ def test_retention_against_lag() -> None:
         assert findings_of(seen(cluster(offsets=offsets, groups=[group_at(next_offset)]))) == []
     bounded = cluster(offsets=offsets, groups=[group_at(110)], topics={"orders": topic(retention_bytes="1000000")})
     assert "90 of 100 offsets" in the_only(seen(bounded), FindingId.RETENTION_NEAR).message
-    young = replace(bounded, offsets={PLACE: PartitionOffsets(0, 200)})
+    young = replace(bounded, offsets={ORDERS_0: PartitionOffsets(0, 200)})
     assert findings_of(seen(replace(young, groups=[group_at(0)]))) == [], "nothing was ever deleted"
     compacted = replace(bounded, topics={"orders": topic(retention_bytes="1000000", cleanup_policy="compact")})
     assert findings_of(seen(compacted)) == []
@@ -439,7 +441,7 @@ def test_retention_against_lag() -> None:
 
 def test_a_mirror_is_overtaken_as_a_group_is_and_its_control_topic_must_be_compacted() -> None:
     reads = replace(group_at(90), name="north", noun="mirror", has_positions=False)
-    offsets = {PLACE: PartitionOffsets(100, 200)}
+    offsets = {ORDERS_0: PartitionOffsets(100, 200)}
     lost = the_only(seen(cluster(offsets=offsets, groups=[reads])), FindingId.GROUP_OVERTAKEN)
     assert "The mirror north has lost 10 offsets" in lost.message
     name = "_gapless_mirror_north"
@@ -447,18 +449,18 @@ def test_a_mirror_is_overtaken_as_a_group_is_and_its_control_topic_must_be_compa
     target = replace(target, partitions={**target.partitions, name: {0: LED}})
     deleted = the_only(seen(target=target, control_topic=name), FindingId.CONTROL_TOPIC_NOT_COMPACTED)
     assert deleted.where == name
-    assert "copies everything again" in deleted.danger
+    assert "copies all records again" in deleted.danger
 
 
 def test_what_could_not_be_observed_otherwise_is_told() -> None:
-    one = the_only(seen(unknown=[("target", Unknown("What the mirror north remembers"))]), FindingId.NOT_CHECKED)
-    assert (one.side, one.message) == ("target", "What the mirror north remembers.")
+    one = the_only(seen(unknown=[("target", Unknown("The mirror was not checked"))]), FindingId.NOT_CHECKED)
+    assert (one.side, one.message) == ("target", "The mirror was not checked.")
 
 
 def test_a_group_without_positions_is_told() -> None:
     hidden = Group("g", Unknown("Not authorized"), is_denied=True, has_positions=False)
     assert "coordinator of the group g" in the_only(seen(cluster(groups=[hidden])), FindingId.NOT_CHECKED).message
-    assert "no position" in the_only(seen(cluster(groups=[Group("g", {})])), FindingId.NOT_CHECKED).message
+    assert "no committed offsets" in the_only(seen(cluster(groups=[Group("g", {})])), FindingId.NOT_CHECKED).message
     assert findings_of(seen(cluster(groups=[Group("g", {}, has_positions=False)]))) == []
 
 
@@ -511,17 +513,17 @@ def test_the_gaps_topic_must_be_compacted() -> None:
 
 
 def test_offsets_that_are_not_shown_are_told() -> None:
-    blind = cluster(offsets={PLACE: Unknown("Timed out")})
+    blind = cluster(offsets={ORDERS_0: Unknown("Timed out")})
     assert "Timed out" in the_only(seen(blind), FindingId.NOT_CHECKED).message
 
 
-def test_places_are_short() -> None:
+def test_lists_in_findings_are_short() -> None:
     assert numbers([3, 1, 2, 7]) == "1-3, 7"
     assert numbers(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10 and 14 more"
     assert partitions([("b", 0), ("a", 1), ("a", 0)]) == "a 0-1; b 0"
-    assert partitions([(f"t{number:02}", 0) for number in range(10)]).endswith("t07 0 and 2 topics more")
+    assert partitions([(f"t{number:02}", 0) for number in range(10)]).endswith("t07 0 and 2 more topics")
     assert names([f"t{number}" for number in range(10)]).endswith("t7 and 2 more")
-    assert [counted(1, "topic"), counted(2000, "topic")] == ["1 topic", "2,000 topics"]
+    assert [quantity(1, "topic"), quantity(2000, "topic")] == ["1 topic", "2,000 topics"]
     assert [duration(each) for each in (0.25, 45, 600, 7200, 604800)] == ["0.2 s", "45 s", "10 min", "2 h", "7 d"]
 
 
