@@ -378,6 +378,21 @@ def test_timestamps_that_the_target_replaces_or_refuses() -> None:
     assert findings_of(seen(short, target=strict)) == []
 
 
+def test_the_gaps_topic_is_not_compared_with_the_target() -> None:
+    source = cluster(
+        topics={"orders": topic(), "gaps": topic("G1", cleanup_policy="compact", max_message_bytes="9999")}
+    )
+    source = replace(source, partitions={**source.partitions, "gaps": {0: LED}})
+    assert findings_of(seen(source, target=cluster("target"), gap_topic="gaps")) == []
+    same = seen(source, target=cluster("target", id="cluster-source"), gap_topic="gaps")
+    assert the_only(same, FindingId.SAME_CLUSTER).where == "orders"
+
+
+def test_a_topic_that_was_created_after_the_metadata_were_read_is_no_failure() -> None:
+    new = cluster(topics={"orders": topic(), "new": topic("N1")})
+    assert findings_of(seen(new)) == []
+
+
 def test_records_of_the_future() -> None:
     ahead = {ORDERS_0: PartitionOffsets(0, 10, int(NOW_MS) + 3_600_000 * 5)}
     one = the_only(seen(cluster(offsets=ahead)), FindingId.TIMESTAMP_IN_FUTURE)

@@ -26,7 +26,7 @@ def durability_findings(cluster: Cluster) -> Iterator[DoctorFinding]:
             f"{quantity(len(unclean), 'topic')} {verb(unclean, 'has', 'have')} unclean.leader.election.enable=true."
         )
         yield finding(FindingId.UNCLEAN_ELECTION, cluster.side, message, where=names(unclean))
-    replicas = {name: _replicas(cluster, name) for name in cluster.partitions}
+    replicas = {name: _replicas(cluster, name) for name in {*cluster.partitions, *cluster.topics}}
     weak = [
         name for name in cluster.topics if replicas[name] >= 3 and cluster.setting(name, "min.insync.replicas") == "1"
     ]
@@ -79,10 +79,12 @@ def size_findings(source: Cluster, target: Cluster, target_names: Mapping[str, s
     broker_limit = _min(target.broker_setting("message.max.bytes"))
     too_large: dict[str, tuple[int, int]] = {}
     unknown = []
-    for name in source.topics:
+    for name, target_name in target_names.items():
+        if name not in source.topics:
+            continue
         source_limit = _number(source.setting(name, "max.message.bytes"))
-        target_limit = _number(target.setting(target_names[name], "max.message.bytes"))
-        if target_limit is None and target_names[name] not in target.topics:
+        target_limit = _number(target.setting(target_name, "max.message.bytes"))
+        if target_limit is None and target_name not in target.topics:
             target_limit = broker_limit
         if source_limit is None or target_limit is None:
             unknown.append(name)

@@ -89,8 +89,8 @@ def timestamp_findings(source: Cluster, target: Cluster, target_names: Mapping[s
     kind, limit = "message.timestamp.type", "message.timestamp.before.max.ms"
     replaced = [
         name
-        for name in source.topics
-        if source.setting(name, kind) == "CreateTime" and target.setting(target_names[name], kind) == "LogAppendTime"
+        for name, target_name in target_names.items()
+        if source.setting(name, kind) == "CreateTime" and target.setting(target_name, kind) == "LogAppendTime"
     ]
     if replaced:
         message = (
@@ -100,9 +100,8 @@ def timestamp_findings(source: Cluster, target: Cluster, target_names: Mapping[s
         yield finding(FindingId.TIMESTAMP_TYPE_DIFFERS, "target", message, where=names(replaced))
     refused = [
         name
-        for name in source.topics
-        if name not in replaced
-        and _refuses(target.setting(target_names[name], limit), source.setting(name, "retention.ms"))
+        for name, target_name in target_names.items()
+        if name not in replaced and _refuses(target.setting(target_name, limit), source.setting(name, "retention.ms"))
     ]
     if refused:
         message = (

@@ -82,7 +82,7 @@ def identity_findings(
 
 def loop_findings(source: Cluster, target: Cluster, target_names: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Yield topics that would be copied to themselves."""
-    same = [name for name in source.topics if target_names.get(name, name) == name]
+    same = [name for name, target_name in target_names.items() if name in source.topics and target_name == name]
     if source.id and source.id == target.id and same:
         message = (
             f"Source and target are the same cluster ({source.id}), and {quantity(len(same), 'topic')} would be copied "
