@@ -222,9 +222,9 @@ def test_a_partition_that_cannot_be_read() -> None:
 def test_named_topics_must_exist_and_hidden_ones_are_told() -> None:
     missing = the_only(seen(named={"source": ["orders", "nix"]}), FindingId.TOPIC_MISSING)
     assert missing.where == "nix"
-    hidden = cluster(unseen_topics={"secret": Unknown("Kafka denies it")})
+    hidden = cluster(unseen_topics={"secret": Unknown("Kafka denies access")})
     one = the_only(seen(hidden, named={"source": ["secret"]}), FindingId.NOT_CHECKED)
-    assert "Kafka denies it" in one.message
+    assert "Kafka denies access" in one.message
 
 
 def test_a_recreated_topic_and_a_changed_cluster() -> None:
@@ -310,7 +310,7 @@ def test_no_rules_matter_to_who_administers_the_cluster() -> None:
 @pytest.mark.parametrize(
     ("changes", "ids", "reason"),
     [
-        ({"transactional_rules": Unknown("Kafka denies it")}, ["a"], "Kafka denies it"),
+        ({"transactional_rules": Unknown("Kafka denies access")}, ["a"], "Kafka denies access"),
         ({"transactional_rules": []}, [], "none was named"),
         ({"transactional_rules": [], "principal": ""}, ["a"], "only the brokers know"),
     ],
@@ -351,9 +351,9 @@ def test_settings_of_brokers(side: str, name: str, value: str, kind: FindingId) 
 
 
 def test_settings_that_are_not_shown_are_told() -> None:
-    one = the_only(seen(cluster(broker_settings=Unknown("Kafka denies it"))), FindingId.NOT_CHECKED)
+    one = the_only(seen(cluster(broker_settings=Unknown("Kafka denies access"))), FindingId.NOT_CHECKED)
     assert "DescribeConfigs" in one.action
-    blind = cluster(topics={"orders": replace(topic(), configuration=Unknown("Kafka denies it"))})
+    blind = cluster(topics={"orders": replace(topic(), configuration=Unknown("Kafka denies access"))})
     assert "settings of 1 topic" in the_only(seen(blind), FindingId.NOT_CHECKED).message
 
 
