@@ -59,7 +59,7 @@ def test_the_page_has_the_worst_first_and_what_a_repair_destroys() -> None:
     assert "a:9092, cluster c1, 2 brokers, 1 topic checked" in text
     assert text.endswith("1 error, 1 warning, 1 note.\n")
     assert max(map(len, text.splitlines())) <= 110
-    assert page(report()).endswith("Nothing is wrong.\n")
+    assert page(report()).endswith("No problems found.\n")
 
 
 def test_the_severity_counts_before_the_table() -> None:
@@ -125,7 +125,7 @@ def test_settings_that_do_not_fit_together_are_refused() -> None:
         settings_of(targetIP="10.0.0.2")
     with pytest.raises(ConfigurationError, match="requests the topic orders"):
         settings_of(topics="orders", allowedTopics="payments")
-    with pytest.raises(ConfigurationError, match=r"it must be a name with \{topic\}"):
+    with pytest.raises(ConfigurationError, match=r"it must be a name that contains \{topic\}"):
         settings_of(rename="copy")
 
 
