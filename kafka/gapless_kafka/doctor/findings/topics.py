@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from gapless_api.gaps.cleanup_policy import COMPACT, normal_policy
@@ -62,7 +61,8 @@ def identity_findings(
             message = f"The cluster at {cluster.servers} has the ID {cluster.id}; the earlier report has {known}."
             yield finding(FindingId.CLUSTER_CHANGED, side, message)
     seen = set()
-    for side, topic, topic_id, where in map(astuple, remembered):
+    for identity in remembered:
+        side, topic, topic_id = identity.side, identity.topic, identity.id
         cluster = clusters.get(side)
         if cluster is None or side in changed or (side, topic, topic_id) in seen:
             continue
@@ -70,12 +70,12 @@ def identity_findings(
         details = cluster.topics.get(topic)
         if details is None:
             if topic not in cluster.partitions and topic not in cluster.unseen_topics:
-                message = f"The topic {topic} does not exist; {where} has it with the topic ID {topic_id}."
+                message = f"The topic {topic} does not exist; {identity.where} has it with the topic ID {topic_id}."
                 yield finding(FindingId.TOPIC_MISSING, side, message, where=topic)
         elif topic_id and details.id and details.id != topic_id:
             message = (
-                f"The topic {topic} was deleted and recreated (topic ID {topic_id} -> {details.id}); {where} has the "
-                f"old ID."
+                f"The topic {topic} was deleted and recreated (topic ID {topic_id} -> {details.id}); "
+                f"{identity.where} has the old ID."
             )
             yield finding(FindingId.TOPIC_RECREATED, side, message, where=topic)
 

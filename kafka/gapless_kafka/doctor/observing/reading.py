@@ -68,9 +68,9 @@ class PartitionReader:
             return _unknown(name, error.args[0])
         finally:
             consumer.close()
-        error = next((position.error for position in committed if position.error is not None), None)
-        if error is not None:
-            return _unknown(name, error)
+        partition_error = next((position.error for position in committed if position.error is not None), None)
+        if partition_error is not None:
+            return _unknown(name, partition_error)
         offsets = {(found.topic, found.partition): int(found.offset) for found in committed if found.offset >= 0}
         lagging = sorted(
             (partition for partition, offset in offsets.items() if offset < ends[partition]),
