@@ -36,7 +36,7 @@ def findings_of(seen: Observations) -> list[DoctorFinding]:
 
 
 def in_order(findings: Iterable[DoctorFinding]) -> list[DoctorFinding]:
-    """Sort findings by severity, kind, side and place."""
+    """Sort findings by severity, kind, side and location."""
     return sorted(findings, key=lambda item: (SEVERITIES.index(item.severity), _RANK[item.id], item.side, item.where))
 
 
