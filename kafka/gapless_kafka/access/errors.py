@@ -76,8 +76,8 @@ BAD_NAME = Fault(
 EXPIRED = Fault(
     False,
     SourceUnreachableError,
-    "Kafka at {servers} has deleted records of {subject} before they were read; raise retention.ms or retention.bytes, "
-    "and run again.",
+    "Kafka at {servers} has deleted records of {subject} before they were read; run again, and raise retention.ms or "
+    "retention.bytes if it recurs.",
 )
 BAD_SETTINGS = Fault(
     False, ConfigurationError, "Kafka's client rejects its settings{reason}; correct the Kafka settings."
