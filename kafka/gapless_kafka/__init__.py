@@ -1,1 +1,1 @@
-"""Reaching Kafka: connection, errors, topic descriptions; knows neither UDP nor Spark nor Kubernetes."""
+"""Access to Kafka: connection, errors, topics, reading, writing; must not know UDP, Spark or Kubernetes."""

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_kafka.access.connection import KafkaConnection
-from gapless_kafka.reading.cuts import Slice, divided, slices_of
+from gapless_kafka.reading.cuts import Slice, slices_of, split_offsets
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.reading.topic_offsets import read_cut, read_settled_cut
 from kit.kafka.transactions import end_transaction, in_transaction
@@ -85,7 +85,7 @@ def test_slices_of_any_size_read_the_same_once(kafka: KafkaBroker, topics: tuple
     assert {row[0] for row in expected} == set(topics[:2])
     assert cut.topics[0].uncommitted >= 4
     for parts in (1, 2, 3, 7, cut.offsets):
-        divisions = divided(cut, parts)
+        divisions = split_offsets(cut, parts)
         assert len(divisions) == parts
         found = [row for part in divisions for row in rows_of(connection, part)]
         assert sorted(found, key=lambda row: row[:3]) == expected, parts
@@ -101,11 +101,11 @@ def test_what_expires_after_the_cut_is_no_loss_only_where_nobody_keeps_count(
     connection = KafkaConnection(bootstrap_servers=kafka.bootstrap)
     cut = read_cut(connection, [name], timeout_seconds=30)
     kafka.delete_records(name, 0, 60)
-    offsets = [row[2] for part in divided(cut, 4) for row in rows_of(connection, part)]
+    offsets = [row[2] for part in split_offsets(cut, 4) for row in rows_of(connection, part)]
     assert offsets == list(range(60, 100))
     for first, end in ((0, 100), (50, 75)):
         with pytest.raises(SourceUnreachableError, match="has deleted records of the topic"):
-            list(rows_of(connection, [Slice(name, 0, first, end, may_begin_later=False)]))
+            list(rows_of(connection, [Slice(name, 0, first, end, may_skip_expired=False)]))
 
 
 def test_a_settled_cut_ends_behind_transactions_that_end_soon(kafka: KafkaBroker, topic: TopicFactory) -> None:

@@ -239,7 +239,7 @@ def test_broker_ids_that_changed_under_the_positions_of_groups(lonely_kafka: Kaf
     unregistered = found.the("BrokerNotRegistered")
     assert "the broker ID 1, which is not registered; registered are 1010" in unregistered["message"]
     assert unregistered["where"] == "__consumer_offsets 0-3; orders 0-1"
-    assert "destroys the positions" in unregistered["danger"]
+    assert "destroys the committed offsets" in unregistered["danger"]
     lost = found.the("GroupCoordinatorUnavailable")
     assert "billing" in lost["message"]
     assert "Without a group, fresh 0 can be read" in lost["message"]

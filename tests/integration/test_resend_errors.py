@@ -107,7 +107,7 @@ def test_a_missing_topic_and_partition_are_named(
     ended = resend.run(**one | {"topic": "nowhere"})
     assert ended.exit_code == 2
     assert (
-        "does not have the topic nowhere; correct the name or the address, or give topicTranslations"
+        "does not have the topic nowhere; correct the name or the bootstrap servers, or give topicTranslations"
         in is_one_sentence(ended)
     )
     assert "nowhere" not in kafka.admin().list_topics(timeout=10).topics, "and it was not created by asking"

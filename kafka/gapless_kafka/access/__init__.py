@@ -1,1 +1,1 @@
-"""How a program reaches Kafka: settings, connection, clients, and what their errors mean."""
+"""How a program connects to Kafka: settings, connection, clients, and what their errors mean."""

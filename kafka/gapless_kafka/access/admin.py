@@ -1,7 +1,7 @@
-"""Owns how the admin client is asked: until a deadline, again while Kafka is busy, and what its errors mean.
+"""Owns how requests of the admin client are sent: deadline, retries of transient errors, and what errors mean.
 
-The admin client answers in milliseconds and tells apart unreachable, refused, missing and denied. It creates no topic,
-whatever the brokers' settings. Must not know what is asked.
+The admin client responds within milliseconds and distinguishes unreachable, refused, missing and denied. It never
+creates a topic, whatever auto.create.topics.enable says. Must not know what is requested.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from gapless_kafka.access.errors import LOGIN, NO_TOPIC, PASSING, UNREACHABLE, TopicMissingError, fault_of, reason_in
+from gapless_kafka.access.errors import LOGIN, NO_TOPIC, TRANSIENT, UNREACHABLE, TopicMissingError, fault_of, reason_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,84 +22,88 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
 
 Result = TypeVar("Result")
-_AGAIN_SECONDS = 0.2
+_RETRY_SECONDS = 0.2
 
 
-class _TryAgainError(Exception):
-    """Kafka is busy with itself, such as with the choice of a leader."""
+class _RetryError(Exception):
+    """Kafka returned a transient error, such as during a leader election."""
 
 
-def ask(connection: KafkaConnection, question: Callable[[Admin], Result], *, timeout_seconds: float) -> Result:
-    """Put a question, and put it again while Kafka is busy.
+def call_admin(connection: KafkaConnection, request: Callable[[Admin], Result], *, timeout_seconds: float) -> Result:
+    """Send a request, and retry it after transient errors.
 
     Args:
-        connection: to Kafka.
-        question: asks the client, and takes the results with `Admin.answer`.
-        timeout_seconds: how long all of it may take.
+        connection: the cluster to connect to.
+        request: calls the client, and waits for its futures with `Admin.result`.
+        timeout_seconds: limit for all attempts together.
 
     Raises:
-        SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+        SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
         TopicMissingError: a topic does not exist.
     """
     admin = Admin(connection, timeout_seconds)
     while True:
         try:
-            return question(admin)
-        except _TryAgainError:
-            if admin.late:
+            return request(admin)
+        except _RetryError:
+            if admin.is_expired:
                 raise admin.unreachable() from None
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
 
 
 class Admin:
-    """One admin client, used until a deadline, and the errors that it has reported."""
+    """An admin client with a deadline, and the errors that it has reported."""
 
     def __init__(self, connection: KafkaConnection, timeout_seconds: float) -> None:
         self.timeout_seconds = timeout_seconds
         self._connection = connection
         self._deadline = time.monotonic() + timeout_seconds
-        self._complaints: list[KafkaError] = []
+        self._reported_errors: list[KafkaError] = []
         self.client = AdminClient(
-            {**connection.librdkafka_options(), "error_cb": self._complaints.append, "log_level": 0}
+            {**connection.librdkafka_options(), "error_cb": self._reported_errors.append, "log_level": 0}
         )
 
     @property
-    def late(self) -> bool:
-        """Whether the time is over."""
+    def is_expired(self) -> bool:
+        """Whether the deadline has passed."""
         return time.monotonic() > self._deadline
 
-    def answer(self, future: Any, what: str) -> Any:
-        """Wait for a result, and end early when Kafka says that trying again is useless.
+    def result(self, future: Any, subject: str) -> Any:
+        """Wait for the result of a request; a failed login ends the wait early.
+
+        Args:
+            future: of the request.
+            subject: what the request is about, for errors.
 
         Raises:
-            SourceUnreachableError: Kafka does not answer within the time, or refuses us.
-            TopicMissingError: there is no such topic.
+            SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
+            TopicMissingError: the topic does not exist.
         """
         while True:
             try:
                 return future.result(timeout=0.1)
             except FutureTimeoutError:
                 self.client.poll(0)
-                refusal = next((error for error in self._complaints if fault_of(error.name()) is LOGIN), None)
-                if refusal is not None:
-                    raise LOGIN.error(self._connection.bootstrap_servers, reason=reason_in(refusal.str())) from None
+                login_error = next((error for error in self._reported_errors if fault_of(error.name()) is LOGIN), None)
+                if login_error is not None:
+                    raise LOGIN.error(self._connection.bootstrap_servers, reason=reason_in(login_error.str())) from None
                 if time.monotonic() > self._deadline + 1:
                     raise self.unreachable() from None
             except KafkaException as error:
                 self.client.poll(0)
-                raise self._meaning(error.args[0], what) from None
+                raise self._error_for(error.args[0], subject) from None
 
     def unreachable(self) -> GaplessError:
-        """The error when Kafka does not answer."""
-        specific = [error for error in self._complaints if error.name() != "_ALL_BROKERS_DOWN"]
+        """The error to raise when Kafka does not respond."""
+        specific = [error for error in self._reported_errors if error.name() != "_ALL_BROKERS_DOWN"]
         reason = reason_in(specific[-1].str()) if specific else ""
         return UNREACHABLE.error(self._connection.bootstrap_servers, reason=reason)
 
-    def _meaning(self, error: KafkaError, what: str) -> Exception:
+    def _error_for(self, error: KafkaError, subject: str) -> Exception:
         fault = fault_of(error.name())
         if fault is UNREACHABLE:
             return self.unreachable()
-        if fault is PASSING:
-            return _TryAgainError()
-        found = fault.error(self._connection.bootstrap_servers, what, reason=reason_in(error.str()))
-        return TopicMissingError(str(found)) if fault is NO_TOPIC else found
+        if fault is TRANSIENT:
+            return _RetryError()
+        meaning = fault.error(self._connection.bootstrap_servers, subject, reason=reason_in(error.str()))
+        return TopicMissingError(str(meaning)) if fault is NO_TOPIC else meaning

@@ -1,13 +1,13 @@
-"""Owns one client of librdkafka: how it connects, how often a question is asked again, and what its errors mean.
+"""Owns one client of librdkafka: how it connects, how it retries requests, and what its errors mean.
 
-Must not know what is asked nor what is read.
+Must not know what is requested or read.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from gapless_api.base.errors import GaplessError
     from gapless_kafka.access.connection import KafkaConnection
 
-ANSWER_SECONDS = 10.0
-"""How long one question may take."""
-_PAUSE_SECONDS = 0.1
+REQUEST_TIMEOUT_SECONDS = 10.0
+"""Timeout of one request."""
+_RETRY_SECONDS = 0.1
 _GENERAL = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001
-"""Errors that say less than any other one."""
+"""Errors that are less specific than all others."""
 
 
 class KafkaClient:
-    """A consumer and what it complained of. `connect` before anything else, `close` at the end."""
+    """A consumer and the errors that it has reported. Call `connect` first and `close` at the end."""
 
     def __init__(
         self,
@@ -41,23 +41,23 @@ class KafkaClient:
         stall_timeout_seconds: float = STALLED_AFTER_SECONDS,
         pulse: Callable[[], None] = lambda: None,
     ) -> None:
-        """Remember how to connect.
+        """Prepare a client; nothing is sent before `connect`.
 
         Args:
-            connection: where Kafka is and who we are.
-            options: properties of librdkafka beside those of the connection.
-            connect_timeout_seconds: how long the first answer may take.
-            stall_timeout_seconds: how long answers may be missing later.
-            pulse: is called whenever we wait for Kafka; it may raise to end the work.
+            connection: the cluster to connect to, and the credentials.
+            options: properties of librdkafka in addition to those of the connection.
+            connect_timeout_seconds: limit for the first response.
+            stall_timeout_seconds: limit for waiting without a response later.
+            pulse: called during each wait for Kafka; it may raise to cancel the work.
         """
         self.connection = connection
         self.stall_timeout_seconds = stall_timeout_seconds
         self.pulse = pulse
         self.on_error: Callable[[], None] = lambda: None
-        """Is called for each error that Kafka's client tells on its own."""
+        """Called for each error that librdkafka reports in the background."""
         self._options = options
         self._connect_timeout_seconds = connect_timeout_seconds
-        self._complaints: dict[str, KafkaError] = {}
+        self._reported_errors: dict[str, KafkaError] = {}
         self._consumer: Consumer = None
 
     @property
@@ -66,17 +66,17 @@ class KafkaClient:
         return self._consumer
 
     def connect(self) -> None:
-        """Reach a broker.
+        """Connect to a broker.
 
         Raises:
-            SourceUnreachableError: none answers in time, or it refuses us.
-            ConfigurationError: librdkafka refuses the settings, or a broker is at a local address and may not be.
+            SourceUnreachableError: no broker responds in time, or the brokers refuse the connection.
+            ConfigurationError: librdkafka rejects the settings, or a broker is at a forbidden local address.
         """
         self.connection.check_bootstrap_servers()
         quiet = logging.getLogger("gapless.librdkafka")
         quiet.propagate = False
         quiet.setLevel(logging.CRITICAL)
-        options = {**self._options, **self.connection.librdkafka_options(), "error_cb": self.note}
+        options = {**self._options, **self.connection.librdkafka_options(), "error_cb": self.record_error}
         try:
             self._consumer = Consumer(options, logger=quiet)
         except KafkaException as error:
@@ -84,74 +84,76 @@ class KafkaClient:
         deadline = time.monotonic() + self._connect_timeout_seconds
         while True:
             self.pulse()
-            left = deadline - time.monotonic()
+            remaining = deadline - time.monotonic()
             try:
-                found = self._consumer.list_topics("", timeout=max(min(left, 1.0), 0.1))
+                cluster = self._consumer.list_topics("", timeout=max(min(remaining, 1.0), 0.1))
             except KafkaException as error:
                 self._consumer.poll(0)
-                hopeless = any(fault_of(name) is LOGIN for name in self._complaints)
-                if hopeless or left <= 1.0:
-                    self._give_up(error)
+                if self._is_login_refused() or remaining <= 1.0:
+                    self._raise_unreachable(error)
             else:
-                self._complaints.clear()
-                self.check_brokers(found)
+                self._reported_errors.clear()
+                self.check_brokers(cluster)
                 return
 
     def check_brokers(self, cluster: ClusterMetadata) -> None:
-        """Look at the brokers that Kafka names, before anything connects to them. Raises ConfigurationError."""
+        """Check the advertised addresses of the brokers before connecting to them. Raises ConfigurationError."""
         self.connection.check_brokers((broker.host, broker.port) for broker in cluster.brokers.values())
 
-    def ask(self, question: Callable[[Consumer], Any]) -> Any:
-        """Put `question` again while Kafka gives no answer, for as long as a stall may last.
+    def call(self, request: Callable[[Consumer], Any]) -> Any:
+        """Send a request, and retry it after transient errors until the stall timeout.
 
         Raises:
-            SourceUnreachableError: Kafka does not answer, or refuses to.
+            SourceUnreachableError: Kafka does not respond, or refuses the request.
         """
         clock = StallClock(self.stall_timeout_seconds)
         while True:
-            clock.ask()
+            clock.start_wait()
             try:
-                return question(self._consumer)
+                return request(self._consumer)
             except KafkaException as error:
                 reported: KafkaError = error.args[0]
-                if not fault_of(reported.name()).passes:
-                    raise self.refusal("", reported) from None
-                clock.waited(heard=False, longest_seconds=ANSWER_SECONDS)
+                if not fault_of(reported.name()).is_transient:
+                    raise self.error_for("", reported) from None
+                clock.end_wait(progress=False, max_seconds=REQUEST_TIMEOUT_SECONDS)
                 if clock.is_stalled:
-                    self._give_up(error)
-                self.note(reported)
+                    self._raise_unreachable(error)
+                self.record_error(reported)
             self.pulse()
-            clock.ask()
-            time.sleep(_PAUSE_SECONDS)
-            clock.waited(heard=False)
+            clock.start_wait()
+            time.sleep(_RETRY_SECONDS)
+            clock.end_wait(progress=False)
 
-    def note(self, error: KafkaError) -> None:
-        """Remember `error` as a reason for what may fail later."""
-        self._complaints[error.name()] = error
+    def record_error(self, error: KafkaError) -> None:
+        """Keep `error` as the reason of a later failure."""
+        self._reported_errors[error.name()] = error
         self.on_error()
 
-    def complaint(self) -> str:
-        """What librdkafka complained of, the most telling first; empty for nothing."""
-        known = sorted(self._complaints.values(), key=lambda error: error.code() in _GENERAL)
-        return str(known[0].str()) if known else ""
+    def reported_reason(self) -> str:
+        """The most specific error that librdkafka has reported; empty for none."""
+        by_detail = sorted(self._reported_errors.values(), key=lambda error: error.code() in _GENERAL)
+        return str(by_detail[0].str()) if by_detail else ""
 
-    def refusal(self, topic: str, error: KafkaError | None) -> GaplessError:
-        """The error to raise when Kafka refuses `topic`, or us if that is empty."""
+    def error_for(self, topic: str, error: KafkaError | None) -> GaplessError:
+        """The error to raise when Kafka refuses access to `topic`, or the request if that is empty."""
         fault = fault_of(error.name()) if error is not None else OTHER
         return fault.error(
             self.connection.bootstrap_servers,
-            f"the topic {topic}" if topic else "us",
+            f"the topic {topic}" if topic else "the cluster",
             reason=error.str() if error is not None else "no reason given",
-            hint=", or give topicTranslations if events carry another name than Kafka's",
+            hint=", or give topicTranslations if events carry another topic name than Kafka",
         )
 
-    def _give_up(self, error: KafkaException) -> None:
-        reason = self.complaint() or _text(error)
-        fault = LOGIN if any(fault_of(name) is LOGIN for name in self._complaints) else UNREACHABLE
+    def _is_login_refused(self) -> bool:
+        return any(fault_of(name) is LOGIN for name in self._reported_errors)
+
+    def _raise_unreachable(self, error: KafkaException) -> NoReturn:
+        reason = self.reported_reason() or _text(error)
+        fault = LOGIN if self._is_login_refused() else UNREACHABLE
         raise fault.error(self.connection.bootstrap_servers, reason=reason) from None
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None

@@ -1,7 +1,6 @@
-"""Owns how a program reaches Kafka and proves who it is; must not know any Kafka client, only their property names.
+"""Owns how a program connects to Kafka and authenticates; must not know any Kafka client, only its property names.
 
-The model holds paths and names, never a secret: passwords and keys are read from their files at the moment they are
-handed to a client.
+The model holds paths and names, never a secret: passwords and keys are read from their files when a client is built.
 """
 
 from __future__ import annotations
@@ -11,28 +10,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_kafka.access.settings import KAFKA_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
-
-__all__ = ["KAFKA_SETTINGS", "KafkaConnection", "connection_from", "unchecked_connection_from"]
 
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:,\[\]/]+):(?P<port>[0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaConnection:
-    """Where Kafka is, how the line is protected, and who we say we are. `check` tells whether it can work.
+    """Bootstrap servers, encryption and credentials of one cluster. `check` verifies that they fit together.
 
-    No pydantic here: loading it takes a third of the time that a small resend needs.
+    No pydantic here: importing it takes a third of the time of a small resend.
     """
 
     bootstrap_servers: str
     """``host:port``, separated by commas."""
     tls: bool | None = None
-    """Whether the line is encrypted; ``None`` becomes what follows from the presence of a TLS file."""
+    """Whether to use TLS; ``None`` means TLS if a CA file, certificate or key is given."""
     ca_file: Path | None = None
     """CA certificates (PEM) that verify the brokers; ``None`` for the system's."""
     cert_file: Path | None = None
@@ -43,9 +39,9 @@ class KafkaConnection:
     sasl_password_file: Path | None = None
     client_id: str = "gapless"
     group_id: str = ""
-    """For a reader's ``group.id``; not among `librdkafka_options`, because producers must not have it."""
+    """``group.id`` of consumers; not in `librdkafka_options`, because producers reject it."""
     refuses_local: bool = False
-    """Whether brokers at loopback, link-local and metadata addresses are refused, also those that Kafka names."""
+    """Whether bootstrap servers and brokers at loopback, link-local and metadata addresses are refused."""
 
     def __post_init__(self) -> None:
         if self.tls is None:
@@ -54,15 +50,15 @@ class KafkaConnection:
 
     @property
     def security_protocol(self) -> str:
-        """Kafka's name for the combination of line protection and login, the same for every client."""
-        line = "SSL" if self.tls else "PLAINTEXT"
-        return f"SASL_{line}" if self.sasl_mechanism else line
+        """Kafka's ``security.protocol``: encryption and authentication."""
+        transport = "SSL" if self.tls else "PLAINTEXT"
+        return f"SASL_{transport}" if self.sasl_mechanism else transport
 
     def check(self) -> Self:
-        """Make sure that the settings fit together and every file can be used; return the connection itself.
+        """Check that the settings fit together and every file can be used; return the connection itself.
 
         Raises:
-            ConfigurationError: with one sentence that names the setting and the file.
+            ConfigurationError: names the setting and the file in one sentence.
         """
         self._check_addresses()
         self._check_combination()
@@ -82,33 +78,35 @@ class KafkaConnection:
             self.sasl_password()
         return self
 
-    def of_client(self, client_id: str) -> Self:
-        """The same connection for a client of that name, checked. Raises ConfigurationError like `check`."""
+    def with_client_id(self, client_id: str) -> Self:
+        """Return the connection with this ``client.id``, checked. Raises ConfigurationError like `check`."""
         return replace(self, client_id=client_id).check()
 
     def check_bootstrap_servers(self) -> None:
-        """Refuse bootstrap servers that resolve to local addresses, if that is asked for. Raises ConfigurationError."""
+        """Refuse bootstrap servers at local addresses if `refuses_local`. Raises ConfigurationError."""
         if self.refuses_local:
             from gapless_api.base.local_addresses import refuse_local  # noqa: PLC0415 -- often not needed
 
-            found = [_ADDRESS.fullmatch(address.strip()) for address in self.bootstrap_servers.split(",")]
-            refuse_local(((each["host"], int(each["port"])) for each in found if each), what="The bootstrap server")
+            matches = [_ADDRESS.fullmatch(address.strip()) for address in self.bootstrap_servers.split(",")]
+            refuse_local(
+                ((match["host"], int(match["port"])) for match in matches if match), what="The bootstrap server"
+            )
 
     def check_brokers(self, brokers: Iterable[tuple[str, int]]) -> None:
-        """Refuse brokers that Kafka names and that resolve to local addresses. Raises ConfigurationError."""
+        """Refuse brokers that advertise local addresses if `refuses_local`. Raises ConfigurationError."""
         if self.refuses_local:
             from gapless_api.base.local_addresses import refuse_local  # noqa: PLC0415 -- often not needed
 
             refuse_local(brokers, what="The broker")
 
     def librdkafka_options(self) -> dict[str, str | int | bool]:
-        """The properties for a librdkafka client. The result is secret: it holds the decrypted key and the password.
+        """Properties for a librdkafka client. The result is secret: it holds the decrypted key and the password.
 
-        The key goes in as PKCS#8 text and not as a file with a password, so that what `check` could read is exactly
-        what the client gets.
+        The key is passed as PKCS#8 text instead of a file with a password, so that the client gets exactly what
+        `check` has read.
 
         Raises:
-            ConfigurationError: a file cannot be used; `check` finds this and more.
+            ConfigurationError: a file cannot be used.
         """
         options: dict[str, str | int | bool] = {
             "bootstrap.servers": self.bootstrap_servers,
@@ -116,7 +114,7 @@ class KafkaConnection:
             "security.protocol": self.security_protocol,
         }
         if self.tls:
-            # "probe" is librdkafka's word for looking in the places where distributions keep their authorities.
+            # "probe" makes librdkafka search the paths where distributions keep their CA certificates.
             options["ssl.ca.location"] = "probe" if self.ca_file is None else str(self.ca_file)
             key = self.key_pem()
             if key is not None:
@@ -129,7 +127,7 @@ class KafkaConnection:
         return options
 
     def key_pem(self) -> bytes | None:
-        """The private key, decrypted, as PKCS#8 PEM; ``None`` without a client key.
+        """The decrypted private key as PKCS#8 PEM; ``None`` without a client key.
 
         The result is secret.
 
@@ -143,7 +141,7 @@ class KafkaConnection:
         return pem_files.pkcs8_pem(self._private_key())
 
     def sasl_password(self) -> str:
-        """The password to log in with. The result is secret.
+        """The SASL password. The result is secret.
 
         Raises:
             ConfigurationError: there is no password file, or it is missing, empty or not text.
@@ -152,19 +150,19 @@ class KafkaConnection:
 
         if self.sasl_password_file is None:
             raise ConfigurationError(
-                f"saslUsername {self.sasl_username} has no password; give the file that holds it as saslPasswordFile."
+                f"saslUsername {self.sasl_username} has no password; set saslPasswordFile to the file that holds it."
             )
         try:
             return pem_files.read_password(self.sasl_password_file, setting="saslPasswordFile").decode("utf-8")
         except UnicodeDecodeError:
             raise ConfigurationError(
-                f"The file {self.sasl_password_file} of saslPasswordFile is not UTF-8 text; write the password as text."
+                f"The file {self.sasl_password_file} of saslPasswordFile is not UTF-8 text; save the password as UTF-8."
             ) from None
 
     def _private_key(self) -> Any:
         from gapless_api.keys import pem_files  # noqa: PLC0415 -- see `check`
 
-        if self.key_file is None:  # pragma: no cover -- `check` and `key_pem` have looked
+        if self.key_file is None:  # pragma: no cover -- `check` and `key_pem` check first
             raise ConfigurationError("There is no keyFile.")
         return pem_files.read_private_key(
             self.key_file,
@@ -175,10 +173,10 @@ class KafkaConnection:
 
     def _check_addresses(self) -> None:
         for address in self.bootstrap_servers.split(","):
-            found = _ADDRESS.fullmatch(address.strip())
-            if found is None or not 1 <= int(found["port"]) <= 65535:
+            match = _ADDRESS.fullmatch(address.strip())
+            if match is None or not 1 <= int(match["port"]) <= 65535:
                 raise ConfigurationError(
-                    f"The Kafka address {address.strip()!r} in bootstrapServers is not host:port; write for example "
+                    f"The Kafka address {address.strip()!r} in bootstrapServers is not host:port; write it like "
                     f"kafka.example.org:9092."
                 )
 
@@ -186,26 +184,26 @@ class KafkaConnection:
         files = {"caFile": self.ca_file, "certFile": self.cert_file, "keyFile": self.key_file}
         given = [name for name, file in files.items() if file is not None]
         if given and not self.tls:
-            raise ConfigurationError(f"tls is false, but {given[0]} is given; delete one of the two.")
-        for one, other in (("certFile", "keyFile"), ("keyFile", "certFile")):
-            if files[one] is not None and files[other] is None:
+            raise ConfigurationError(f"tls is false, but {given[0]} is given; remove one of the two.")
+        for name, counterpart in (("certFile", "keyFile"), ("keyFile", "certFile")):
+            if files[name] is not None and files[counterpart] is None:
                 raise ConfigurationError(
-                    f"{one} is given without {other}; mutual TLS needs both the certificate and its private key."
+                    f"{name} is given without {counterpart}; mutual TLS needs both the certificate and its private key."
                 )
         if self.sasl_mechanism is None and (self.sasl_username or self.sasl_password_file):
             raise ConfigurationError(
                 "A SASL user or password is given without saslMechanism; give PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
             )
         if self.sasl_mechanism is not None and not self.sasl_username:
-            raise ConfigurationError(f"saslMechanism {self.sasl_mechanism} needs a name to log in; give saslUsername.")
+            raise ConfigurationError(f"saslMechanism {self.sasl_mechanism} needs a user name; give saslUsername.")
 
 
 def connection_from(values: Mapping[str, Any], *, client_id: str = "gapless") -> KafkaConnection:
-    """Build the connection of resolved settings (see `KAFKA_SETTINGS`) and check it.
+    """Build a connection from resolved settings (see `KAFKA_SETTINGS`) and check it.
 
     Args:
-        values: the values by setting name; other names are not looked at.
-        client_id: who the brokers' logs and quotas shall see.
+        values: the values by setting name; other names are ignored.
+        client_id: the name in the brokers' logs and quotas.
 
     Raises:
         ConfigurationError: the settings do not fit together or a file cannot be used.
@@ -214,10 +212,10 @@ def connection_from(values: Mapping[str, Any], *, client_id: str = "gapless") ->
 
 
 def unchecked_connection_from(values: Mapping[str, Any], *, client_id: str = "gapless") -> KafkaConnection:
-    """Build the connection of settings that nobody may need, such as where a command can do without Kafka."""
+    """Build a connection without checking it, for commands that may not use Kafka at all."""
     return KafkaConnection(
         bootstrap_servers=values["bootstrapServers"],
-        tls=values.get("tls"),  # None means: as the files say
+        tls=values.get("tls"),
         ca_file=values.get("caFile"),
         cert_file=values.get("certFile"),
         key_file=values.get("keyFile"),

@@ -1,128 +1,98 @@
-"""Owns what each of Kafka's errors means: who must act, how a command ends, and the sentence that says so.
+"""Owns what each of Kafka's errors means to a reader: the error to raise, its message, and whether to retry.
 
-Must not know any client of Kafka: errors come as the names that librdkafka gives them, which are those of Kafka's
-protocol, and with ``_`` in front those of the client itself. What is in no row is `OTHER`.
+Must not know any Kafka client: errors are given by the names of librdkafka, which are those of Kafka's protocol, or
+begin with ``_`` for errors of the client itself. An error that is in no row is `OTHER`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from gapless_api.base.errors import (
-    VERDICTS,
-    ConfigurationError,
-    GaplessError,
-    SourceStalledError,
-    SourceUnreachableError,
-)
-
-if TYPE_CHECKING:
-    from gapless_api.base.errors import Verdict
+from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStalledError, SourceUnreachableError
 
 
 class TopicMissingError(ConfigurationError):
     """The topic does not exist."""
 
 
-class Actor(StrEnum):
-    """Who must act."""
-
-    NOBODY = "nobody"
-    """It passes; whoever reads goes on and waits."""
-    USER = "the user"
-    PLATFORM = "the platform team"
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One kind of errors."""
 
-    actor: Actor
-    """Who must act when waiting does not help."""
-    passes: bool
-    """Whether a reader goes on, and waits as long as a stall may last."""
+    is_transient: bool
+    """Whether a reader retries until the stall timeout."""
     raises: type[GaplessError]
-    """How it ends when nobody waits any more; the class says the condition reason and the exit code."""
+    """The error to raise in the end; its class decides the condition reason and the exit code."""
     sentence: str
     """With ``servers``, ``subject`` (such as "the topic t"), ``reason`` (in parentheses, or nothing) and ``hint``."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """Condition reason and exit code."""
-        return VERDICTS[self.raises]
 
     def error(self, servers: str, subject: str = "a topic", *, reason: str = "", hint: str = "") -> GaplessError:
         """The error to raise.
 
         Args:
             servers: the bootstrap servers.
-            subject: what was asked for.
-            reason: what Kafka's client says; may be empty.
-            hint: more advice for whom the name of a topic is wrong; begins with a comma.
+            subject: what was requested.
+            reason: the message of Kafka's client; may be empty.
+            hint: more advice in case the topic name is wrong; begins with a comma.
         """
-        told = f" ({reason})" if reason else ""
-        return self.raises(self.sentence.format(servers=servers, subject=subject, reason=told, hint=hint))
+        shown = f" ({reason})" if reason else ""
+        return self.raises(self.sentence.format(servers=servers, subject=subject, reason=shown, hint=hint))
 
 
-PASSING = Fault(
-    Actor.NOBODY,
+TRANSIENT = Fault(
     True,
     SourceStalledError,
     "Kafka at {servers} stopped answering while {subject} was read{reason}; check the brokers and run again.",
 )
 UNREACHABLE = Fault(
-    Actor.PLATFORM,
     True,
     SourceUnreachableError,
-    "Kafka at {servers} cannot be reached{reason}; check the address, the network, the TLS and login settings, and "
-    "whether the brokers run.",
+    "Kafka at {servers} cannot be reached{reason}; check the bootstrap servers, the network, the TLS and SASL "
+    "settings, and whether the brokers are running.",
 )
 LOGIN = Fault(
-    Actor.USER,
     True,
     SourceUnreachableError,
-    "Kafka at {servers} refuses the connection{reason}; check caFile, certFile, saslMechanism, the name and the "
-    "password.",
+    "Kafka at {servers} refuses the connection{reason}; check caFile, certFile, saslMechanism, saslUsername and "
+    "saslPasswordFile.",
 )
 DENIED = Fault(
-    Actor.PLATFORM,
     False,
     SourceUnreachableError,
     "Kafka at {servers} denies access to {subject}; grant this user the operations Read and Describe on it, or log in "
-    "as another.",
+    "as another user.",
 )
 NO_TOPIC = Fault(
-    Actor.USER,
     False,
     ConfigurationError,
-    "Kafka at {servers} does not have {subject}; correct the name or the address{hint}.",
+    "Kafka at {servers} does not have {subject}; correct the name or the bootstrap servers{hint}.",
 )
 BAD_NAME = Fault(
-    Actor.USER, False, ConfigurationError, "Kafka allows no topic to be called so: {subject}; correct the name."
+    False,
+    ConfigurationError,
+    "Kafka at {servers} rejects the name of {subject}; use at most 249 letters, digits, periods, underscores and "
+    "hyphens.",
 )
 EXPIRED = Fault(
-    Actor.PLATFORM,
     False,
     SourceUnreachableError,
-    "Kafka at {servers} has deleted records of {subject} before they were read; run again, or keep them longer.",
+    "Kafka at {servers} has deleted records of {subject} before they were read; run again, and raise retention.ms or "
+    "retention.bytes if it recurs.",
 )
 BAD_SETTINGS = Fault(
-    Actor.USER, False, ConfigurationError, "Kafka's client refuses the settings{reason}; correct the Kafka settings."
+    False, ConfigurationError, "Kafka's client rejects its settings{reason}; correct the Kafka settings."
 )
 OTHER = Fault(
-    Actor.PLATFORM,
     False,
     SourceUnreachableError,
-    "Kafka at {servers} answers with an error for {subject}{reason}; check the brokers' logs.",
+    "Kafka at {servers} returned an error for {subject}{reason}; check the logs of the brokers.",
 )
 """Every error that is in no row of the table."""
 
 _ROWS: dict[str, tuple[Fault, str]] = {
-    "no error": (PASSING, "NO_ERROR _NO_ERROR _PARTITION_EOF"),
-    "busy with itself, such as with the choice of a leader": (
-        PASSING,
+    "no error": (TRANSIENT, "NO_ERROR _NO_ERROR _PARTITION_EOF"),
+    "transient in the cluster, such as a leader election": (
+        TRANSIENT,
         (
             "BROKER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE FENCED_LEADER_EPOCH FETCH_SESSION_ID_NOT_FOUND "
             "INCONSISTENT_TOPIC_ID INVALID_FETCH_SESSION_EPOCH KAFKA_STORAGE_ERROR LEADER_NOT_AVAILABLE "
@@ -133,8 +103,8 @@ _ROWS: dict[str, tuple[Fault, str]] = {
             "_WAIT_COORD"
         ),
     ),
-    "of a consumer group, which we never use": (
-        PASSING,
+    "of a consumer group, which a reader never joins": (
+        TRANSIENT,
         (
             "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE FENCED_INSTANCE_ID FENCED_MEMBER_EPOCH "
             "GROUP_AUTHORIZATION_FAILED GROUP_ID_NOT_FOUND GROUP_MAX_SIZE_REACHED ILLEGAL_GENERATION "
@@ -143,7 +113,7 @@ _ROWS: dict[str, tuple[Fault, str]] = {
             "_MAX_POLL_EXCEEDED _NO_OFFSET _UNKNOWN_GROUP"
         ),
     ),
-    "no answer": (
+    "no response": (
         UNREACHABLE,
         (
             "REQUEST_TIMED_OUT _ALL_BROKERS_DOWN _DESTROY_BROKER _MSG_TIMED_OUT _RESOLVE _TIMED_OUT _TIMED_OUT_QUEUE "
@@ -165,9 +135,9 @@ _ROWS: dict[str, tuple[Fault, str]] = {
         ),
     ),
     "no such topic": (NO_TOPIC, "UNKNOWN_TOPIC_OR_PART _UNKNOWN_PARTITION _UNKNOWN_TOPIC"),
-    "no name that a topic can have": (BAD_NAME, "TOPIC_EXCEPTION"),
+    "invalid topic name": (BAD_NAME, "TOPIC_EXCEPTION"),
     "deleted before it was read": (EXPIRED, "OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET"),
-    "settings that the client refuses": (BAD_SETTINGS, "INVALID_CONFIG _INVALID_ARG _NOT_CONFIGURED"),
+    "settings that the client rejects": (BAD_SETTINGS, "INVALID_CONFIG _INVALID_ARG _NOT_CONFIGURED"),
 }
 _HAS_MEMBERS = frozenset(
     {
@@ -176,29 +146,29 @@ _HAS_MEMBERS = frozenset(
     }
 )
 FAULTS: dict[str, Fault] = {name: fault for fault, names in _ROWS.values() for name in names.split()}
-"""By librdkafka's name of the error."""
+"""By the name that librdkafka gives the error."""
 
 
 def fault_of(name: str) -> Fault:
-    """What Kafka's error `name` means."""
+    """Return what Kafka's error `name` means."""
     return FAULTS.get(name, OTHER)
 
 
 def denies_topic(name: str) -> bool:
-    """Whether Kafka's error `name` denies a topic, and nothing else."""
+    """Whether Kafka's error `name` denies access to a topic."""
     return name == "TOPIC_AUTHORIZATION_FAILED"
 
 
 def group_has_members(name: str) -> bool:
-    """Whether an answer to a commit by somebody who is no member of the group says that it has some."""
+    """Whether Kafka's error `name`, in response to a commit by a non-member, shows that the group has members."""
     return name in _HAS_MEMBERS
 
 
 def denies_group(name: str) -> bool:
-    """Whether Kafka's error `name` denies a consumer group; it passes for a reader, which uses none."""
+    """Whether Kafka's error `name` denies access to a consumer group; a reader, which joins none, ignores it."""
     return name == "GROUP_AUTHORIZATION_FAILED"
 
 
 def reason_in(text: str) -> str:
-    """What librdkafka says, in one line and without the names of its threads and brokers in front."""
+    """Return a message of librdkafka in one line, without the thread and broker names at its beginning."""
     return " ".join(text.split()).rpartition("]: ")[2].rstrip(".")

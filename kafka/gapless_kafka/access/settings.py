@@ -1,7 +1,6 @@
-"""Owns the settings by which a command finds Kafka and proves who it is; must not know how a client is built of them.
+"""Owns the settings by which a command connects to Kafka; must not know how a client is built from them.
 
-It stands apart from the model in `connection`, because ``--help`` of a command needs these names and nothing that
-is slow to import.
+Separate from the model in `connection`, because ``--help`` needs these names and nothing that is slow to import.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "groupID",
-        "Name under which Kafka's quotas and access rules see this reader; nothing is ever committed.",
+        "Consumer group ID of this reader; offsets are never committed.",
         default="",
         group=KAFKA_GROUP,
     ),
     Setting(
         "caFile",
-        "CA certificates (PEM) that verify the brokers; switches TLS on.",
+        "CA certificates (PEM) that verify the brokers; enables TLS.",
         parse=Path,
         metavar="FILE",
         group=KAFKA_GROUP,
     ),
-    Setting("certFile", "Own certificate (PEM) for mutual TLS.", parse=Path, metavar="FILE", group=KAFKA_GROUP),
+    Setting("certFile", "Client certificate (PEM) for mutual TLS.", parse=Path, metavar="FILE", group=KAFKA_GROUP),
     Setting(
         "keyFile", "Private key (PEM) of certFile, encrypted or not.", parse=Path, metavar="FILE", group=KAFKA_GROUP
     ),
@@ -55,27 +54,27 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "saslMechanism",
-        "How to log in with a name and a password.",
+        "SASL mechanism for a user name and password.",
         parse=choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
         metavar="PLAIN|SCRAM-SHA-256|SCRAM-SHA-512",
         own=True,
         group=KAFKA_GROUP,
     ),
-    Setting("saslUsername", "Name to log in with.", own=True, group=KAFKA_GROUP),
+    Setting("saslUsername", "SASL user name.", own=True, group=KAFKA_GROUP),
     Setting(
         "saslPasswordFile",
-        "File with the password to log in with.",
+        "File with the SASL password.",
         parse=Path,
         metavar="FILE",
         own=True,
         group=KAFKA_GROUP,
     ),
 )
-"""The peer's settings with the peer's names, and our own for what the peer's programs cannot do."""
+"""Settings of the peer under its names, and our own for what its programs lack."""
 
 CONNECT_TIMEOUT = Setting(
     "connectTimeout",
-    "Seconds to wait for the first answer of Kafka.",
+    "Seconds to wait for the first response from Kafka.",
     parse=seconds(0.1, 3600),
     default=10.0,
     shown_default="10",
@@ -83,14 +82,14 @@ CONNECT_TIMEOUT = Setting(
     own=True,
     group=KAFKA_GROUP,
 )
-"""For commands that read; it stands apart because what it bounds is theirs."""
+"""For commands that read."""
 
 
 def settings_of_cluster(cluster: str, *, required: bool, group: str) -> tuple[Setting, ...]:
-    """`KAFKA_SETTINGS` for a command that reaches several clusters.
+    """`KAFKA_SETTINGS` for a command that connects to several clusters.
 
     Args:
-        cluster: stands before each name, as ``target`` in ``targetCaFile``.
+        cluster: the prefix of each name, such as ``target`` in ``targetCaFile``.
         required: whether the command needs the cluster.
         group: the heading in ``--help``.
     """

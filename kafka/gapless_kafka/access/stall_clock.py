@@ -1,7 +1,7 @@
-"""Owns for how long a reader of Kafka has waited in vain; must not know any client of Kafka, nor what is read.
+"""Owns how long a reader of Kafka has waited without progress; must not know any Kafka client, nor what is read.
 
-Only our own waiting counts: not how long it took to work on what had come, nor how long this program or its machine was
-stopped meanwhile.
+Only time spent waiting counts, neither the time to process what arrived, nor the time for which the process or its
+machine was suspended.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STALLED_AFTER_SECONDS = 60.0
-"""Unless a setting says otherwise."""
-_LONGEST_WAIT_SECONDS = 1.0
-"""A call that waits for a fraction of a second and took longer was stopped in between, alone or with its machine."""
+"""The default limit."""
+_MAX_WAIT_SECONDS = 1.0
+"""A call that waits for a fraction of a second and took longer was suspended, alone or with its machine."""
 
 
 class StallClock:
-    """Adds up the waits in which nothing came, since something came last."""
+    """Adds up the time spent waiting since the last progress."""
 
-    __slots__ = ("_asked_at", "_limit_seconds", "_now", "silent_seconds")
+    __slots__ = ("_limit_seconds", "_now", "_wait_started_at", "silent_seconds")
 
     def __init__(
         self, limit_seconds: float = STALLED_AFTER_SECONDS, *, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """Kafka has stalled when nothing came in `limit_seconds` of waiting."""
+        """Kafka has stalled after `limit_seconds` of waiting without progress."""
         self._limit_seconds = limit_seconds
         self._now = now
-        self._asked_at = 0.0
+        self._wait_started_at = 0.0
         self.silent_seconds = 0.0
 
-    def ask(self) -> None:
-        """We begin to wait."""
-        self._asked_at = self._now()
+    def start_wait(self) -> None:
+        """Start to measure a wait."""
+        self._wait_started_at = self._now()
 
-    def waited(self, *, heard: bool, longest_seconds: float = _LONGEST_WAIT_SECONDS) -> None:
-        """We have waited since `ask`.
+    def end_wait(self, *, progress: bool, max_seconds: float = _MAX_WAIT_SECONDS) -> None:
+        """Count the wait since `start_wait`.
 
         Args:
-            heard: whether something came that shows progress.
-            longest_seconds: how long such a wait can take; more was not ours.
+            progress: whether something arrived that shows progress.
+            max_seconds: the longest that such a wait can take; the process was suspended for the rest.
         """
-        if heard:
+        if progress:
             self.silent_seconds = 0.0
         else:
-            self.silent_seconds += min(self._now() - self._asked_at, longest_seconds)
+            self.silent_seconds += min(self._now() - self._wait_started_at, max_seconds)
 
     @property
     def is_stalled(self) -> bool:
-        """Whether we have waited for longer than the limit."""
+        """Whether the waits add up to more than the limit."""
         return self.silent_seconds > self._limit_seconds

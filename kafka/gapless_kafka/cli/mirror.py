@@ -1,4 +1,4 @@
-"""Owns the command ``gapless mirror``, from settings to workers; must not know how they work."""
+"""Owns the commands ``gapless mirror`` and ``gapless mirror status``; must not know how workers copy."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def mirror(file: Path | None, **options: str | None) -> int:
     """Copy topics live to another Kafka cluster, exactly once, with their partitions, keys, headers and timestamps.
 
-    Records and the position of the source behind them are written in one transaction on the target cluster, so nothing
-    is lost and nothing is there twice, whatever is killed. Workers of the same name share the work by Kafka's group
+    Records and the source position after them are written in one transaction on the target cluster, so no record is
+    lost or duplicated, even if a worker is killed. Workers of the same name share the partitions by Kafka's group
     protocol; when one dies, the others take over within 10 seconds. Missing topics are created with the settings and
     the partition count of the source. FILE holds settings as key=value lines, or is mm2.properties of MirrorMaker 2;
-    files of Kafka's first mirror are given with --consumer-config and --producer-config.
+    give files of MirrorMaker 1 with --consumer-config and --producer-config.
 
     \b
       gapless mirror --source-bootstrap-servers=a:9092 --target-bootstrap-servers=b:9092 --topics=orders
@@ -33,8 +33,8 @@ def mirror(file: Path | None, **options: str | None) -> int:
       gapless mirror … --topics=orders --rename={source}.{topic} --source-name=east
       gapless mirror mm2.properties --flow='A->B'
 
-    With --once it copies what is there now and ends, which suits a schedule and must not run beside workers of the same
-    name. Otherwise it runs until it is stopped, and new topics and partitions are found within a minute.
+    With --once it copies the current records and exits, which suits a schedule; no workers of the same name may run at
+    the same time. Otherwise it runs until it is stopped, and finds new topics and partitions within a minute.
 
     Ends with 0 done, 2 bad configuration, no such topic or another engine has taken over, 3 Kafka unreachable or
     stalled, 4 done but some partitions could not be copied completely (they are listed), 130/143 stopped by a signal
@@ -49,10 +49,10 @@ def mirror(file: Path | None, **options: str | None) -> int:
 @click.command(cls=command_with(STATUS), context_settings={"max_content_width": 110})
 @with_settings(STATUS)
 def status(file: Path | None, **options: str | None) -> int:
-    """Show how far a mirror is: the position, lag and losses of each source partition, and who runs it.
+    """Show the progress of a mirror: the position, lag and losses of each source partition, and its engine.
 
-    Reads the control topic on the target cluster and the ends of the source; changes nothing. FILE may be that of
-    gapless mirror.
+    Reads the control topic on the target cluster and the end offsets of the source; changes nothing. FILE may be that
+    of gapless mirror.
 
     \b
       gapless mirror status --source-bootstrap-servers=a:9092 --target-bootstrap-servers=b:9092

@@ -1,4 +1,4 @@
-"""Owns the command ``gapless mirror diff``, from settings to a comparison."""
+"""Owns the command ``gapless mirror diff``; must not know how topics are compared."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @click.command(cls=command_with(DIFF), context_settings={"max_content_width": 110})
 @with_settings(DIFF)
 def diff(file: Path | None, **options: str | None) -> int:
-    """Show in what topics of the target differ from those of the source: settings, partitions, missing topics.
+    """Show how topics of the target differ from the source: settings, partition counts, missing topics.
 
-    Settings that a copy does not take over, such as min.insync.replicas, are not compared. Changes nothing. FILE may be
+    Settings that a mirror does not copy, such as min.insync.replicas, are not compared. Changes nothing. FILE may be
     that of gapless mirror.
 
     \b

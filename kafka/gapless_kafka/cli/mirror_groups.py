@@ -1,4 +1,4 @@
-"""Owns the command ``gapless mirror groups``, from settings to a translation."""
+"""Owns the command ``gapless mirror groups``; must not know how offsets are translated."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
 @click.command(cls=command_with(GROUPS), context_settings={"max_content_width": 110})
 @with_settings(GROUPS)
 def groups(file: Path | None, **options: str | None) -> int:
-    """Translate positions of consumer groups to the target of a mirror, each to exactly the same record.
+    """Translate committed offsets of consumer groups to the target of a mirror, each to exactly the same record.
 
-    A position that cannot be translated exactly is named and not written. Groups with members at the target are left
-    alone, and no position goes backwards. Each position is read again after it was written. FILE may be that of
-    gapless mirror.
+    An offset that cannot be translated exactly is reported and not committed. Groups with members at the target are not
+    changed, and no offset moves backwards. Each committed offset is read back. FILE may be that of gapless mirror.
 
     \b
       gapless mirror groups --source-bootstrap-servers=a:9092 --target-bootstrap-servers=b:9092 --groups=billing --plan
       gapless mirror groups mirror.properties --group-prefix=app- --json
 
-    Ends with 0 done, 2 bad configuration or no such mirror, 3 Kafka unreachable or stalled, 4 some positions were not
+    Ends with 0 done, 2 bad configuration or no such mirror, 3 Kafka unreachable or stalled, 4 some offsets were not
     translated (they are listed).
     """  # noqa: D301 -- click's own paragraph mark
     settings = resolved_with_peer_files(GROUPS, file, options)

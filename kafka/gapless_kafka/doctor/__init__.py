@@ -1,1 +1,1 @@
-"""What is wrong with one or two clusters, found without changing anything."""
+"""Checks of one or two clusters that change nothing, and their findings."""

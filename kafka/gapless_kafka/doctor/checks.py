@@ -1,7 +1,7 @@
-"""Owns how packages add checks of their own to the doctor; must not know any of them.
+"""Owns the checks that other packages add to the doctor; must not know any of them.
 
-A package announces a function as an entry point of the group ``gapless.doctor_checks``. It gets the settings of the
-group Link, by name, and returns findings.
+A package registers a function as an entry point of the group ``gapless.doctor_checks``. It receives the settings of the
+group Link by name, and returns findings.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
     from gapless_api.wire.doctor_report import DoctorFinding
 
-ENTRY_POINTS = "gapless.doctor_checks"
+_ENTRY_POINTS = "gapless.doctor_checks"
 
 
 class Check(Protocol):
-    """What an entry point leads to."""
+    """The type of an entry point."""
 
     def __call__(self, settings: Mapping[str, Any]) -> Sequence[DoctorFinding]:
-        """Check this machine."""
+        """Return findings about this machine."""
 
 
 def link_findings(settings: Mapping[str, Any] | None) -> list[DoctorFinding]:
-    """What installed packages find out about this machine's link; ``None`` when no link is to be checked."""
+    """Run the checks of installed packages on this machine's link; ``None`` for no link."""
     if settings is None:
         return []
-    announced = metadata.entry_points(group=ENTRY_POINTS)
-    if not announced:
-        message = "The link was not checked: no installed package can check it."
-        action = "Run the doctor where gapless-sender is installed, as in the sender's image."
+    entry_points = metadata.entry_points(group=_ENTRY_POINTS)
+    if not entry_points:
+        message = "The link was not checked: no installed package has a check for it."
+        action = "Run gapless doctor where gapless-sender is installed, such as in the sender's image."
         return [finding(FindingId.NOT_CHECKED, "local", message, where=str(settings["targetIP"]), action=action)]
-    found: list[DoctorFinding] = []
-    for entry in announced:
-        check: Check = entry.load()
-        found += check(settings)
-    return found
+    findings: list[DoctorFinding] = []
+    for entry_point in entry_points:
+        check: Check = entry_point.load()
+        findings += check(settings)
+    return findings

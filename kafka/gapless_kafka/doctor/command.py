@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(settings: DoctorSettings) -> int:
-    """Check, show what was found, and return the exit code.
+    """Run all checks, write the report or the page, and return the exit code.
 
     Raises:
         ConfigurationError: settings are wrong.
@@ -28,9 +28,9 @@ def run(settings: DoctorSettings) -> int:
     """
     check_output("report", settings.report)
     remembered = remembered_in(settings.remembered)
-    on_this_machine = link_findings(settings.link)
+    local_findings = link_findings(settings.link)
     seen = observe(settings, remembered)
-    report = report_of(seen, in_order([*findings_of(seen), *on_this_machine]))
+    report = report_of(seen, in_order([*findings_of(seen), *local_findings]))
     if settings.report is not None or settings.is_json:
         text = json.dumps(DOCTOR_REPORT.to_json(report), indent=2, ensure_ascii=False) + "\n"
         if settings.report is not None:

@@ -1,6 +1,6 @@
-"""Owns what is observed of a cluster, in frozen data: the findings are functions of this and of nothing else.
+"""Owns the observations of a cluster as frozen data: the findings are functions of these alone.
 
-`Unknown` stands where something could not be observed; whoever looks at it must say so in a finding.
+`Unknown` marks what could not be observed; it must lead to a finding.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ GROUP_TOPIC, TRANSACTION_TOPIC = "__consumer_offsets", "__transaction_state"
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something could not be observed."""
+    """An observation that could not be made."""
 
     reason: str
-    """In one sentence, without a period at its end."""
+    """A clause without a period at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker that is registered and running."""
+    """A registered broker."""
 
     id: int
     host: str
@@ -36,13 +36,13 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Where clients find it."""
+        """The advertised address."""
         return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition as the cluster's metadata have it."""
+    """A partition in the metadata of the cluster."""
 
     leader: int
     """-1 for none."""
@@ -52,48 +52,48 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class TopicDetails:
-    """What is known of a topic that is checked."""
+    """Details of a checked topic."""
 
     id: str
     """Empty where brokers have none."""
     configuration: Mapping[str, str] | Unknown
-    """Every setting in force."""
+    """All effective settings."""
     operations: frozenset[str] | Unknown
-    """What this user may do with it, such as WRITE."""
+    """The authorized operations of this user on the topic, such as WRITE."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """What a partition holds."""
+    """The extent of a partition."""
 
     first: int
     end: int
     newest_ms: int | None = None
-    """The latest timestamp of a record; ``None`` for no record."""
+    """The latest timestamp of a record; ``None`` without records."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds no offset."""
+        """Whether it has no offsets."""
         return self.first >= self.end
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStamp:
-    """The latest timestamp that a broker itself has written into a partition, looked at twice."""
+    """The latest timestamp in a partition whose timestamps a broker writes, from two queries."""
 
-    place: TopicPartition
+    partition: TopicPartition
     first_seen_at_ms: float
-    """By our clock, when the end of the partition was looked at first."""
+    """The local clock before the first query."""
     seen_at_ms: float
-    """By our clock, after the second look."""
+    """The local clock after the second query."""
     newest_ms: int
     is_new: bool
-    """Whether the record was written between the two looks."""
+    """Whether the record was written between the two queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate of a broker, or in a file of ours."""
+    """A certificate of a broker, or in a local file."""
 
     subject: str
     begins: datetime
@@ -106,11 +106,11 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConnection:
-    """An attempt to connect to a broker at the address that the cluster names."""
+    """An attempt to connect to the advertised address of a broker."""
 
     broker: Broker
     problem: str = ""
-    """Why no connection came about; empty when one did."""
+    """Why the connection failed; empty when it succeeded."""
     distrust: str = ""
     """Why the broker's certificate is not trusted; empty when it is, or without TLS."""
     certificates: tuple[Certificate, ...] = ()
@@ -120,18 +120,18 @@ class BrokerConnection:
 class Probe:
     """An attempt to read one partition without a consumer group."""
 
-    place: TopicPartition
+    partition: TopicPartition
     problem: str = ""
-    """Why nothing was read; empty when the broker answered."""
+    """Why nothing was read; empty when the broker responded."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """Where a consumer group stands in a partition, and the age of the next record that it will read."""
+    """The position of a consumer group in a partition, and the timestamp of the next record that it will read."""
 
     next_offset: int
     record_ms: int | None = None
-    """The timestamp of that record; ``None`` for no record, or when it was not looked up."""
+    """``None`` without such a record, or when it was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,43 +140,43 @@ class Group:
 
     name: str
     positions: Mapping[TopicPartition, GroupPosition] | Unknown
-    """Without the partitions where it has none. Unknown when its coordinator does not answer or refuses us."""
+    """Partitions with a committed offset. Unknown when the coordinator does not respond or denies access."""
     is_denied: bool = False
-    """Whether the coordinator has answered that this user may not see the group."""
+    """Whether the coordinator responded and denied access to the group."""
     has_positions: bool = True
-    """Whether the group is expected to have positions; otherwise only its coordinator matters."""
+    """Whether the group must have positions; otherwise only its coordinator matters."""
     noun: str = "group"
-    """What a sentence calls it: a mirror keeps its positions elsewhere, and is overtaken by retention as a group is."""
+    """``mirror`` for a mirror, which stores its positions elsewhere, but loses records to retention like a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """One rule of Kafka's access control about transactional IDs."""
+    """One ACL for transactional IDs."""
 
     principal: str
     """Such as ``User:alice``, or ``User:*`` for everyone."""
     name: str
-    """Of the transactional ID, or what it begins with; ``*`` for all."""
+    """The transactional ID or its prefix; ``*`` for all."""
     is_prefix: bool
     operation: str
     """Such as WRITE, or ALL."""
     allows: bool
 
     def matches(self, principal: str, transactional_id: str) -> bool:
-        """Whether the rule is about this user and this ID."""
-        about = transactional_id.startswith(self.name) if self.is_prefix else self.name in {"*", transactional_id}
-        return about and self.principal in {principal, "User:*"}
+        """Whether the ACL applies to this user and this ID."""
+        applies = transactional_id.startswith(self.name) if self.is_prefix else self.name in {"*", transactional_id}
+        return applies and self.principal in {principal, "User:*"}
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What is remembered about a topic."""
+    """The topic ID in an earlier report or in the positions of a mirror."""
 
     side: Side
     topic: str
     id: str
     where: str
-    """Who remembers it, such as a file."""
+    """The report, or the mirror."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,22 +188,22 @@ class Cluster:
     id: str
     brokers: Mapping[int, Broker]
     partitions: Mapping[str, Mapping[int, Partition]]
-    """Of every topic that the cluster shows us, by partition number."""
+    """The partitions of all visible topics, by partition number."""
     checked: Sequence[str]
-    """The topics to check, also those that do not exist."""
+    """The topics to check, including those that do not exist."""
     operations: frozenset[str] | Unknown
-    """What this user may do with the cluster."""
+    """The authorized operations of this user on the cluster."""
     topics: Mapping[str, TopicDetails] = field(default_factory=dict)
     """The checked topics that exist."""
     unseen_topics: Mapping[str, Unknown] = field(default_factory=dict)
-    """The checked topics of which the cluster does not say whether they exist."""
+    """The checked topics that this user may not describe, so that their existence is unknown."""
     hidden_topics: frozenset[str] = frozenset()
-    """Internal topics of which the cluster does not say whether they exist."""
+    """The internal topics that this user may not describe."""
     broker_settings: Mapping[int, Mapping[str, str]] | Unknown = field(default_factory=dict)
     principal: str = ""
-    """Who this user is to Kafka's access control; empty when only the brokers know."""
+    """The principal of this user; empty when only the brokers know it."""
     transactional_rules: Sequence[AccessRule] | Unknown | None = None
-    """The rules about transactional IDs; ``None`` where they do not matter. Without access control there are none."""
+    """The ACLs for transactional IDs; ``None`` where they are not needed, empty without an authorizer."""
     connections: Sequence[BrokerConnection] = ()
     offsets: Mapping[TopicPartition, PartitionOffsets | Unknown] = field(default_factory=dict)
     stamps: Sequence[BrokerStamp] = ()
@@ -211,13 +211,13 @@ class Cluster:
     groups: Sequence[Group] = ()
 
     def broker_setting(self, name: str) -> dict[int, str]:
-        """A setting of the brokers that tell it, by broker."""
+        """Return a setting by broker, for the brokers that return it."""
         if isinstance(self.broker_settings, Unknown):
             return {}
-        return {number: found[name] for number, found in self.broker_settings.items() if name in found}
+        return {number: settings[name] for number, settings in self.broker_settings.items() if name in settings}
 
     def setting(self, topic: str, name: str) -> str | None:
-        """A setting in force of a checked topic; ``None`` when it is not known."""
+        """Return an effective setting of a checked topic; ``None`` when it is unknown."""
         details = self.topics.get(topic)
         if details is None or isinstance(details.configuration, Unknown):
             return None
@@ -226,7 +226,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """A cluster that does not answer, or refuses us."""
+    """A cluster that does not respond, or refuses the connection."""
 
     side: Side
     servers: str
@@ -237,16 +237,16 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """Everything that one run has observed."""
+    """All observations of one run."""
 
     at_ms: float
-    """Our clock."""
+    """The local clock."""
     source: Cluster | Unreachable
     target: Cluster | Unreachable | None
     target_names: Mapping[str, str]
-    """The topics at the target, by their names at the source."""
+    """The names of the topics at the target, by their names at the source."""
     certificates: Sequence[Certificate] = ()
-    """In files of ours."""
+    """Certificates in local files."""
     remembered: Sequence[Identity] = ()
     remembered_clusters: Mapping[Side, str] = field(default_factory=dict)
     named: Mapping[Side, Sequence[str]] = field(default_factory=dict)
@@ -257,8 +257,8 @@ class Observations:
     transactional_ids: Sequence[str] = ()
     certificate_days: int = 30
     unknown: Sequence[tuple[Side, Unknown]] = ()
-    """What else could not be observed."""
+    """Other observations that could not be made."""
 
     def clusters(self) -> dict[Side, Cluster]:
-        """The clusters that answered."""
-        return {found.side: found for found in (self.source, self.target) if isinstance(found, Cluster)}
+        """Return the reachable clusters."""
+        return {cluster.side: cluster for cluster in (self.source, self.target) if isinstance(cluster, Cluster)}

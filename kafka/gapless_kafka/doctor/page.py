@@ -1,9 +1,11 @@
-"""Owns how a report is shown to people: one page, the worst first."""
+"""Owns the text form of a report: one page, the worst finding first."""
 
 from __future__ import annotations
 
 import textwrap
 from typing import TYPE_CHECKING
+
+from gapless_kafka.doctor.findings.wording import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,15 +16,14 @@ _WIDTH = 110
 
 
 def page(report: DoctorReport) -> str:
-    """The page, with a line feed at its end."""
-    return "\n".join([*_clusters(report), *_findings(report), sentence(report), ""])
+    """Return the page, with a newline at its end."""
+    return "\n".join([*_clusters(report), *_findings(report), _summary(report), ""])
 
 
-def sentence(report: DoctorReport) -> str:
-    """The result in one sentence."""
+def _summary(report: DoctorReport) -> str:
     counts = [(report.errors, "error"), (report.warnings, "warning"), (report.notes, "note")]
-    listed = ", ".join(f"{number:,} {noun}{'' if number == 1 else 's'}" for number, noun in counts if number)
-    return f"{listed}." if listed else "Nothing is wrong."
+    listed = ", ".join(quantity(number, noun) for number, noun in counts if number)
+    return f"{listed}." if listed else "No problems found."
 
 
 def _clusters(report: DoctorReport) -> Iterator[str]:
@@ -34,29 +35,29 @@ def _clusters(report: DoctorReport) -> Iterator[str]:
 
 
 def _cluster(cluster: SeenCluster) -> str:
-    brokers, topics = len(cluster.brokers), len(cluster.topics) + cluster.topics_omitted
+    topics = len(cluster.topics) + cluster.topics_omitted
     return (
-        f"{cluster.bootstrap_servers}, cluster {cluster.id or 'without an ID'}, {brokers:,} "
-        f"broker{'' if brokers == 1 else 's'}, {topics:,} topic{'' if topics == 1 else 's'} checked"
+        f"{cluster.bootstrap_servers}, cluster {cluster.id or 'without an ID'}, "
+        f"{quantity(len(cluster.brokers), 'broker')}, {quantity(topics, 'topic')} checked"
     )
 
 
 def _findings(report: DoctorReport) -> Iterator[str]:
-    for one in report.findings:
-        yield from _finding(one)
+    for finding in report.findings:
+        yield from _finding(finding)
         yield ""
 
 
-def _finding(one: DoctorFinding) -> Iterator[str]:
-    place = f": {one.where}" if one.where else ""
-    yield f"{one.severity.upper()}  {one.id} ({one.side}{place})"
-    yield from _wrapped(one.message)
-    yield from _wrapped(f"To do: {one.action}")
-    if one.danger:
-        yield from _wrapped(f"DANGER: {one.danger}")
+def _finding(finding: DoctorFinding) -> Iterator[str]:
+    where = f": {finding.where}" if finding.where else ""
+    yield f"{finding.severity.upper()}  {finding.id} ({finding.side}{where})"
+    yield from _wrap(finding.message)
+    yield from _wrap(f"To do: {finding.action}")
+    if finding.danger:
+        yield from _wrap(f"DANGER: {finding.danger}")
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap(text: str) -> list[str]:
     return textwrap.wrap(
         text,
         _WIDTH,

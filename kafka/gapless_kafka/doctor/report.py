@@ -1,4 +1,4 @@
-"""Owns how observations and findings become the report, and its exit code."""
+"""Owns how the report and its exit code follow from observations and findings."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from gapless_api.wire.doctor_report import DoctorFinding
     from gapless_kafka.doctor.observed import Observations
 
-_MOST_TOPICS = 10_000
-_MOST_FINDINGS = 500
+_MAX_TOPICS = 10_000
+_MAX_FINDINGS = 500
 
 
 def report_of(seen: Observations, findings: Sequence[DoctorFinding]) -> DoctorReport:
-    """The report of `findings`, which are in order."""
-    counts = Counter(one.severity for one in findings)
-    if any(isinstance(found, Unreachable) for found in (seen.source, seen.target)):
+    """Build the report; `findings` are in order."""
+    counts = Counter(finding.severity for finding in findings)
+    if any(isinstance(cluster, Unreachable) for cluster in (seen.source, seen.target)):
         code = ExitCode.SOURCE_UNREACHABLE
     else:
         code = ExitCode.INCOMPLETE if counts["error"] else ExitCode.DONE
@@ -37,8 +37,8 @@ def report_of(seen: Observations, findings: Sequence[DoctorFinding]) -> DoctorRe
         notes=counts["note"],
         source=_seen(seen.source),
         target=_seen(seen.target),
-        findings=tuple(findings[:_MOST_FINDINGS]),
-        findings_omitted=max(len(findings) - _MOST_FINDINGS, 0),
+        findings=tuple(findings[:_MAX_FINDINGS]),
+        findings_omitted=max(len(findings) - _MAX_FINDINGS, 0),
     )
 
 
@@ -53,6 +53,6 @@ def _seen(cluster: Cluster | Unreachable | None) -> SeenCluster | None:
         bootstrap_servers=cluster.servers,
         id=cluster.id,
         brokers=tuple(sorted(cluster.brokers)),
-        topics=tuple(topics[:_MOST_TOPICS]),
-        topics_omitted=max(len(topics) - _MOST_TOPICS, 0),
+        topics=tuple(topics[:_MAX_TOPICS]),
+        topics_omitted=max(len(topics) - _MAX_TOPICS, 0),
     )

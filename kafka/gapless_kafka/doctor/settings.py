@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless doctor``; must not know what is checked with them."""
+"""Owns the settings of ``gapless doctor``; must not know the checks."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
 
 _WHAT, _OUTPUT, _LINK = "What to check", "Output", "Link"
-CLIENT_ID = "gapless-doctor"
+_CLIENT_ID = "gapless-doctor"
 
 
 def _list(text: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    if not found:
+    names = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not names:
         raise ValueError("names separated by commas")
-    return found
+    return names
 
 
 def _rename(text: str) -> str:
     if "{topic}" not in text:
-        raise ValueError("a name with {topic} in it, such as north.{topic}")
+        raise ValueError("a name that contains {topic}, such as north.{topic}")
     return text
 
 
@@ -45,7 +45,7 @@ _own = (
     ),
     Setting(
         "rename",
-        "Name of a topic at the target, where {topic} stands for its name at the source.",
+        "Topic name at the target; {topic} stands for the name at the source.",
         parse=_rename,
         default="{topic}",
         shown_default="{topic}",
@@ -55,7 +55,7 @@ _own = (
     ),
     Setting(
         "groups",
-        "Consumer groups of the source, separated by commas: their coordinators, positions and lag are checked.",
+        "Consumer groups of the source, separated by commas: checks their coordinators, committed offsets and lag.",
         parse=_list,
         default=(),
         metavar="GROUP,…",
@@ -64,7 +64,7 @@ _own = (
     ),
     Setting(
         "transactionalIds",
-        "Transactional IDs that are used at the target, separated by commas: their coordinators are checked.",
+        "Transactional IDs at the target, separated by commas: checks their coordinators and ACLs.",
         parse=_list,
         default=(),
         metavar="ID,…",
@@ -73,8 +73,8 @@ _own = (
     ),
     Setting(
         "mirror",
-        "Name of a mirror from this source to this target: its group, its transactional IDs and the topic IDs that it "
-        "remembers are checked, too.",
+        "Name of a mirror from this source to this target: also checks its group, transactional IDs, positions and "
+        "topic IDs.",
         parse=mirror_name,
         metavar="NAME",
         own=True,
@@ -82,14 +82,14 @@ _own = (
     ),
     Setting(
         "gapTopic",
-        "Topic with gap records in the first cluster: it must be compacted.",
+        "Topic with gap records in the source cluster: it must be compacted.",
         metavar="TOPIC",
         own=True,
         group=_WHAT,
     ),
     Setting(
         "remembered",
-        "Report of an earlier run: a topic whose ID is another one now was deleted and recreated.",
+        "Report of an earlier run: topics whose IDs have changed since were deleted and recreated.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -97,7 +97,7 @@ _own = (
     ),
     Setting(
         "certificateDays",
-        "Certificates that expire within so many days are warned of.",
+        "Warn of certificates that expire within this number of days.",
         parse=integer(0, 3650),
         default=30,
         shown_default="30",
@@ -107,7 +107,7 @@ _own = (
     ),
     Setting(
         "timeout",
-        "Seconds to wait for each answer.",
+        "Timeout of each request, in seconds.",
         parse=seconds(0.5, 60),
         default=10.0,
         shown_default="10",
@@ -117,7 +117,7 @@ _own = (
     ),
     Setting(
         "targetIP",
-        "Receiver behind the diode: this machine's interface and neighbour entry are checked, and nothing is sent.",
+        "Receiver behind the diode: checks this machine's interface, route and neighbour entry, and sends nothing.",
         metavar="HOST",
         group=_LINK,
     ),
@@ -132,7 +132,7 @@ _own = (
     ),
     Setting(
         "payloadSize",
-        "Largest UDP payload to be sent, 0 for what the MTU carries.",
+        "Maximum UDP payload, 0 for the maximum that the MTU allows.",
         parse=integer(0, 65507),
         default=0,
         shown_default="0",
@@ -142,7 +142,7 @@ _own = (
     Setting("sourceAddress", "IP address to send from.", default="", metavar="IP", own=True, group=_LINK),
     Setting(
         "requireNeighbour",
-        "Whether a permanent neighbour (ARP, NDP) entry is required: no ARP reply comes back through a diode.",
+        "Whether to require a permanent neighbour entry (ARP, NDP): no ARP reply returns through a diode.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -153,7 +153,7 @@ _own = (
     ),
     Setting(
         "json",
-        "Print the report as JSON in place of the page.",
+        "Print the report as JSON instead of the page.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -165,7 +165,7 @@ _own = (
     Setting("report", "File for the report as JSON.", parse=Path, metavar="FILE", own=True, group=_OUTPUT),
     Setting(
         "reportLine",
-        "Print a shortened report as the last line, for the operator.",
+        "Print a shortened report as the last line on standard error, for the operator.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -177,7 +177,7 @@ _own = (
 )
 _REFUSE_LOCAL = Setting(
     "refuseLocalBrokers",
-    "Whether brokers at loopback, link-local and metadata addresses are refused, also those that Kafka names.",
+    "Whether to refuse bootstrap servers and brokers at loopback, link-local and metadata addresses.",
     parse=boolean,
     default=False,
     shown_default="false",
@@ -199,12 +199,12 @@ DOCTOR = SettingsTable("GAPLESS_DOCTOR_", _settings, foreign_settings(_settings)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorSettings:
-    """What is checked, and where the result goes."""
+    """The checks to make, and the outputs."""
 
     source: KafkaConnection
     target: KafkaConnection | None
     choice: TopicChoice
-    """Without any name, prefix or pattern: all topics."""
+    """All topics, if it has no name, prefix or pattern."""
     allowed_topics: AllowedTopics | None
     rename: str
     groups: tuple[str, ...]
@@ -215,30 +215,30 @@ class DoctorSettings:
     certificate_days: int
     timeout_seconds: float
     link: Mapping[str, Any] | None
-    """The settings of the link by name; ``None`` when no link is to be checked."""
+    """The settings of the link by name; ``None`` for no link."""
     is_json: bool
     report: Path | None
     report_line: bool
 
     def target_topic(self, topic: str) -> str:
-        """The name of a topic at the target."""
+        """Return the name of a topic at the target."""
         return self.rename.replace("{topic}", topic)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> DoctorSettings:
-        """Read resolved settings. Raises ConfigurationError for those that do not fit together."""
+        """Build from resolved settings. Raises ConfigurationError for invalid combinations."""
         choice = TopicChoice(values["topics"], values["topicPrefix"], values["topicPattern"], values["exclude"])
         allowed: AllowedTopics | None = values["allowedTopics"]
         if allowed is not None:
             allowed.check([*choice.names, *filter(None, [values["gapTopic"]])], what="The doctor")
         target = None
-        of_target = values_of_cluster("target", values)
-        if of_target["bootstrapServers"] is not None:
+        target_values = values_of_cluster("target", values)
+        if target_values["bootstrapServers"] is not None:
             target = connection_from(
-                {**of_target, "refuseLocalBrokers": values["refuseLocalBrokers"]}, client_id=CLIENT_ID
+                {**target_values, "refuseLocalBrokers": values["refuseLocalBrokers"]}, client_id=_CLIENT_ID
             )
         elif values["mirror"] is not None:
-            raise ConfigurationError("A mirror has a target; give --target-bootstrap-servers with --mirror.")
+            raise ConfigurationError("--mirror requires a target; give --target-bootstrap-servers.")
         link = None
         if values["targetIP"] is not None:
             if values["targetPort"] is None:
@@ -246,7 +246,7 @@ class DoctorSettings:
             names = ("nic", "targetIP", "targetPort", "payloadSize", "sourceAddress", "requireNeighbour")
             link = {name: values[name] for name in names}
         return cls(
-            source=connection_from(values, client_id=CLIENT_ID),
+            source=connection_from(values, client_id=_CLIENT_ID),
             target=target,
             choice=choice,
             allowed_topics=allowed,

@@ -1,1 +1,1 @@
-"""How a cut of topics is taken, and read."""
+"""Cuts of topics: how they are determined, distributed and read."""

@@ -1,7 +1,7 @@
-"""Owns what a cut of topics is: which offsets are read, and how a cut is divided among readers. No client of Kafka.
+"""Owns cuts: which offsets of topics are read, and how they are distributed to readers. No Kafka client.
 
-A cut is fixed before anything is read. The end of each partition is its last stable offset, so that a transaction that
-is open, or was left open by a dead program, delays nothing.
+A cut is fixed before anything is read. Each partition ends at its last stable offset, so that an open or hanging
+transaction delays nothing.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ class TopicCut:
 
     topic: str
     first_offsets: tuple[int, ...]
-    """By partition: the first offset that is read, inclusive."""
+    """By partition: the first offset to read, inclusive."""
     end_offsets: tuple[int, ...]
-    """By partition: the last offset that is read plus one."""
+    """By partition: the end of the offsets to read, exclusive."""
     uncommitted: int
-    """How many offsets behind the ends belong to transactions that are still open."""
+    """How many offsets after the ends belong to open transactions."""
     id: str = ""
     """The topic ID (KIP-516); empty where brokers have none."""
-    from_the_beginning: bool = True
-    """Whether records that expire before reading begins end nothing: they are no loss, or whoever reads counts them."""
+    may_skip_expired: bool = True
+    """Whether records may expire before they are read: this is no loss, or the caller counts them."""
     log_starts: tuple[int, ...] = ()
-    """By partition: the lowest offset in the log, where `first_offsets` continue behind what an earlier run read."""
+    """By partition: the log start offset, where `first_offsets` continue an earlier run."""
     expired: frozenset[int] = frozenset()
-    """The partitions of which records were deleted before they were read, where somebody keeps count."""
+    """The partitions that have lost records since the earlier run, where the caller counts them."""
     high_watermarks: tuple[int, ...] = ()
-    """By partition: the end of the log, behind transactions that are still open; empty where it does not matter."""
+    """By partition: the end of the log, including open transactions; empty where it is not needed."""
 
     @property
     def offsets(self) -> int:
-        """How many offsets the cut spans; there are not more records than that."""
+        """How many offsets the cut spans, an upper bound for the records."""
         return sum(self.end_offsets) - sum(self.first_offsets)
 
 
@@ -48,13 +48,13 @@ class Cut:
 
     @property
     def offsets(self) -> int:
-        """How many offsets all topics span together."""
+        """How many offsets all topics span."""
         return sum(topic.offsets for topic in self.topics)
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Consecutive offsets of one partition, which one reader reads."""
+    """Consecutive offsets of one partition, for one reader."""
 
     topic: str
     partition: int
@@ -62,51 +62,51 @@ class Slice:
     """Inclusive."""
     end_offset: int
     """Exclusive."""
-    may_begin_later: bool
-    """Whether reading begins at the lowest offset there is when records expire before."""
+    may_skip_expired: bool
+    """Whether to start at the log start offset when the first records have expired."""
 
 
 def slices_of(cut: Cut) -> tuple[Slice, ...]:
-    """Each partition of `cut` in which there is something to read, undivided."""
+    """Return one slice for each partition of `cut` that is not empty."""
     return tuple(
-        Slice(topic.topic, partition, first, end, topic.from_the_beginning)
+        Slice(topic.topic, partition, first, end, topic.may_skip_expired)
         for topic in cut.topics
         for partition, (first, end) in enumerate(zip(topic.first_offsets, topic.end_offsets, strict=True))
         if first < end
     )
 
 
-def grouped(cut: Cut, parts: int) -> list[tuple[Slice, ...]]:
-    """Distribute the partitions of `cut`, undivided, to at most `parts` of about as many offsets; no part is empty."""
-    undivided = slices_of(cut)
-    found: list[list[Slice]] = [[] for _ in range(min(parts, len(undivided)))]
-    loads = [(0, number) for number in range(len(found))]
-    for one in sorted(undivided, key=lambda one: one.first_offset - one.end_offset):  # the largest first
+def distribute_partitions(cut: Cut, parts: int) -> list[tuple[Slice, ...]]:
+    """Distribute complete partitions of `cut` to at most `parts` readers with similar load; no part is empty."""
+    slices = slices_of(cut)
+    assigned: list[list[Slice]] = [[] for _ in range(min(parts, len(slices)))]
+    loads = [(0, number) for number in range(len(assigned))]
+    for piece in sorted(slices, key=lambda piece: piece.first_offset - piece.end_offset):  # the largest first
         load, number = loads[0]
-        found[number].append(one)
-        heapreplace(loads, (load + one.end_offset - one.first_offset, number))
-    return [tuple(some) for some in found]
+        assigned[number].append(piece)
+        heapreplace(loads, (load + piece.end_offset - piece.first_offset, number))
+    return [tuple(part) for part in assigned]
 
 
-def divided(cut: Cut, parts: int) -> list[tuple[Slice, ...]]:
-    """Divide `cut` into at most `parts` of as many offsets each; no part is empty.
+def split_offsets(cut: Cut, parts: int) -> list[tuple[Slice, ...]]:
+    """Split `cut` into at most `parts` parts with equal numbers of offsets; no part is empty.
 
-    The partitions are laid end to end and cut at equal distances. So a hot partition falls into several parts, and
-    many small ones share a part; of one partition, a part has one slice at most.
+    The partitions are concatenated and split at equal distances. So a hot partition spans several parts, and small
+    partitions share a part; a part has at most one slice of a partition.
     """
-    undivided = slices_of(cut)
-    ends = list(accumulate(one.end_offset - one.first_offset for one in undivided))
+    slices = slices_of(cut)
+    ends = list(accumulate(piece.end_offset - piece.first_offset for piece in slices))
     total = ends[-1] if ends else 0
     parts = min(parts, total)
-    borders = [total * number // parts for number in range(1, parts + 1)] if parts else []
-    divided: list[list[Slice]] = [[] for _ in borders]
-    part = passed = 0
-    for one, end in zip(undivided, ends, strict=True):
-        while passed < end:
-            until = min(end, borders[part])
-            first, behind = (one.end_offset - (end - at) for at in (passed, until))
-            divided[part].append(Slice(one.topic, one.partition, first, behind, one.may_begin_later))
-            passed = until
-            if passed == borders[part]:
+    boundaries = [total * number // parts for number in range(1, parts + 1)] if parts else []
+    assigned: list[list[Slice]] = [[] for _ in boundaries]
+    part = start = 0
+    for piece, end in zip(slices, ends, strict=True):
+        while start < end:
+            stop = min(end, boundaries[part])
+            first_offset, end_offset = (piece.end_offset - (end - at) for at in (start, stop))
+            assigned[part].append(Slice(piece.topic, piece.partition, first_offset, end_offset, piece.may_skip_expired))
+            start = stop
+            if start == boundaries[part]:
                 part += 1
-    return [tuple(some) for some in divided]
+    return [tuple(part_slices) for part_slices in assigned]

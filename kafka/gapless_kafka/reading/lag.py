@@ -1,7 +1,7 @@
-"""Owns how far behind a copy of partitions is: in seconds, and until Kafka deletes what is not copied. Pure.
+"""Owns the lag of a copy: in seconds, and the time until Kafka deletes records that are not copied. Pure.
 
-No record is read for it. What waits in a partition is younger than the moment when nothing waited, and younger than the
-newest record that is copied.
+No record is read for it. A record that is not copied is newer than the time when all were copied, and than the newest
+copied record.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from gapless_api.offsets.ids import TopicPartition
 
-_RATE_OVER_SECONDS = 600.0
-"""About how long back the speed is measured with which a log start moves."""
-_LEAST_SECONDS = 20.0
+_RATE_WINDOW_SECONDS = 600.0
+"""Approximate window for the rate at which a log start offset moves."""
+_MIN_WINDOW_SECONDS = 20.0
 
 
 class Uncopied(Protocol):
-    """What of a partition is in Kafka and not copied."""
+    """The records of a partition that are not copied."""
 
     @property
     def topic(self) -> str: ...  # noqa: D102
@@ -34,78 +34,78 @@ class Uncopied(Protocol):
 
     @property
     def log_start(self) -> int:
-        """The lowest offset that Kafka still has."""
+        """The log start offset."""
 
     @property
     def offsets(self) -> int:
-        """How many offsets wait."""
+        """How many offsets are not copied."""
 
 
 @dataclass(slots=True)
-class _Seen:
+class _History:
     up_to_date_at: float | None = None
-    """When nothing was waiting."""
-    starts: list[tuple[float, int]] = field(default_factory=list)
-    """When the log start was where."""
+    """When all records were last copied."""
+    log_starts: list[tuple[float, int]] = field(default_factory=list)
+    """Times and log start offsets."""
 
 
 class Observations:
-    """What looks at Kafka have shown, one after the other."""
+    """What successive checks of the offsets have shown."""
 
     def __init__(self) -> None:
-        self._seen: dict[TopicPartition, _Seen] = {}
+        self._partitions: dict[TopicPartition, _History] = {}
 
     def note(self, waiting: Iterable[Uncopied], now: float) -> None:
-        """Take a look at all partitions.
+        """Record the result of one check.
 
         Args:
-            waiting: of each partition, what is not copied.
+            waiting: the uncopied records of each partition.
             now: seconds since 1970.
         """
-        for one in waiting:
-            seen = self._seen.setdefault((one.topic, one.partition), _Seen())
-            if not one.offsets:
-                seen.up_to_date_at = now
-            if not seen.starts or seen.starts[-1][1] != one.log_start:
-                seen.starts.append((now, one.log_start))
-            while len(seen.starts) > 2 and seen.starts[1][0] < now - _RATE_OVER_SECONDS:
-                del seen.starts[0]
+        for uncopied in waiting:
+            history = self._partitions.setdefault((uncopied.topic, uncopied.partition), _History())
+            if not uncopied.offsets:
+                history.up_to_date_at = now
+            if not history.log_starts or history.log_starts[-1][1] != uncopied.log_start:
+                history.log_starts.append((now, uncopied.log_start))
+            while len(history.log_starts) > 2 and history.log_starts[1][0] < now - _RATE_WINDOW_SECONDS:
+                del history.log_starts[0]
 
-    def lag_seconds(self, one: Uncopied, newest_ms: int | None, now: float) -> float | None:
-        """The age of the oldest record that is not copied, at most; 0 for none, ``None`` if it is unknown.
+    def lag_seconds(self, uncopied: Uncopied, newest_ms: int | None, now: float) -> float | None:
+        """Return an upper bound for the age of the oldest uncopied record; 0 for none, ``None`` if unknown.
 
         Args:
-            one: what of a partition is not copied.
-            newest_ms: the newest timestamp that is copied of it.
+            uncopied: the uncopied records of a partition.
+            newest_ms: the timestamp of its newest copied record.
             now: seconds since 1970.
         """
-        if not one.offsets:
+        if not uncopied.offsets:
             return 0.0
-        seen = self._seen.get((one.topic, one.partition), _Seen())
-        since = [] if seen.up_to_date_at is None else [seen.up_to_date_at]
+        history = self._partitions.get((uncopied.topic, uncopied.partition), _History())
+        since = [] if history.up_to_date_at is None else [history.up_to_date_at]
         if newest_ms is not None:
             since.append(newest_ms / 1000)
         return max(now - max(since), 0.0) if since else None
 
-    def seconds_left(self, one: Uncopied, lag: float | None, retention: float | None, now: float) -> float | None:
-        """Estimated seconds until Kafka deletes a record that is not copied; ``None`` when none is in danger.
+    def seconds_left(self, uncopied: Uncopied, lag: float | None, retention: float | None, now: float) -> float | None:
+        """Estimate the seconds until Kafka deletes an uncopied record; ``None`` when none is at risk.
 
         Args:
-            one: what of a partition is not copied.
-            lag: the age of the oldest such record.
-            retention: how long Kafka keeps records; ``None`` for ever.
+            uncopied: the uncopied records of a partition.
+            lag: the age of the oldest one in seconds.
+            retention: the retention time in seconds; ``None`` for unlimited.
             now: seconds since 1970.
         """
-        if not one.offsets:
+        if not uncopied.offsets:
             return None
-        left = []
+        estimates = []
         if retention is not None and lag is not None:
-            left.append(max(retention - lag, 0.0))
-        starts = self._seen.get((one.topic, one.partition), _Seen()).starts
-        if len(starts) > 1:
-            # Retention by size moves the log start, whatever the age of records.
-            (since, first), (_, last) = starts[0], starts[-1]
-            seconds = max(now - since, _LEAST_SECONDS)
+            estimates.append(max(retention - lag, 0.0))
+        log_starts = self._partitions.get((uncopied.topic, uncopied.partition), _History()).log_starts
+        if len(log_starts) > 1:
+            # Retention by size moves the log start offset, whatever the age of records.
+            (since, first), (_, last) = log_starts[0], log_starts[-1]
+            seconds = max(now - since, _MIN_WINDOW_SECONDS)
             if last > first:
-                left.append(max(one.first - last, 0) * seconds / (last - first))
-        return min(left, default=None)
+                estimates.append(max(uncopied.first - last, 0) * seconds / (last - first))
+        return min(estimates, default=None)

@@ -1,7 +1,7 @@
-"""Owns how a cut is read with librdkafka: committed records, in batches, those of a partition in their order.
+"""Owns how a cut is read with librdkafka: committed records in batches, in offset order per partition.
 
 One reader reads one slice of a hot partition or slices of many small partitions, with one consumer and bounded queues.
-It runs in the program's own process or in a task of Spark. What the records mean is the caller's to know.
+It runs in the process of the command or in a Spark task. Must not know what the records mean.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_api.cli.reading_progress import SilentProgress
-from gapless_kafka.access.errors import EXPIRED, PASSING, fault_of, reason_in
+from gapless_kafka.access.errors import EXPIRED, TRANSIENT, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.reading.cuts import Slice
 
-_AT_ONCE = 1000
-"""The quickest of the sizes that were measured."""
-_LONGEST_WAIT_SECONDS = 0.02
-"""For so many; the last ones of a cut are fewer, and wait for so long."""
+_BATCH_SIZE = 1000
+"""The fastest of the measured sizes."""
+_BATCH_WAIT_SECONDS = 0.02
+"""Limit for filling a batch; the last batches of a cut are smaller and take this long."""
 _SILENT = SilentProgress()
 
 
@@ -40,17 +40,17 @@ def read_slices(
     *,
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed",
 ) -> Iterator[list[Message]]:
-    """Yield the records of `slices`, of which no two are of one partition.
+    """Yield the records of `slices`, each of another partition.
 
     Args:
-        connection: to Kafka. Secrets are read from its files here, so they never travel with it.
-        slices: what to read.
-        progress: is told how many offsets are behind us.
-        isolation: whether records of transactions that are open or were aborted are left out.
+        connection: to Kafka. Secrets are read from its files here, so they are never serialized.
+        slices: the offsets to read.
+        progress: receives how many offsets have been read.
+        isolation: ``read_committed`` skips records of open and aborted transactions.
 
     Raises:
-        SourceUnreachableError: Kafka denies access, or has deleted what was to be read.
-        SourceStalledError: nothing came in a minute of waiting.
+        SourceUnreachableError: Kafka denies access, or has deleted records of a slice.
+        SourceStalledError: no records arrived in a minute of waiting.
         ConfigurationError: a topic was deleted, or a file of the connection cannot be used.
     """
     consumer = Consumer(
@@ -71,58 +71,60 @@ def read_slices(
         }
     )
     try:
-        # By number also where the first records may expire: librdkafka waits half a second before it looks for them.
-        consumer.assign([KafkaPartition(one.topic, one.partition, one.first_offset) for one in slices])
-        yield from _Reading(consumer, connection.bootstrap_servers, slices, progress).batches()
+        # A number even if the first records may have expired: librdkafka takes half a second to resolve "earliest".
+        consumer.assign([KafkaPartition(piece.topic, piece.partition, piece.first_offset) for piece in slices])
+        yield from _SliceReader(consumer, connection.bootstrap_servers, slices, progress).batches()
     except KafkaException as error:
         raise SourceUnreachableError(f"Kafka's client failed ({error.args[0]}); run again.") from error
     finally:
         consumer.close()
 
 
-class _Reading:
-    """What is left to be read."""
+class _SliceReader:
+    """Reads slices and tracks where each one ends."""
 
     def __init__(self, consumer: Consumer, servers: str, slices: Sequence[Slice], progress: Progress) -> None:
         self._consumer = consumer
         self._servers = servers
-        self._slices = {(one.topic, one.partition): one for one in slices}
-        self._ends = {place: one.end_offset for place, one in self._slices.items()}
-        self._may_begin_later = {place for place, one in self._slices.items() if one.may_begin_later}
-        """Partitions of which nothing was read yet, and whose first records may expire."""
-        self._topics = {one.topic for one in slices}
+        self._slices = {(piece.topic, piece.partition): piece for piece in slices}
+        self._ends = {partition: piece.end_offset for partition, piece in self._slices.items()}
+        """The end offsets of partitions that are not read completely."""
+        self._may_skip = {partition for partition, piece in self._slices.items() if piece.may_skip_expired}
+        """Partitions of which nothing has been read yet, and whose first records may have expired."""
+        self._topics = {piece.topic for piece in slices}
         self._progress = progress
-        self._complaint = ""
-        """What the client reported last of what passes."""
+        self._last_error = ""
+        """The last transient error that the client reported."""
 
     def batches(self) -> Iterator[list[Message]]:
         clock = StallClock()
         while self._ends:
-            clock.ask()
-            messages = self._consumer.consume(_AT_ONCE, _LONGEST_WAIT_SECONDS)
-            clock.waited(heard=any(message.error() is None for message in messages))
+            clock.start_wait()
+            messages = self._consumer.consume(_BATCH_SIZE, _BATCH_WAIT_SECONDS)
+            clock.end_wait(progress=any(message.error() is None for message in messages))
             if not self._are_all_inside(messages):
                 messages = [message for message in messages if self._is_inside(message)]
             if clock.is_stalled:
-                raise PASSING.error(self._servers, self._subject(), reason=self._complaint)
-            self._progress.advanced(self._passed)
+                raise TRANSIENT.error(self._servers, self._subject(), reason=self._last_error)
+            self._progress.advanced(self._offsets_read)
             yield messages
 
     def _subject(self) -> str:
         return "the topic " + ", ".join(sorted({topic for topic, _ in self._ends})[:3])
 
-    def _passed(self) -> int:
-        """How many offsets are behind us."""
-        passed = sum(
-            one.end_offset - one.first_offset for place, one in self._slices.items() if place not in self._ends
+    def _offsets_read(self) -> int:
+        count = sum(
+            piece.end_offset - piece.first_offset
+            for partition, piece in self._slices.items()
+            if partition not in self._ends
         )
-        for found in self._consumer.position([KafkaPartition(*place) for place in self._ends]):
-            one = self._slices[found.topic, found.partition]
-            passed += max(min(found.offset, one.end_offset) - one.first_offset, 0)
-        return passed
+        for position in self._consumer.position([KafkaPartition(*partition) for partition in self._ends]):
+            piece = self._slices[position.topic, position.partition]
+            count += max(min(position.offset, piece.end_offset) - piece.first_offset, 0)
+        return count
 
     def _are_all_inside(self, messages: Sequence[Any]) -> bool:
-        """Whether all are records of one slice before its last offset, which is quick to see and mostly so."""
+        """Whether all are records of one slice before its last offset: a cheap check that usually succeeds."""
         if not messages:
             return True
         partitions = {message.partition() if message.error() is None else None for message in messages}
@@ -131,38 +133,39 @@ class _Reading:
         if len(self._topics) > 1 and len({message.topic() for message in messages}) > 1:
             return False
         last = messages[-1]
-        place: TopicPartition = (last.topic(), last.partition())
-        return place not in self._may_begin_later and last.offset() < self._ends.get(place, 0) - 1
+        partition: TopicPartition = (last.topic(), last.partition())
+        return partition not in self._may_skip and last.offset() < self._ends.get(partition, 0) - 1
 
     def _is_inside(self, message: Message) -> bool:
-        """Whether this is a record before the end of its slice; a slice that has ended is read no further.
+        """Whether this is a record within its slice; a slice that has ended is paused.
 
-        A record need not stand right before the end (the marker of a transaction may): the slice has ended as well
-        when the client reports the end of the partition, or when a record at or beyond the end comes.
+        The last offset of a slice need not hold a record (it may be a transaction marker), so a slice also ends when
+        the client reports the end of the partition, or returns a record at or after the end.
         """
-        place: Any = (message.topic(), message.partition())
+        partition: Any = (message.topic(), message.partition())
         offset: Any = message.offset()
         error = message.error()
         if error is not None and error.name() != "_PARTITION_EOF":
-            self._check(error, place)
+            self._handle_error(error, partition)
             return False
-        end = self._ends.get(place)
+        end = self._ends.get(partition)
         if end is None:
             return False
-        self._may_begin_later.discard(place)
+        self._may_skip.discard(partition)
         if offset + (error is None) >= end:
-            del self._ends[place]
-            self._consumer.pause([KafkaPartition(*place)])
-        return error is None and self._slices[place].first_offset <= offset < end
+            del self._ends[partition]
+            self._consumer.pause([KafkaPartition(*partition)])
+        return error is None and self._slices[partition].first_offset <= offset < end
 
-    def _check(self, error: Any, place: TopicPartition) -> None:
-        """Go on after an error that passes. Raises GaplessError for any other."""
+    def _handle_error(self, error: Any, partition: TopicPartition) -> None:
+        """Continue after a transient error, and after expired records that may be skipped. Raises GaplessError."""
         fault, reason = fault_of(error.name()), reason_in(error.str())
-        if fault is EXPIRED and place in self._may_begin_later:
-            self._may_begin_later.discard(place)
-            self._consumer.incremental_unassign([KafkaPartition(*place)])
-            self._consumer.incremental_assign([KafkaPartition(*place, OFFSET_BEGINNING)])
-        elif error.fatal() or not (fault.passes or error.retriable()):
-            raise fault.error(self._servers, f"the topic {place[0]}" if place[0] else self._subject(), reason=reason)
+        if fault is EXPIRED and partition in self._may_skip:
+            self._may_skip.discard(partition)
+            self._consumer.incremental_unassign([KafkaPartition(*partition)])
+            self._consumer.incremental_assign([KafkaPartition(*partition, OFFSET_BEGINNING)])
+        elif error.fatal() or not (fault.is_transient or error.retriable()):
+            subject = f"the topic {partition[0]}" if partition[0] else self._subject()
+            raise fault.error(self._servers, subject, reason=reason)
         else:
-            self._complaint = reason
+            self._last_error = reason

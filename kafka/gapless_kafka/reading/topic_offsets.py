@@ -1,15 +1,16 @@
-"""Owns how far topics reach at this moment: their IDs, their log starts and their last stable offsets, as a cut."""
+"""Owns the current extent of topics: their IDs, log start offsets and last stable offsets, as a cut."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from gapless_kafka.access.admin import ask
+from gapless_kafka.access.admin import call_admin
 from gapless_kafka.reading.cuts import Cut, TopicCut
+from gapless_kafka.topics.topic_ids import topic_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,65 +18,64 @@ if TYPE_CHECKING:
     from gapless_kafka.access.admin import Admin
     from gapless_kafka.access.connection import KafkaConnection
 
-_PAUSE_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 def read_cut(connection: KafkaConnection, topics: Sequence[str], *, timeout_seconds: float) -> Cut:
-    """Find the topics and how far they reach.
+    """Read IDs and offsets of topics.
 
     Raises:
-        SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+        SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
         TopicMissingError: a topic does not exist.
     """
-    return ask(connection, lambda admin: _cut(admin, topics), timeout_seconds=timeout_seconds)
+    return call_admin(connection, lambda admin: _cut(admin, topics), timeout_seconds=timeout_seconds)
 
 
 def read_settled_cut(
     connection: KafkaConnection, topics: Sequence[str], *, timeout_seconds: float, patience_seconds: float = 10.0
 ) -> Cut:
-    """Like `read_cut`, but behind the transactions that are open now, if they end within `patience_seconds`.
+    """Like `read_cut`, but after the transactions that are open now, if they end within `patience_seconds`.
 
-    Kafka confirms a commit before it has written the markers by which readers see the records, so who reads at once
-    would miss some.
+    Kafka acknowledges a commit before it writes the transaction markers, so reading at once would miss records.
 
     Raises:
-        SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+        SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
         TopicMissingError: a topic does not exist.
     """
     deadline = time.monotonic() + patience_seconds
     first = cut = read_cut(connection, topics, timeout_seconds=timeout_seconds)
-    while _is_behind(cut, first) and time.monotonic() < deadline:
-        time.sleep(_PAUSE_SECONDS)
+    while _has_open_transaction(cut, first) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
         cut = read_cut(connection, topics, timeout_seconds=timeout_seconds)
     return cut
 
 
-def _is_behind(cut: Cut, first: Cut) -> bool:
-    """Whether a transaction that was open at the first look is still open."""
+def _has_open_transaction(cut: Cut, first: Cut) -> bool:
+    """Whether a transaction that was open at `first` is still open."""
     return any(
-        end < high
+        end < high_watermark
         for now, before in zip(cut.topics, first.topics, strict=True)
-        for end, high in zip(now.end_offsets, before.high_watermarks, strict=False)
+        for end, high_watermark in zip(now.end_offsets, before.high_watermarks, strict=False)
     )
 
 
 def _cut(admin: Admin, topics: Sequence[str]) -> Cut:
     cluster = admin.client.describe_cluster(request_timeout=admin.timeout_seconds)
-    asked = admin.client.describe_topics(TopicCollection(list(topics)), request_timeout=admin.timeout_seconds)
-    described = {topic: admin.answer(asked[topic], f"the topic {topic}") for topic in topics}
-    partitions = {topic: len(described[topic].partitions) for topic in topics}
+    futures = admin.client.describe_topics(TopicCollection(list(topics)), request_timeout=admin.timeout_seconds)
+    descriptions = {topic: admin.result(futures[topic], f"the topic {topic}") for topic in topics}
+    partitions = {topic: len(descriptions[topic].partitions) for topic in topics}
     first = _offsets(admin, partitions, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
     end = _offsets(admin, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
     high = _offsets(admin, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
     return Cut(
-        admin.answer(cluster, "the cluster").cluster_id or "",
+        admin.result(cluster, "the cluster").cluster_id or "",
         tuple(
             TopicCut(
                 topic,
                 first[topic],
                 end[topic],
                 sum(high[topic]) - sum(end[topic]),
-                _id(described[topic].topic_id),
+                topic_id_in(futures[topic]) or "",
                 high_watermarks=high[topic],
             )
             for topic in topics
@@ -86,16 +86,11 @@ def _cut(admin: Admin, topics: Sequence[str]) -> Cut:
 def _offsets(
     admin: Admin, partitions: Mapping[str, int], spec: OffsetSpec, isolation: IsolationLevel
 ) -> dict[str, tuple[int, ...]]:
-    everywhere = [TopicPartition(topic, number) for topic in partitions for number in range(partitions[topic])]
-    asked = admin.client.list_offsets(
-        dict.fromkeys(everywhere, spec), isolation_level=isolation, request_timeout=admin.timeout_seconds
+    topic_partitions = [TopicPartition(topic, number) for topic in partitions for number in range(partitions[topic])]
+    futures = admin.client.list_offsets(
+        dict.fromkeys(topic_partitions, spec), isolation_level=isolation, request_timeout=admin.timeout_seconds
     )
-    found: dict[str, list[int]] = {topic: [] for topic in partitions}
-    for place in everywhere:
-        found[place.topic].append(admin.answer(asked[place], f"the topic {place.topic}").offset)
-    return {topic: tuple(offsets) for topic, offsets in found.items()}
-
-
-def _id(uuid: Any) -> str:
-    """Kafka's way to write a topic's id; old brokers have none, which is all zeros."""
-    return str(uuid) if uuid.get_most_significant_bits() or uuid.get_least_significant_bits() else ""
+    offsets: dict[str, list[int]] = {topic: [] for topic in partitions}
+    for partition in topic_partitions:
+        offsets[partition.topic].append(admin.result(futures[partition], f"the topic {partition.topic}").offset)
+    return {topic: tuple(by_number) for topic, by_number in offsets.items()}

@@ -1,1 +1,1 @@
-"""What is asked and changed about topics: ids, configuration, which there are, and positions of groups."""
+"""Topics and consumer groups: listing, IDs, configuration, creation, and committed offsets."""

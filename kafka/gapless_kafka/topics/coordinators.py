@@ -1,15 +1,15 @@
-"""Owns which partition of an internal topic holds a consumer group or a transactional ID."""
+"""Owns which partition of an internal topic coordinates a consumer group or a transactional ID."""
 
 from __future__ import annotations
 
-_LEAST = 2**31
-"""How far the least integer of Java is from 0."""
+_MIN_INT_ABS = 2**31
+"""The absolute value of Java's Integer.MIN_VALUE."""
 
 
 def coordinator_partition(name: str, partition_count: int) -> int:
-    """The partition whose leader coordinates a group or a transactional ID; -1 when there are no partitions.
+    """Return the partition whose leader coordinates a group or a transactional ID; -1 without partitions.
 
-    The distance from 0 of Java's String.hashCode, as Kafka's Utils.abs has it: 0 for the least integer.
+    The absolute value of Java's String.hashCode as Kafka's Utils.abs computes it: 0 for Integer.MIN_VALUE.
     """
     if not partition_count:
         return -1
@@ -17,5 +17,5 @@ def coordinator_partition(name: str, partition_count: int) -> int:
     code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
         code = (31 * code + (high << 8) + low) & 0xFFFFFFFF
-    distance = code if code < _LEAST else 2 * _LEAST - code
-    return distance % _LEAST % partition_count
+    absolute = code if code < _MIN_INT_ABS else 2 * _MIN_INT_ABS - code
+    return absolute % _MIN_INT_ABS % partition_count

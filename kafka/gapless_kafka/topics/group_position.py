@@ -1,7 +1,7 @@
-"""Owns how a position is published as that of a consumer group, for the tools that watch lag.
+"""Owns how a position is committed as that of a consumer group, for tools that monitor lag.
 
-Nothing reads it back: it is not what a program goes on from. A consumer commits it and not the admin client, whose
-requests to a group's coordinator end the process when the connection drops (librdkafka issues 3663 and 4605).
+No program resumes from it. A consumer commits it instead of the admin client, whose requests to a group coordinator
+crash the process when the connection drops (librdkafka issues 3663 and 4605).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_kafka.access.errors import DENIED, UNREACHABLE, denies_group, fault_of, group_has_members, reason_in
@@ -18,57 +19,57 @@ from gapless_kafka.access.errors import DENIED, UNREACHABLE, denies_group, fault
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gapless_api.offsets.ids import TopicPartition as Place
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 
 
 def publish_position(
-    connection: KafkaConnection, group: str, next_offsets: Mapping[Place, int], *, timeout_seconds: float
+    connection: KafkaConnection, group: str, next_offsets: Mapping[TopicPartition, int], *, timeout_seconds: float
 ) -> None:
-    """Commit the offsets of `group`, which must have no member.
+    """Commit offsets of `group`, which must have no members.
 
     Raises:
         ConfigurationError: the group has members.
-        SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+        SourceUnreachableError: Kafka does not respond in time, or refuses the commit.
     """
     if not next_offsets:
         return
-    results: list[tuple[KafkaError | None, list[TopicPartition]]] = []
+    results: list[tuple[KafkaError | None, list[KafkaPartition]]] = []
 
-    def committed(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+    def on_commit(error: KafkaError | None, partitions: list[KafkaPartition]) -> None:
         results.append((error, partitions))
 
-    options: dict[str, Any] = {"group.id": group, "enable.auto.commit": False, "on_commit": committed, "log_level": 0}
+    options: dict[str, Any] = {"group.id": group, "enable.auto.commit": False, "on_commit": on_commit, "log_level": 0}
     consumer = Consumer({**connection.librdkafka_options(), **options})
     try:
-        partitions = [TopicPartition(topic, number, offset) for (topic, number), offset in next_offsets.items()]
+        partitions = [KafkaPartition(topic, number, offset) for (topic, number), offset in next_offsets.items()]
         consumer.commit(offsets=sorted(partitions), asynchronous=True)
         deadline = time.monotonic() + timeout_seconds
         while not results and time.monotonic() < deadline:
             consumer.poll(0.05)
         if not results:
-            raise UNREACHABLE.error(connection.bootstrap_servers, reason="no answer of the group's coordinator")
-        ((error, done),) = results
-        error = error or next((partition.error for partition in done if partition.error is not None), None)
+            raise UNREACHABLE.error(connection.bootstrap_servers, reason="no response from the group coordinator")
+        ((error, committed),) = results
+        error = error or next((partition.error for partition in committed if partition.error is not None), None)
         if error is not None:
-            raise _refusal(error, group, connection.bootstrap_servers)
+            raise _error_for(error, group, connection.bootstrap_servers)
     finally:
         consumer.close()
 
 
-def _refusal(error: KafkaError, group: str, servers: str) -> GaplessError:
-    """What an error of a commit means; for readers, who use no group, those of groups pass."""
+def _error_for(error: KafkaError, group: str, servers: str) -> GaplessError:
+    """The error to raise for a failed commit; unlike for readers, errors of groups matter here."""
     if group_has_members(error.name()):
         return ConfigurationError(
-            f"The consumer group {group} at {servers} has members, so its positions cannot be set; stop the programs "
-            f"that it belongs to, and run again."
+            f"The consumer group {group} at {servers} has members, so its offsets cannot be committed; stop its "
+            f"consumers and run again."
         )
     fault = DENIED if denies_group(error.name()) else fault_of(error.name())
     return fault.error(servers, f"the consumer group {group}", reason=reason_in(error.str()))
 
 
 class PositionPublisher:
-    """Publishes positions beside the work, which never waits for it: a lost broker can hold it up for long."""
+    """Commits positions in a background thread, so that a broker failure never delays the work."""
 
     def __init__(
         self,
@@ -78,15 +79,22 @@ class PositionPublisher:
         timeout_seconds: float,
         failed: Callable[[GaplessError], None],
     ) -> None:
-        """Publish for `group`; `failed` is called in another thread, and what failed is published with what follows."""
+        """Prepare to publish for `group`.
+
+        Args:
+            connection: to the cluster.
+            group: has no members.
+            timeout_seconds: limit for one commit.
+            failed: called in the background thread; offsets of a failed commit are published with the next ones.
+        """
         self._connection, self._group, self._timeout_seconds = connection, group, timeout_seconds
         self._failed = failed
         self._lock = threading.Lock()
-        self._unpublished: dict[Place, int] = {}
+        self._unpublished: dict[TopicPartition, int] = {}
         self._thread: threading.Thread | None = None
 
-    def publish(self, next_offsets: Mapping[Place, int]) -> None:
-        """Publish soon."""
+    def publish(self, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """Publish offsets in the background."""
         with self._lock:
             self._unpublished |= next_offsets
             if self._unpublished and self._thread is None:
@@ -94,7 +102,7 @@ class PositionPublisher:
                 self._thread.start()
 
     def finish(self) -> None:
-        """Wait until all is published, but not for longer than it may take."""
+        """Wait until all offsets are published, but no longer than the timeout."""
         thread = self._thread
         if thread is not None:
             thread.join(self._timeout_seconds)
@@ -102,15 +110,15 @@ class PositionPublisher:
     def _run(self) -> None:
         while True:
             with self._lock:
-                taken, self._unpublished = self._unpublished, {}
-                if not taken:
+                batch, self._unpublished = self._unpublished, {}
+                if not batch:
                     self._thread = None
                     return
             try:
-                publish_position(self._connection, self._group, taken, timeout_seconds=self._timeout_seconds)
+                publish_position(self._connection, self._group, batch, timeout_seconds=self._timeout_seconds)
             except GaplessError as error:
                 self._failed(error)
                 with self._lock:
-                    self._unpublished = taken | self._unpublished
+                    self._unpublished = batch | self._unpublished
                     self._thread = None
                 return

@@ -1,6 +1,6 @@
-"""Owns which topics there are, and which of their partitions have no leader, so that nobody can tell their ends.
+"""Owns which topics exist, and which of their partitions have no leader, so that their end offsets are unknown.
 
-A list of all topics leaves out those that are denied: they look deleted there.
+A list of all topics omits those without the operation Describe: they look deleted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, TopicCollection
 
-from gapless_kafka.access.admin import ask
+from gapless_kafka.access.admin import call_admin
 from gapless_kafka.access.errors import DENIED, NO_TOPIC, fault_of, reason_in
 
 if TYPE_CHECKING:
@@ -21,39 +21,39 @@ if TYPE_CHECKING:
 
 
 def leaderless_by_topic(connection: KafkaConnection, *, timeout_seconds: float) -> dict[str, tuple[int, ...]]:
-    """All topics that Kafka shows us, each with its partitions without a leader.
+    """Return all visible topics, each with its partitions without a leader.
 
     Raises:
-        SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+        SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
     """
 
-    def question(admin: Admin) -> dict[str, tuple[int, ...]]:
+    def request(admin: Admin) -> dict[str, tuple[int, ...]]:
         try:
-            told = admin.client.list_topics(timeout=admin.timeout_seconds).topics
-        except KafkaException as error:
-            found = error.args[0]
-            raise fault_of(found.name()).error(
-                connection.bootstrap_servers, "the list of topics", reason=reason_in(found.str())
+            topics = admin.client.list_topics(timeout=admin.timeout_seconds).topics
+        except KafkaException as failure:
+            error = failure.args[0]
+            raise fault_of(error.name()).error(
+                connection.bootstrap_servers, "the list of topics", reason=reason_in(error.str())
             ) from None
         return {
-            name: tuple(sorted(number for number, one in topic.partitions.items() if one.leader < 0))
-            for name, topic in told.items()
+            name: tuple(sorted(number for number, partition in topic.partitions.items() if partition.leader < 0))
+            for name, topic in topics.items()
         }
 
-    return ask(connection, question, timeout_seconds=timeout_seconds)
+    return call_admin(connection, request, timeout_seconds=timeout_seconds)
 
 
 def denied_topics(connection: KafkaConnection, topics: Collection[str], *, timeout_seconds: float) -> set[str]:
-    """Those of some topics that Kafka denies to describe; whether they exist nobody can tell then.
+    """Return the topics that this user may not describe; whether they exist is then unknown.
 
     Raises:
-        SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+        SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
     """
 
-    def question(admin: Admin) -> set[str]:
-        asked = admin.client.describe_topics(TopicCollection(sorted(topics)), request_timeout=admin.timeout_seconds)
-        found = set()
-        for name, future in asked.items():
+    def request(admin: Admin) -> set[str]:
+        futures = admin.client.describe_topics(TopicCollection(sorted(topics)), request_timeout=admin.timeout_seconds)
+        denied = set()
+        for name, future in futures.items():
             try:
                 future.result(timeout=admin.timeout_seconds + 1)
             except FutureTimeoutError:
@@ -61,9 +61,9 @@ def denied_topics(connection: KafkaConnection, topics: Collection[str], *, timeo
             except KafkaException as error:
                 fault = fault_of(error.args[0].name())
                 if fault is DENIED:
-                    found.add(name)
+                    denied.add(name)
                 elif fault is not NO_TOPIC:
-                    admin.answer(future, f"the topic {name}")  # which raises
-        return found
+                    admin.result(future, f"the topic {name}")  # which raises
+        return denied
 
-    return ask(connection, question, timeout_seconds=timeout_seconds) if topics else set()
+    return call_admin(connection, request, timeout_seconds=timeout_seconds) if topics else set()

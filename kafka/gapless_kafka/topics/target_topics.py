@@ -1,6 +1,6 @@
-"""Owns what a program that writes must know about topics, and what it changes: creation and settings.
+"""Owns the descriptions of topics that a writing program needs, and how it creates and configures topics.
 
-A topic that does not exist is no error here.
+A topic that does not exist is not an error here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -24,9 +23,10 @@ from confluent_kafka.admin import (
 )
 
 from gapless_api.base.errors import ConfigurationError, SourceUnreachableError
-from gapless_kafka.access.admin import ask
-from gapless_kafka.access.errors import DENIED, LOGIN, PASSING, UNREACHABLE, TopicMissingError, fault_of, reason_in
-from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_kafka.access.admin import call_admin
+from gapless_kafka.access.errors import DENIED, LOGIN, TRANSIENT, UNREACHABLE, TopicMissingError, fault_of, reason_in
+from gapless_kafka.topics.topic_configuration import TOPIC_SOURCES
+from gapless_kafka.topics.topic_ids import described_topic_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,11 +34,10 @@ if TYPE_CHECKING:
     from gapless_kafka.access.admin import Admin
     from gapless_kafka.access.connection import KafkaConnection
 
-_PAUSE_SECONDS = 0.2
-_LED_SECONDS = 30.0
-"""A new topic has a leader for each partition by then."""
-_OWN = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-_OF_BROKERS = {
+_RETRY_SECONDS = 0.2
+_ELECTION_TIMEOUT_SECONDS = 30.0
+"""Limit for the election of leaders of new partitions."""
+_BROKER_DEFAULTS = {
     "cleanup.policy": "log.cleanup.policy",
     "retention.ms": "log.retention.ms",
     "retention.bytes": "log.retention.bytes",
@@ -49,7 +48,7 @@ _OF_BROKERS = {
     "min.insync.replicas": "min.insync.replicas",
     "default.replication.factor": "default.replication.factor",
 }
-"""Settings of a topic with the brokers' names of their defaults, and how many replicas it gets."""
+"""Broker settings that hold the defaults, by topic setting."""
 _RETENTION_UNITS = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
 
 
@@ -59,7 +58,7 @@ class DeniedError(SourceUnreachableError):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What is known about a cluster."""
+    """ID and size of a cluster."""
 
     id: str
     brokers: int
@@ -67,156 +66,153 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic as a program that writes sees it."""
+    """A topic as a writing program needs it."""
 
     name: str
     id: str
     """Empty where brokers have none."""
     partitions: int
     replicas: int
-    """The fewest that a partition has."""
+    """The smallest replication factor of its partitions."""
     leaderless: tuple[int, ...] = ()
     configuration: Mapping[str, str] = field(default_factory=dict)
-    """Every setting in force; empty when Kafka does not tell, for lack of the operation DescribeConfigs."""
+    """All effective settings; empty without the operation DescribeConfigs."""
     own: Mapping[str, str] = field(default_factory=dict)
-    """The settings for which the topic has a value of its own."""
+    """The settings whose values are set on the topic itself."""
     operations: frozenset[str] | None = None
-    """What this user may do, such as WRITE; ``None`` when Kafka does not tell."""
+    """The authorized operations of this user, such as WRITE; ``None`` when Kafka does not return them."""
 
 
 class TargetTopics:
     """The topics of one cluster."""
 
     def __init__(self, connection: KafkaConnection, *, timeout_seconds: float) -> None:
-        """Nothing is asked yet; `timeout_seconds` is how long each answer may take."""
+        """Nothing is sent yet; `timeout_seconds` is the limit for each request."""
         self._connection = connection
         self._timeout = timeout_seconds
 
     def cluster(self) -> Cluster:
-        """The cluster. Raises SourceUnreachableError when it cannot be reached or refuses us."""
+        """Describe the cluster. Raises SourceUnreachableError when it is unreachable or refuses the connection."""
 
-        def question(admin: Admin) -> Any:
-            return admin.answer(admin.client.describe_cluster(request_timeout=self._timeout), "the cluster")
+        def request(admin: Admin) -> Any:
+            return admin.result(admin.client.describe_cluster(request_timeout=self._timeout), "the cluster")
 
-        found = ask(self._connection, question, timeout_seconds=self._timeout)
-        self._connection.check_brokers((node.host, node.port) for node in found.nodes)
-        return Cluster(found.cluster_id or "", len(found.nodes))
+        cluster = call_admin(self._connection, request, timeout_seconds=self._timeout)
+        self._connection.check_brokers((node.host, node.port) for node in cluster.nodes)
+        return Cluster(cluster.cluster_id or "", len(cluster.nodes))
 
-    def described(self, names: Sequence[str]) -> dict[str, TopicDescription]:
-        """Those of the topics that exist. Raises SourceUnreachableError."""
+    def describe(self, names: Sequence[str]) -> dict[str, TopicDescription]:
+        """Describe the topics that exist. Raises SourceUnreachableError."""
         distinct = list(dict.fromkeys(names))
         if not distinct:
             return {}
-        return ask(self._connection, partial(self._described, distinct), timeout_seconds=self._timeout)
+        return call_admin(self._connection, partial(self._describe, distinct), timeout_seconds=self._timeout)
 
     def defaults(self) -> dict[str, str]:
-        """The settings that a new topic has without values of its own, and ``default.replication.factor``.
+        """Return the default settings of new topics, and ``default.replication.factor``.
 
-        Empty when Kafka does not tell.
+        Empty without the operation DescribeConfigs on the cluster.
         """
 
-        def question(admin: Admin) -> dict[str, str]:
-            cluster = admin.answer(admin.client.describe_cluster(request_timeout=self._timeout), "the cluster")
+        def request(admin: Admin) -> dict[str, str]:
+            cluster = admin.result(admin.client.describe_cluster(request_timeout=self._timeout), "the cluster")
             resource = ConfigResource(ResourceType.BROKER, str(cluster.nodes[0].id))
-            told = admin.client.describe_configs([resource], request_timeout=self._timeout)[resource]
-            entries = _settings(admin, told, resource.name)
+            future = admin.client.describe_configs([resource], request_timeout=self._timeout)[resource]
+            entries = _settings(admin, future, resource.name)
             values = {name: entry.value for name, entry in entries.items() if entry.value is not None}
             for name, milliseconds in _RETENTION_UNITS.items():
                 if "log.retention.ms" not in values and name in values:
                     values["log.retention.ms"] = str(int(values[name]) * milliseconds)
-            return {setting: values[name] for setting, name in _OF_BROKERS.items() if name in values}
+            return {setting: values[name] for setting, name in _BROKER_DEFAULTS.items() if name in values}
 
-        return ask(self._connection, question, timeout_seconds=self._timeout)
+        return call_admin(self._connection, request, timeout_seconds=self._timeout)
 
     def end_offset(self, name: str, partition: int, *, committed: bool) -> int:
-        """The offset after the last record, or of the first transaction that is open.
+        """Return the end offset of a partition.
 
         Args:
             name: of the topic, which exists.
-            partition: of it.
-            committed: ``False`` to go behind transactions that are open.
+            partition: of the topic.
+            committed: ``True`` for the last stable offset, ``False`` for the high watermark.
 
         Raises:
-            SourceUnreachableError: Kafka does not answer, or denies it.
+            SourceUnreachableError: Kafka does not respond, or denies the request.
         """
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        places = [TopicPartition(name, partition)]
+        topic_partition = TopicPartition(name, partition)
 
-        def question(admin: Admin) -> int:
-            return _sum(admin, places, OffsetSpec.latest(), isolation)
+        def request(admin: Admin) -> int:
+            futures = admin.client.list_offsets(
+                {topic_partition: OffsetSpec.latest()}, isolation_level=isolation, request_timeout=self._timeout
+            )
+            return int(admin.result(futures[topic_partition], f"the topic {name}").offset)
 
-        return ask(self._connection, question, timeout_seconds=self._timeout)
-
-    def offset_count(self, name: str, partitions: int) -> int:
-        """How many offsets the topic holds; there are not more records than that. Raises SourceUnreachableError."""
-        places = [TopicPartition(name, number) for number in range(partitions)]
-
-        def question(admin: Admin) -> int:
-            ends = _sum(admin, places, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
-            return ends - _sum(admin, places, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
-
-        return ask(self._connection, question, timeout_seconds=self._timeout)
+        return call_admin(self._connection, request, timeout_seconds=self._timeout)
 
     def create(
         self, name: str, partitions: int, configuration: Mapping[str, str], *, replication_factor: int = -1
     ) -> None:
-        """Create a topic, and wait for the leaders of its partitions; one that exists already is left as it is.
+        """Create a topic, and wait for the leaders of its partitions; an existing topic is not changed.
 
         Args:
             name: of the topic.
-            partitions: how many.
-            configuration: settings of its own.
-            replication_factor: -1 for that of the brokers.
+            partitions: number of partitions.
+            configuration: settings of the topic itself.
+            replication_factor: -1 for the default of the brokers.
 
         Raises:
-            ConfigurationError: Kafka refuses a setting.
-            SourceUnreachableError: Kafka denies it or does not answer.
+            ConfigurationError: Kafka rejects a setting.
+            SourceUnreachableError: Kafka denies the request or does not respond.
         """
         topic = NewTopic(
             name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configuration)
         )
 
-        def question(admin: Admin) -> None:
-            asked = admin.client.create_topics([topic], operation_timeout=_LED_SECONDS, request_timeout=self._timeout)
-            error = _error_of(admin, asked[name], f"the topic {name}")
+        def request(admin: Admin) -> None:
+            futures = admin.client.create_topics(
+                [topic], operation_timeout=_ELECTION_TIMEOUT_SECONDS, request_timeout=self._timeout
+            )
+            error = _error_of(admin, futures[name], f"the topic {name}")
             if error is not None and error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise self._refused_creation(name, error)
+                raise self._creation_error(name, error)
 
-        ask(self._connection, question, timeout_seconds=self._timeout)
+        call_admin(self._connection, request, timeout_seconds=self._timeout)
         self._wait_for_leaders(name, partitions)
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions, and wait for their leaders; one that has as many is left as it is.
+        """Add partitions to a topic, and wait for their leaders; a topic with enough partitions is not changed.
 
         Args:
             name: of the topic.
-            partitions: how many it has afterwards.
+            partitions: the new total.
 
         Raises:
             ConfigurationError: Kafka does not add them.
-            SourceUnreachableError: Kafka denies it or does not answer.
+            SourceUnreachableError: Kafka denies the request or does not respond.
         """
 
-        def question(admin: Admin) -> None:
-            asked = admin.client.create_partitions(
-                [NewPartitions(name, partitions)], operation_timeout=_LED_SECONDS, request_timeout=self._timeout
+        def request(admin: Admin) -> None:
+            futures = admin.client.create_partitions(
+                [NewPartitions(name, partitions)],
+                operation_timeout=_ELECTION_TIMEOUT_SECONDS,
+                request_timeout=self._timeout,
             )
-            error = _error_of(admin, asked[name], f"the topic {name}")
+            error = _error_of(admin, futures[name], f"the topic {name}")
             if error is None:
                 return
-            found = self.described([name]).get(name)
-            if found is None or found.partitions < partitions:
-                raise self._refused_growth(name, partitions, error)
+            description = self.describe([name]).get(name)
+            if description is None or description.partitions < partitions:
+                raise self._growth_error(name, partitions, error)
 
-        ask(self._connection, question, timeout_seconds=self._timeout)
+        call_admin(self._connection, request, timeout_seconds=self._timeout)
         self._wait_for_leaders(name, partitions)
 
     def configure(self, name: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> None:
-        """Change settings of a topic; `unset` ones get their default again.
+        """Change settings of a topic; `unset` settings return to their defaults.
 
         Raises:
-            ConfigurationError: Kafka refuses a setting.
-            SourceUnreachableError: Kafka denies it or does not answer.
+            ConfigurationError: Kafka rejects a setting.
+            SourceUnreachableError: Kafka denies the request or does not respond.
         """
         changes = [
             ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
@@ -227,89 +223,82 @@ class TargetTopics:
             return
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
 
-        def question(admin: Admin) -> None:
-            asked = admin.client.incremental_alter_configs([resource], request_timeout=self._timeout)[resource]
-            error = _error_of(admin, asked, f"the topic {name}")
+        def request(admin: Admin) -> None:
+            future = admin.client.incremental_alter_configs([resource], request_timeout=self._timeout)[resource]
+            error = _error_of(admin, future, f"the topic {name}")
             if error is not None:
                 raise ConfigurationError(
-                    f"Kafka at {self._connection.bootstrap_servers} does not change the settings of the topic {name} "
+                    f"Kafka at {self._connection.bootstrap_servers} refuses to change the settings of the topic {name} "
                     f"({reason_in(error.str())}); grant this user the operation AlterConfigs on it, or change "
-                    f"{', '.join(change.name for change in changes)} yourself."
+                    f"{', '.join(change.name for change in changes)} with kafka-configs.sh."
                 )
 
-        ask(self._connection, question, timeout_seconds=self._timeout)
+        call_admin(self._connection, request, timeout_seconds=self._timeout)
 
     def _wait_for_leaders(self, name: str, partitions: int) -> None:
-        deadline = time.monotonic() + _LED_SECONDS
+        deadline = time.monotonic() + _ELECTION_TIMEOUT_SECONDS
         while True:
-            found = self.described([name]).get(name)
-            if found is not None and found.partitions >= partitions and not found.leaderless:
+            topic = self.describe([name]).get(name)
+            if topic is not None and topic.partitions >= partitions and not topic.leaderless:
                 return
             if time.monotonic() > deadline:
                 raise SourceUnreachableError(
-                    f"The topic {name} has no leader for its new partitions yet; check the brokers and run again."
+                    f"New partitions of the topic {name} have no leader; check the brokers and run again."
                 )
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(_RETRY_SECONDS)
 
-    def _described(self, names: Sequence[str], admin: Admin) -> dict[str, TopicDescription]:
-        asked = admin.client.describe_topics(
+    def _describe(self, names: Sequence[str], admin: Admin) -> dict[str, TopicDescription]:
+        topics = admin.client.describe_topics(
             TopicCollection(list(names)), include_authorized_operations=True, request_timeout=self._timeout
         )
         resources = {name: ConfigResource(ResourceType.TOPIC, name) for name in names}
-        told = admin.client.describe_configs(list(resources.values()), request_timeout=self._timeout)
-        found = {}
+        configurations = admin.client.describe_configs(list(resources.values()), request_timeout=self._timeout)
+        descriptions = {}
         for name in names:
             try:
-                topic = admin.answer(asked[name], f"the topic {name}")
+                topic = admin.result(topics[name], f"the topic {name}")
             except TopicMissingError:
                 continue
-            found[name] = _description(name, topic, _settings(admin, told[resources[name]], name))
-        return found
+            descriptions[name] = _description(name, topic, _settings(admin, configurations[resources[name]], name))
+        return descriptions
 
-    def _refused_creation(self, name: str, error: KafkaError) -> ConfigurationError | DeniedError:
+    def _creation_error(self, name: str, error: KafkaError) -> ConfigurationError | DeniedError:
         servers, reason = self._connection.bootstrap_servers, reason_in(error.str())
         if fault_of(error.name()) is DENIED:
             return DeniedError(
                 f"Kafka at {servers} denies creating the topic {name}; grant this user the operation Create on it, or "
-                f"create it yourself."
+                f"create it with kafka-topics.sh."
             )
         return ConfigurationError(
-            f"Kafka at {servers} does not create the topic {name} ({reason}); create it yourself and run again."
+            f"Kafka at {servers} refuses to create the topic {name} ({reason}); create it with kafka-topics.sh and run "
+            f"again."
         )
 
-    def _refused_growth(self, name: str, partitions: int, error: KafkaError) -> ConfigurationError | DeniedError:
+    def _growth_error(self, name: str, partitions: int, error: KafkaError) -> ConfigurationError | DeniedError:
         servers, reason = self._connection.bootstrap_servers, reason_in(error.str())
         if fault_of(error.name()) is DENIED:
             return DeniedError(
                 f"Kafka at {servers} denies adding partitions to the topic {name}; grant this user the operation Alter "
-                f"on it, or give it {partitions} partitions yourself."
+                f"on it, or increase it to {partitions} partitions with kafka-topics.sh."
             )
         return ConfigurationError(
-            f"Kafka at {servers} does not give the topic {name} {partitions} partitions ({reason}); add them yourself, "
-            f"or leave the topic out."
+            f"Kafka at {servers} refuses to increase the topic {name} to {partitions} partitions ({reason}); add them "
+            f"with kafka-topics.sh, or exclude the topic."
         )
 
 
-def _sum(admin: Admin, places: Sequence[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel) -> int:
-    asked = admin.client.list_offsets(
-        dict.fromkeys(places, spec), isolation_level=isolation, request_timeout=admin.timeout_seconds
-    )
-    return sum(int(admin.answer(asked[place], f"the topic {place.topic}").offset) for place in places)
-
-
 def _description(name: str, topic: Any, entries: Mapping[str, Any]) -> TopicDescription:
-    known = {setting: entry for setting, entry in entries.items() if entry.value is not None}
-    identity = as_tools_write(str(topic.topic_id or ""))
+    effective = {setting: entry for setting, entry in entries.items() if entry.value is not None}
     return TopicDescription(
         name=name,
-        id=identity if identity.strip("A") else "",
+        id=described_topic_id(topic),
         partitions=len(topic.partitions),
         replicas=min((len(partition.replicas) for partition in topic.partitions), default=0),
         leaderless=tuple(
             partition.id for partition in topic.partitions if partition.leader is None or partition.leader.id < 0
         ),
-        configuration={setting: entry.value for setting, entry in known.items()},
-        own={setting: entry.value for setting, entry in known.items() if entry.source in {_OWN, ConfigSource(_OWN)}},
+        configuration={setting: entry.value for setting, entry in effective.items()},
+        own={setting: entry.value for setting, entry in effective.items() if entry.source in TOPIC_SOURCES},
         operations=None
         if topic.authorized_operations is None
         else frozenset(operation.name for operation in topic.authorized_operations),
@@ -317,15 +306,15 @@ def _description(name: str, topic: Any, entries: Mapping[str, Any]) -> TopicDesc
 
 
 def _settings(admin: Admin, future: Any, name: str) -> dict[str, Any]:
-    """The settings in an answer; empty when Kafka does not tell us, which needs the operation DescribeConfigs."""
+    """Return the settings in a response; empty without the operation DescribeConfigs."""
     return {} if _error_of(admin, future, f"the settings of {name}") is not None else dict(future.result())
 
 
-def _error_of(admin: Admin, future: Any, what: str) -> KafkaError | None:
-    """Wait for an answer, and return the error it holds if that says something about the request.
+def _error_of(admin: Admin, future: Any, subject: str) -> KafkaError | None:
+    """Wait for a response, and return its error if that concerns the request; ``None`` for success.
 
     Raises:
-        SourceUnreachableError: Kafka does not answer, or refuses us.
+        SourceUnreachableError: Kafka does not respond, or refuses the connection.
     """
     try:
         future.result(timeout=admin.timeout_seconds)
@@ -333,7 +322,7 @@ def _error_of(admin: Admin, future: Any, what: str) -> KafkaError | None:
         raise admin.unreachable() from None
     except KafkaException as error:
         reported: KafkaError = error.args[0]
-        if fault_of(reported.name()) in {UNREACHABLE, LOGIN, PASSING}:
-            admin.answer(future, what)  # which raises
+        if fault_of(reported.name()) in {UNREACHABLE, LOGIN, TRANSIENT}:
+            admin.result(future, subject)  # which raises
         return reported
     return None

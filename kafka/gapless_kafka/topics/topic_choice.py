@@ -1,6 +1,6 @@
-"""Owns which topics of a cluster a command works on: by name, prefix or pattern, without those that are excluded.
+"""Owns which topics of a cluster a command selects: by name, prefix or pattern, without excluded ones.
 
-Internal topics, of Kafka (``__…``) and of Gapless (``_gapless_…``), are chosen by their exact names only.
+Internal topics, of Kafka (``__…``) and of Gapless (``_gapless_…``), are selected by their exact names only.
 """
 
 from __future__ import annotations
@@ -23,54 +23,55 @@ _NAME = re.compile(r"[-._a-zA-Z0-9]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """What a user chose."""
+    """The topics that a user selects."""
 
     names: tuple[str, ...] = ()
     """Topics that must exist."""
     prefixes: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None
-    """It must match the complete name."""
+    """Matches the complete name."""
     excluded: tuple[re.Pattern[str], ...] = ()
 
     @property
     def is_fixed(self) -> bool:
-        """Whether topics that are created later cannot belong to the choice."""
+        """Whether topics that are created later can never be selected."""
         return not self.prefixes and self.pattern is None
 
     def chosen(self, existing: Iterable[str]) -> list[str]:
-        """The topics to work on, sorted: all names, and those of `existing` that fit."""
-        return sorted({*self.names, *(topic for topic in existing if self._fits(topic))} - self._refused(self.names))
+        """Return the selected topics, sorted: all `names`, and the topics of `existing` that match."""
+        selected = {*self.names, *(topic for topic in existing if self._matches(topic))}
+        return sorted(topic for topic in selected if not self._is_excluded(topic))
 
-    def _fits(self, topic: str) -> bool:
-        fits = topic.startswith(self.prefixes) if self.prefixes else False
-        fits = fits or (self.pattern is not None and self.pattern.fullmatch(topic) is not None)
-        return fits and not topic.startswith(_INTERNAL) and not self._refused([topic])
+    def _matches(self, topic: str) -> bool:
+        if topic.startswith(_INTERNAL):
+            return False
+        return topic.startswith(self.prefixes) or (self.pattern is not None and bool(self.pattern.fullmatch(topic)))
 
-    def _refused(self, topics: Iterable[str]) -> set[str]:
-        return {topic for topic in topics if any(pattern.fullmatch(topic) for pattern in self.excluded)}
+    def _is_excluded(self, topic: str) -> bool:
+        return any(pattern.fullmatch(topic) for pattern in self.excluded)
 
 
 def chosen_topics(connection: KafkaConnection, choice: TopicChoice, *, timeout_seconds: float) -> list[str]:
-    """The topics to work on; Kafka is asked for its topics only when the choice needs them.
+    """Return the selected topics; Kafka's topics are listed only when the choice needs them.
 
     Raises:
-        SourceUnreachableError: Kafka does not answer within the time, or refuses us.
+        SourceUnreachableError: Kafka does not respond in time, or refuses the connection.
     """
     return choice.chosen(() if choice.is_fixed else existing_topics(connection, timeout_seconds=timeout_seconds))
 
 
 def existing_topics(connection: KafkaConnection, *, timeout_seconds: float) -> list[str]:
-    """All topics that Kafka shows us. Raises SourceUnreachableError like `chosen_topics`."""
+    """Return all visible topics. Raises SourceUnreachableError like `chosen_topics`."""
     from gapless_kafka.topics.leaderless import leaderless_by_topic  # noqa: PLC0415 -- settings need no client
 
     return list(leaderless_by_topic(connection, timeout_seconds=timeout_seconds))
 
 
 def _names(text: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    if not found or not all(_NAME.fullmatch(name) for name in found):
-        raise ValueError("names of topics separated by commas")
-    return found
+    names = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not names or not all(_NAME.fullmatch(name) for name in names):
+        raise ValueError("topic names separated by commas")
+    return names
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -83,7 +84,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 def _excluded(text: str) -> tuple[re.Pattern[str], ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not all(re.fullmatch(r"[-._a-zA-Z0-9*]+", word) for word in words):
-        raise ValueError("names of topics separated by commas, with * for any characters")
+        raise ValueError("topic names separated by commas, with * for any characters")
     return tuple(re.compile(".*".join(map(re.escape, word.split("*")))) for word in words)
 
 
@@ -101,7 +102,7 @@ TOPIC_CHOICE_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "topicPrefix",
-        "Also all topics that begin so; several prefixes are separated by commas. Topics that are created later are "
+        "Also all topics that begin with this prefix; separate several with commas. Topics that are created later are "
         "found within a minute.",
         parse=_names,
         default=(),
@@ -120,7 +121,7 @@ TOPIC_CHOICE_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "exclude",
-        "Topics that are left out, separated by commas; * stands for any characters.",
+        "Topics to exclude, separated by commas; * stands for any characters.",
         parse=_excluded,
         default=(),
         metavar="TOPIC,…",
@@ -132,12 +133,12 @@ TOPIC_CHOICE_SETTINGS: tuple[Setting, ...] = (
 
 
 def choice_from(values: Mapping[str, Any]) -> TopicChoice:
-    """The choice that a command's `TOPIC_CHOICE_SETTINGS` describe.
+    """Build the choice from the values of `TOPIC_CHOICE_SETTINGS`.
 
     Raises:
-        ConfigurationError: nothing is chosen.
+        ConfigurationError: no topics are selected.
     """
     choice = TopicChoice(values["topics"], values["topicPrefix"], values["topicPattern"], values["exclude"])
     if not choice.names and choice.is_fixed:
-        raise ConfigurationError("No topics are chosen; give topics, topicPrefix or topicPattern.")
+        raise ConfigurationError("No topics are selected; give topics, topicPrefix or topicPattern.")
     return choice

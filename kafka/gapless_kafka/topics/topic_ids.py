@@ -1,12 +1,12 @@
-"""Owns the watch over a topic's identity: a topic that was deleted and recreated has other events under its old name.
+"""Owns the watch over topic IDs: a topic that was deleted and recreated has other events under the same name.
 
-Must not know what is read from the topics, nor where their ids are kept.
+Must not know what is read from the topics, nor where their IDs are stored.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gapless_api.base.errors import ConfigurationError
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
 
 ASK_EVERY_SECONDS = 5.0
-"""How long a new topic under an old name can go unnoticed, when nothing else points to it."""
+"""How long a recreated topic can go unnoticed, when nothing else points to it."""
 _ASK_SOON_SECONDS = 0.5
-"""After a sign of trouble; signs come in swarms."""
+"""After an error that a recreated topic may explain; such errors come in bursts."""
 ANSWER_SECONDS = 10.0
 _NO_ID = "A" * 22
-"""How a broker that knows no topic ids shows one: sixteen bytes of zero."""
+"""The topic ID where brokers have none: sixteen bytes of zero in Base64."""
 
 
 class Answer(Protocol):
-    """What `concurrent.futures.Future` of confluent-kafka's admin client offers of use here."""
+    """The part of `concurrent.futures.Future` that is used here."""
 
     def done(self) -> bool:
         """Whether `result` returns at once."""
@@ -34,17 +34,17 @@ class Answer(Protocol):
         """A description with a `topic_id`, or an exception of the client."""
 
 
-class _Question(NamedTuple):
+class _Query(NamedTuple):
     topic: str
-    asked_at: float
+    sent_at: float
     answer: Answer
 
 
 class TopicWatch:
-    """Asks now and then which id each topic has, without waiting for the answer, and compares.
+    """Requests topic IDs from time to time without waiting, and compares them with the expected ones.
 
-    A question that gets no answer, and a broker that refuses to say or knows no ids, change nothing: reading needs
-    other rights and finds its own words.
+    A query without a response, and a broker that denies it or has no topic IDs, change nothing: reading needs other
+    operations and raises its own errors.
     """
 
     def __init__(
@@ -56,118 +56,124 @@ class TopicWatch:
         pulse: Callable[[], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin a watch.
+        """Start a watch; nothing is sent yet.
 
         Args:
-            ask: puts the question for one topic.
-            known: the ids that topics had when the resend began, perhaps in an earlier run.
-            learned: called with a topic and its id when we hear of one that is not in `known`.
-            pulse: called while we wait; it may raise to end the work.
-            now: seconds of a clock that nobody sets.
+            ask: sends the query for one topic.
+            known: the topic IDs at the start of the resend, perhaps in an earlier run.
+            learned: called with a topic and its ID when it is not in `known`.
+            pulse: called while waiting; it may raise to cancel the work.
+            now: seconds of a monotonic clock.
         """
         self._ask = ask
         self._ids = dict(known)
-        self._before = frozenset(known)
+        self._from_checkpoint = frozenset(known)
         self._learned = learned
         self._pulse = pulse
         self._now = now
-        self._open: list[_Question] = []
-        self._due = 0.0
-        self._mute = False
-        """Whether we waited in vain and heard of no id since: waiting again for each partition would take hours."""
+        self._pending: list[_Query] = []
+        self._next_query_at = 0.0
+        self._is_silent = False
+        """Whether the last wait timed out and no ID has arrived since: to wait for each partition would take hours."""
         self._confirmed_at: dict[str, float] = {}
-        """When the last question was asked whose answer was the id that we know, in this run."""
+        """When the last query was sent that returned the expected ID, in this run."""
 
     def begin(self, topic: str) -> None:
-        """Ask for the id of `topic`; a later call takes the answer in."""
-        self._open.append(_Question(topic, self._now(), self._ask(topic)))
-        self._due = self._now() + ASK_EVERY_SECONDS
+        """Send a query for the ID of `topic`; a later call processes the response."""
+        self._pending.append(_Query(topic, self._now(), self._ask(topic)))
+        self._next_query_at = self._now() + ASK_EVERY_SECONDS
 
     def poll(self, topic: str) -> None:
-        """Take in what has been answered, and ask anew when it is time. Raises like `settle`."""
-        self._take_in()
-        if self._now() >= self._due and not self._open:
+        """Process responses that have arrived, and send the next query when it is due. Raises like `settle`."""
+        self._process_responses()
+        if self._now() >= self._next_query_at and not self._pending:
             self.begin(topic)
 
     def ask_soon(self) -> None:
-        """Something happened that a deleted topic could be the reason of: ask soon."""
-        self._due = min(self._due, self._now() + _ASK_SOON_SECONDS)
+        """Send the next query early, because a recreated topic may explain an error."""
+        self._next_query_at = min(self._next_query_at, self._now() + _ASK_SOON_SECONDS)
 
     def verify(self, topic: str) -> None:
-        """Ask now and wait for the answer, unless nobody answers anyway. Raises like `settle`."""
+        """Send a query and wait for the response, unless the last wait timed out. Raises like `settle`."""
         self.begin(topic)
-        if not self._mute:
+        if not self._is_silent:
             self.settle()
 
     def settle(self) -> bool:
-        """Wait for every answer that is out, but not for ever.
+        """Wait for all pending responses, up to `ANSWER_SECONDS`.
 
         Returns:
-            Whether all came.
+            Whether all arrived.
 
         Raises:
-            ConfigurationError: a topic is not the one that it was at the start.
+            ConfigurationError: a topic was recreated since the start.
         """
         deadline = self._now() + ANSWER_SECONDS
         while True:
-            self._take_in()
-            if not self._open or self._now() >= deadline:
+            self._process_responses()
+            if not self._pending or self._now() >= deadline:
                 break
             self._pulse()
             time.sleep(0.002)
-        unanswered, self._open = bool(self._open), []
-        self._mute = self._mute or unanswered
-        return not unanswered
+        timed_out, self._pending = bool(self._pending), []
+        self._is_silent = self._is_silent or timed_out
+        return not timed_out
 
-    def _take_in(self) -> None:
-        answered = [question for question in self._open if question.answer.done()]
+    def _process_responses(self) -> None:
+        answered = [query for query in self._pending if query.answer.done()]
         if answered:
-            self._open = [question for question in self._open if question not in answered]
-        for question in answered:
-            found = topic_id_in(question.answer)
-            if found is None:
+            self._pending = [query for query in self._pending if query not in answered]
+        for query in answered:
+            topic_id = topic_id_in(query.answer)
+            if topic_id is None:
                 continue
-            self._mute = False
-            topic = question.topic
+            self._is_silent = False
+            topic = query.topic
             if topic not in self._ids:
-                self._ids[topic] = found
-                self._learned(topic, found)
-            elif self._ids[topic] != found:
-                raise self._replaced(topic, found)
-            self._confirmed_at[topic] = question.asked_at
+                self._ids[topic] = topic_id
+                self._learned(topic, topic_id)
+            elif self._ids[topic] != topic_id:
+                raise self._recreated(topic, topic_id)
+            self._confirmed_at[topic] = query.sent_at
 
-    def _replaced(self, topic: str, found: str) -> ConfigurationError:
+    def _recreated(self, topic: str, topic_id: str) -> ConfigurationError:
         if topic in self._confirmed_at:
             seconds = self._now() - self._confirmed_at[topic]
-            what = f"the offsets name other events now, and what was sent in the last {seconds:.1f} s may be such"
-        elif topic in self._before:
-            what = "the offsets of the checkpoint name other events now"
-        else:  # pragma: no cover -- an id that we know was either known before or confirmed
-            what = "the offsets name other events now"
+            effect = f"its offsets now name other events, which may have been sent in the last {seconds:.1f} s"
+        elif topic in self._from_checkpoint:
+            effect = "the offsets of the checkpoint now name other events"
+        else:  # pragma: no cover -- an expected ID is either from the checkpoint or confirmed
+            effect = "its offsets now name other events"
         return ConfigurationError(
-            f"The topic {topic} was deleted and recreated (topic ID {self._ids[topic]} -> {found}): {what}; find out "
-            f"what is still missing and start again with another checkpoint."
+            f"The topic {topic} was deleted and recreated (topic ID {self._ids[topic]} -> {topic_id}): {effect}; find "
+            f"out what is still missing and start again with another checkpoint."
         )
 
 
 def topic_id_in(answer: Answer) -> str | None:
-    """The topic's id in an answer that has come; ``None`` where it holds none."""
+    """Return the topic ID in a completed response; ``None`` where it has none."""
     try:
-        described = answer.result()
-    # Whatever the client raises (denied, unknown at the moment, timed out) is no answer; reading finds its own words.
+        description = answer.result()
+    # Any exception of the client (denied, unknown topic, timeout) counts as no response; reading raises its own errors.
     except Exception:  # noqa: BLE001
         return None
-    found = str(getattr(described, "topic_id", None) or _NO_ID)
-    return None if found == _NO_ID else found
+    topic_id = str(getattr(description, "topic_id", None) or _NO_ID)
+    return None if topic_id == _NO_ID else topic_id
 
 
-def as_tools_write(topic_id: str) -> str:
-    """A topic's id as Kafka's own tools write it; its client, and so a `TopicWatch`, uses another Base64."""
+def url_safe_topic_id(topic_id: str) -> str:
+    """Return a topic ID as Kafka's own tools print it; its client, and so a `TopicWatch`, uses another Base64."""
     return topic_id.replace("+", "-").replace("/", "_")
 
 
+def described_topic_id(description: Any) -> str:
+    """Return the topic ID in a description, as Kafka's own tools print it; empty where brokers have none."""
+    topic_id = str(description.topic_id or _NO_ID)
+    return "" if topic_id == _NO_ID else url_safe_topic_id(topic_id)
+
+
 def topic_id_query(connection: KafkaConnection) -> Callable[[str], Answer]:
-    """Make what puts the question to the brokers of `connection`, over a connection of its own."""
+    """Return a function that sends the query for one topic, over a connection of its own."""
     import logging  # noqa: PLC0415
 
     from confluent_kafka import TopicCollection  # noqa: PLC0415
@@ -183,9 +189,9 @@ def topic_id_query(connection: KafkaConnection) -> Callable[[str], Answer]:
     admin = AdminClient(options, logger=logging.getLogger("gapless.librdkafka"))
 
     def ask(topic: str) -> Answer:
-        # Longer than we ever wait, so that no answer and a refusal are two things.
-        patience = 2 * ANSWER_SECONDS
-        answers: Mapping[str, Answer] = admin.describe_topics(TopicCollection([topic]), request_timeout=patience)
-        return answers[topic]
+        # Longer than any wait here, so that a timeout and a refusal stay distinct.
+        timeout = 2 * ANSWER_SECONDS
+        futures: Mapping[str, Answer] = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
+        return futures[topic]
 
     return ask

@@ -1,4 +1,4 @@
-"""Owns what is asked about topics: ids, partitions, offsets and policies; must not know what the answers are for."""
+"""Owns queries about topics: IDs, partitions, offsets and cleanup policies; must not know what the results are for."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_api.gaps.cleanup_policy import UNKNOWN, normal_policy
-from gapless_kafka.access.client import ANSWER_SECONDS
+from gapless_kafka.access.client import REQUEST_TIMEOUT_SECONDS
 from gapless_kafka.access.errors import NO_TOPIC, fault_of
-from gapless_kafka.topics.topic_ids import as_tools_write, topic_id_in, topic_id_query
+from gapless_kafka.topics.topic_ids import topic_id_in, topic_id_query, url_safe_topic_id
 
 if TYPE_CHECKING:
+    from confluent_kafka.admin import ClusterMetadata
+
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.client import KafkaClient
     from gapless_kafka.access.connection import KafkaConnection
 
-_TRIES, _TRY_AGAIN_SECONDS = 20, 0.25
-"""A broker that has just begun to lead answers with passing errors."""
+_MAX_ATTEMPTS, _RETRY_SECONDS = 20, 0.25
+"""A new partition leader returns transient errors at first."""
 
 
 class Topics:
@@ -31,19 +33,19 @@ class Topics:
         self._client = client
 
     def cluster_id(self) -> str:
-        """Kafka's id of the cluster; empty if it has none."""
-        return self._client.ask(lambda consumer: consumer.list_topics("", timeout=ANSWER_SECONDS)).cluster_id or ""
+        """Return the cluster ID; empty if the cluster has none."""
+        return self._metadata("").cluster_id or ""
 
     def topic_id(self, topic: str) -> str | None:
-        """Kafka's own id of `topic`; ``None`` where brokers have none, or do not tell.
+        """Return the topic ID; ``None`` where brokers have none, or do not return it.
 
         Raises:
-            SourceUnreachableError: Kafka does not answer in time.
+            SourceUnreachableError: Kafka does not respond in time.
         """
-        ask = topic_id_query(self._client.connection)  # held on to: with its client the question would go
-        answer = ask(topic)
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while not answer.done():
+        query = topic_id_query(self._client.connection)  # keeps its client, and with it the request, alive
+        response = query(topic)
+        deadline = time.monotonic() + REQUEST_TIMEOUT_SECONDS
+        while not response.done():
             self._client.pulse()
             if time.monotonic() > deadline:
                 raise SourceUnreachableError(
@@ -51,74 +53,83 @@ class Topics:
                     f"check the brokers and run again."
                 )
             time.sleep(0.01)
-        found = topic_id_in(answer)
-        return None if found is None else as_tools_write(found)
+        topic_id = topic_id_in(response)
+        return None if topic_id is None else url_safe_topic_id(topic_id)
 
     def exists(self, topic: str) -> bool:
-        """Whether there is a `topic`. Raises SourceUnreachableError when Kafka does not answer."""
-        found = self._client.ask(lambda consumer: consumer.list_topics(topic, timeout=ANSWER_SECONDS)).topics[topic]
-        return found.error is None or fault_of(found.error.name()) is not NO_TOPIC
+        """Whether `topic` exists. Raises SourceUnreachableError when Kafka does not respond."""
+        error = self._metadata(topic).topics[topic].error
+        return error is None or fault_of(error.name()) is not NO_TOPIC
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions `topic` has.
+        """Return the number of partitions of `topic`.
 
         Raises:
-            ConfigurationError: there is no such topic.
-            SourceUnreachableError: Kafka does not answer or does not let us see the topic.
+            ConfigurationError: the topic does not exist.
+            SourceUnreachableError: Kafka does not respond, or denies access to the topic.
         """
         error = None
-        for _ in range(_TRIES):
-            cluster = self._client.ask(lambda consumer: consumer.list_topics(topic, timeout=ANSWER_SECONDS))
+        for _ in range(_MAX_ATTEMPTS):
+            cluster = self._metadata(topic)
             self._client.check_brokers(cluster)
-            found = cluster.topics[topic]
-            error = found.error
+            metadata = cluster.topics[topic]
+            error = metadata.error
             if error is None:
-                return len(found.partitions)
-            if not fault_of(error.name()).passes:
+                return len(metadata.partitions)
+            if not fault_of(error.name()).is_transient:
                 break
-            time.sleep(_TRY_AGAIN_SECONDS)
-        raise self._client.refusal(topic, error)
+            time.sleep(_RETRY_SECONDS)
+        raise self._client.error_for(topic, error)
 
-    def error_of(self, topic: str) -> KafkaError | None:
-        """What is wrong with `topic` right now, as far as a broker says so soon."""
+    def topic_error(self, topic: str) -> KafkaError | None:
+        """Return the current error of `topic`, if a broker reports one within two seconds."""
         with suppress(KafkaException):
-            found: KafkaError | None = self._client.consumer.list_topics(topic, timeout=2.0).topics[topic].error
-            return found
+            error: KafkaError | None = self._client.consumer.list_topics(topic, timeout=2.0).topics[topic].error
+            return error
         return None
 
-    def watermarks(self, place: TopicPartition) -> tuple[int, int]:
-        """The partition's first offset, and the one after its last."""
-        partition = KafkaPartition(*place)
-        found: tuple[int, int] = self._client.ask(
-            lambda consumer: consumer.get_watermark_offsets(partition, timeout=ANSWER_SECONDS, cached=False)
+    def watermarks(self, topic_partition: TopicPartition) -> tuple[int, int]:
+        """Return the log start offset of the partition, and the offset after its last one."""
+        partition = KafkaPartition(*topic_partition)
+        low_and_high: tuple[int, int] = self._client.call(
+            lambda consumer: consumer.get_watermark_offsets(partition, timeout=REQUEST_TIMEOUT_SECONDS, cached=False)
         )
-        return found
+        return low_and_high
 
-    def first_offset_since(self, place: TopicPartition, timestamp_ms: int, end: int) -> int:
-        """The earliest offset whose timestamp is `timestamp_ms` or later; `end` when there is none."""
-        times = [KafkaPartition(*place, max(timestamp_ms, 0))]
-        found = self._client.ask(lambda consumer: consumer.offsets_for_times(times, timeout=ANSWER_SECONDS))[0]
-        if found.error is not None:
-            raise self._client.refusal(place[0], found.error)
-        return end if found.offset < 0 else int(found.offset)
+    def first_offset_since(self, topic_partition: TopicPartition, timestamp_ms: int, end: int) -> int:
+        """Return the first offset whose timestamp is `timestamp_ms` or later; `end` when there is none."""
+        times = [KafkaPartition(*topic_partition, max(timestamp_ms, 0))]
+        (partition,) = self._client.call(
+            lambda consumer: consumer.offsets_for_times(times, timeout=REQUEST_TIMEOUT_SECONDS)
+        )
+        if partition.error is not None:
+            raise self._client.error_for(topic_partition[0], partition.error)
+        return end if partition.offset < 0 else int(partition.offset)
+
+    def _metadata(self, topic: str) -> ClusterMetadata:
+        metadata: ClusterMetadata = self._client.call(
+            lambda consumer: consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_SECONDS)
+        )
+        return metadata
 
 
 def cleanup_policy(connection: KafkaConnection, topic: str, *, timeout_seconds: float) -> str:
-    """Read the policy of `topic`, which must exist; ``unknown`` when Kafka does not tell, such as for lack of a right.
+    """Read the cleanup policy of an existing topic; ``unknown`` when Kafka does not return it.
 
-    Needs the operation DescribeConfigs on the topic. No failure here is an error: the topic may well be readable.
+    Needs the operation DescribeConfigs on the topic. No failure raises an error: the topic may be readable all the
+    same.
     """
     from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # noqa: PLC0415 -- slow to load
 
-    admin = AdminClient({**connection.librdkafka_options(), "error_cb": _ignored, "log_level": 0})
+    admin = AdminClient({**connection.librdkafka_options(), "error_cb": _ignore, "log_level": 0})
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
-        told = admin.describe_configs([resource], request_timeout=timeout_seconds)[resource].result()
+        entries = admin.describe_configs([resource], request_timeout=timeout_seconds)[resource].result()
     except KafkaException:
         return UNKNOWN
-    found = told.get("cleanup.policy")
-    return normal_policy(found.value or "") if found is not None else UNKNOWN
+    policy = entries.get("cleanup.policy")
+    return normal_policy(policy.value or "") if policy is not None else UNKNOWN
 
 
-def _ignored(_error: Any) -> None:
-    """The answer says what went wrong."""
+def _ignore(_error: Any) -> None:
+    """Ignore errors in the background: the future has them too."""

@@ -1,1 +1,1 @@
-"""Writing to Kafka in transactions that hold the position of the source; must not know where records come from."""
+"""Transactions that write records and the position of their source; must not know where records come from."""

@@ -1,6 +1,6 @@
-"""Owns what an error of Kafka means to a program that writes, as one sentence; must not know what is written.
+"""Owns what an error of Kafka means to a writing program, as one sentence; must not know what is written.
 
-What has no sentence here means what it means to a reader: see `gapless_kafka.access.errors`.
+Any other error means the same as to a reader: see `gapless_kafka.access.errors`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import ConfigurationError, SourceStalledError, SourceUnreachableError
-from gapless_kafka.access.errors import DENIED, OTHER, PASSING, UNREACHABLE, fault_of, reason_in
+from gapless_kafka.access.errors import DENIED, OTHER, TRANSIENT, fault_of, reason_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,43 +19,42 @@ if TYPE_CHECKING:
 
 
 class TakenOverError(ConfigurationError):
-    """A later run of the same work has begun; this one must write nothing more."""
+    """A later run of the same work has started; this one must stop writing."""
 
 
 _TOO_LARGE = (
     "Kafka at {servers} refuses a record for the topic {topic} because it is too large; raise "
-    "max.message.bytes of the topic and run again, which continues behind the records that are written."
+    "max.message.bytes of the topic and run again, which continues after the written records."
 )
 _TIMESTAMP = (
     "Kafka at {servers} refuses a record for the topic {topic} because of its timestamp; raise "
     "message.timestamp.before.max.ms and message.timestamp.after.max.ms of the topic and run again, which continues "
-    "behind the records that are written."
+    "after the written records."
 )
 _REPLICAS = (
-    "The topic {topic} of Kafka at {servers} has fewer replicas in sync than min.insync.replicas requires; start the "
-    "brokers, or lower min.insync.replicas, and run again."
+    "The topic {topic} of Kafka at {servers} has fewer in-sync replicas than min.insync.replicas; start the brokers of "
+    "its replicas and run again."
 )
 _INVALID = (
-    "Kafka at {servers} refuses a record for the topic {topic}{reason}; a compacted topic takes no record without key. "
-    "Change cleanup.policy of the topic, or write to another topic."
+    "Kafka at {servers} refuses a record for the topic {topic}{reason}; a compacted topic accepts no record without a "
+    "key. Change cleanup.policy of the topic, or write to another topic."
 )
 _DENIED_TOPIC = (
     "Kafka at {servers} denies writing to the topic {topic}; grant this user the operations Write and Describe on it, "
-    "or log in as another."
+    "or log in as another user."
 )
 _DENIED_TRANSACTIONS = (
-    "Kafka at {servers} denies transactions; grant this user the operations Write and Describe on the transactional "
-    "IDs that begin with {transactional_id}, or use --delivery=at-least-once."
+    "Kafka at {servers} denies transactions; grant this user the operations Write and Describe on transactional IDs "
+    "with the prefix {transactional_id}, or use --delivery=at-least-once."
 )
 _TIMEOUT = (
-    "Kafka at {servers} allows transactions only for a shorter time than this program needs; raise "
-    "transaction.max.timeout.ms of the brokers to 120000."
+    "Kafka at {servers} refuses the transaction timeout of this program (120000 ms); raise "
+    "transaction.max.timeout.ms of the brokers to 120000 or more."
 )
 _PARTITION = (
-    "The topic {topic} of Kafka at {servers} has fewer partitions than are written to it; add partitions to it, or "
-    "correct the name."
+    "The topic {topic} of Kafka at {servers} has fewer partitions than the source; add partitions, or correct the name."
 )
-_POLICY = "A policy of Kafka at {servers} refuses records for the topic {topic}{reason}; ask the platform team."
+_POLICY = "A policy of Kafka at {servers} refuses records for the topic {topic}{reason}; change it and run again."
 _SENTENCES: dict[str, tuple[type[GaplessError], str]] = {
     "MSG_SIZE_TOO_LARGE": (ConfigurationError, _TOO_LARGE),
     "RECORD_LIST_TOO_LARGE": (ConfigurationError, _TOO_LARGE),
@@ -70,9 +69,6 @@ _SENTENCES: dict[str, tuple[type[GaplessError], str]] = {
     "_UNKNOWN_PARTITION": (ConfigurationError, _PARTITION),
 }
 _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"})
-
-
-_LATE = frozenset({"_STATE"})
 _REFUSALS = frozenset(
     {
         *("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_TIMESTAMP", "INVALID_RECORD", "POLICY_VIOLATION"),
@@ -82,47 +78,47 @@ _REFUSALS = frozenset(
 
 
 def is_refusal(error: KafkaError) -> bool:
-    """Whether some records of a topic are refused, and others may be taken."""
+    """Whether Kafka refuses some records of a topic, and may accept others."""
     return error.name() in _REFUSALS
 
 
 def is_unknown_to_client(error: KafkaError) -> bool:
-    """Whether the client knows no such topic or partition, perhaps because it was made a moment ago."""
+    """Whether the topic or partition is missing in the client's metadata, perhaps because it is new."""
     return error.name() in {"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
 
 
-def is_late(error: KafkaError) -> bool:
-    """Whether the transaction has failed already, for a reason that a delivery report tells."""
-    return error.name() in _LATE
+def is_transaction_failed(error: KafkaError) -> bool:
+    """Whether the transaction has failed before, with its reason in a delivery report."""
+    return bool(error.name() == "_STATE")
 
 
-def is_given_up(error: KafkaError) -> bool:
-    """Whether it was us who gave a record up before Kafka answered."""
+def is_purged(error: KafkaError) -> bool:
+    """Whether the client discarded the record before Kafka acknowledged it."""
     return error.name() in {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
 
 
 def failure_of(errors: Sequence[KafkaError]) -> KafkaError:
-    """What explains the failures of some records: after the first one the client gives up those behind it, too."""
-    return next((error for error in errors if not is_given_up(error)), errors[0])
+    """Return the error that caused the others: after a failure the client also purges the records that follow."""
+    return next((error for error in errors if not is_purged(error)), errors[0])
 
 
 def is_fenced(error: KafkaError) -> bool:
-    """Whether another producer with the same transactional ID has begun."""
+    """Whether another producer with the same transactional ID has started."""
     return error.name() in _FENCED
 
 
 def writing_error(error: KafkaError, servers: str, topic: str, *, transactional_id: str = "") -> GaplessError:
-    """The error to raise when Kafka does not take a record or a transaction.
+    """The error to raise when Kafka refuses a record or a transaction.
 
     Args:
         error: of Kafka's client.
         servers: the bootstrap servers.
-        topic: that is written.
+        topic: the topic that is written to.
         transactional_id: of the producer; empty for none.
     """
     if is_fenced(error):
         return TakenOverError(
-            f"Another run of the same work has begun to write to {topic} and continues it; this one has ended."
+            f"Another run of the same work has started to write to {topic} and continues it; this one has ended."
         )
     name, reason = error.name(), reason_in(error.str())
     if name in _SENTENCES:
@@ -133,17 +129,17 @@ def writing_error(error: KafkaError, servers: str, topic: str, *, transactional_
     fault = fault_of(name)
     if fault is DENIED:
         return SourceUnreachableError(
-            f"Kafka at {servers} denies writing ({reason}); grant this user Write on the topic {topic} and on the "
-            f"control topic, and Write on its transactional IDs."
+            f"Kafka at {servers} denies writing ({reason}); grant this user the operation Write on the topic {topic}, "
+            f"on the control topic and on its transactional IDs."
         )
-    if fault is PASSING:
+    if fault is TRANSIENT:
         return SourceStalledError(
             f"Kafka at {servers} stopped answering while the topic {topic} was written ({reason}); check the brokers "
             f"and run again."
         )
-    if fault is UNREACHABLE or fault is not OTHER:
+    if fault is not OTHER:
         return fault.error(servers, f"the topic {topic}", reason=reason)
     return SourceUnreachableError(
-        f"Kafka at {servers} answers with an error while the topic {topic} is written ({reason}); check the brokers' "
-        f"logs and run again."
+        f"Kafka at {servers} returned an error while the topic {topic} was written ({reason}); check the logs of the "
+        f"brokers and run again."
     )

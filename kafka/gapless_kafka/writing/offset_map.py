@@ -1,6 +1,6 @@
-"""Owns which offset of a target each offset of a source has become, as runs; pure.
+"""Owns the mapping of source offsets to target offsets as runs, and how consumer group positions translate. Pure.
 
-Runs end where offsets are taken on one side only: by markers of transactions, or by records that the source has lost.
+A run ends where only one side uses an offset: for a transaction marker, or a record that the source has lost.
 """
 
 from __future__ import annotations
@@ -11,44 +11,45 @@ import sys
 import zlib
 from array import array
 from bisect import bisect_right
+from dataclasses import dataclass
 from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 class Run(NamedTuple):
     """Consecutive offsets of a source whose records have consecutive offsets in the target."""
 
     first: int
-    """In the source."""
+    """The first source offset."""
     length: int
     target: int
-    """Of the first one, in the target."""
+    """The target offset of the first record."""
 
 
 def runs_of(offsets: Sequence[int], targets: Sequence[int]) -> Iterator[Run]:
-    """Join pairs of offsets, both ascending, to runs."""
+    """Combine pairs of ascending offsets into runs."""
     if not offsets:
         return
     if offsets[-1] - offsets[0] == targets[-1] - targets[0] == len(offsets) - 1:
         yield Run(offsets[0], len(offsets), targets[0])
         return
-    begin = 0
-    for number in range(1, len(offsets) + 1):
-        inside = number - begin
+    start = 0
+    for index in range(1, len(offsets) + 1):
+        length = index - start
         if (
-            number == len(offsets)
-            or offsets[number] != offsets[begin] + inside
-            or targets[number] != targets[begin] + inside
+            index == len(offsets)
+            or offsets[index] != offsets[start] + length
+            or targets[index] != targets[start] + length
         ):
-            yield Run(offsets[begin], inside, targets[begin])
-            begin = number
+            yield Run(offsets[start], length, targets[start])
+            start = index
 
 
-def packed_runs(runs: Iterable[Run]) -> str:
-    """Pack runs into text: 64-bit differences from what would follow on the run before, deflated, in Base64."""
+def pack_runs(runs: Iterable[Run]) -> str:
+    """Encode runs as text: 64-bit differences from the end of the run before, deflated, in Base64."""
     numbers = array("q")
     first = target = 0
     for run in runs:
@@ -59,21 +60,21 @@ def packed_runs(runs: Iterable[Run]) -> str:
     return base64.b64encode(zlib.compress(numbers.tobytes(), 6)).decode("ascii")
 
 
-def unpacked_runs(text: str) -> list[Run]:
-    """Read what `packed_runs` wrote. Raises ValueError for anything else."""
+def unpack_runs(text: str) -> list[Run]:
+    """Decode the result of `pack_runs`. Raises ValueError for anything else."""
     try:
         numbers = array("q", zlib.decompress(base64.b64decode(text, validate=True)))
     except (binascii.Error, zlib.error, ValueError) as error:
-        raise ValueError(f"no packed runs ({error})") from None
+        raise ValueError(f"invalid packed runs ({error})") from None
     if sys.byteorder == "big":
         numbers.byteswap()
     if len(numbers) % 3:
-        raise ValueError("no packed runs (a run is incomplete)")
+        raise ValueError("invalid packed runs (a run is incomplete)")
     runs, first, target = [], 0, 0
-    for skipped, count, moved in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
-        run = Run(first + skipped, count, target + moved)
-        if skipped < 0 or count < 1 or run.target < 0:
-            raise ValueError("no packed runs (they do not ascend)")
+    for skipped, length, shift in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
+        run = Run(first + skipped, length, target + shift)
+        if skipped < 0 or length < 1 or run.target < 0:
+            raise ValueError("invalid packed runs (not in ascending order)")
         runs.append(run)
         first, target = run.first + run.length, run.target + run.length
     return runs
@@ -90,10 +91,11 @@ class OffsetMap:
         return len(self._runs)
 
     def position(self, offset: int) -> int | None:
-        """Where a reader continues in the target that would read `offset` next in the source.
+        """Translate the source offset that a reader would read next.
 
-        That is the record of this offset, or else the next one that was written; behind all of them it is the offset
-        after the last one. ``None`` when nothing was written.
+        Returns:
+            The target offset of its record, or of the next record that was written; the end of the last run when none
+            follows, and ``None`` when nothing was written.
         """
         index = bisect_right(self._firsts, offset) - 1
         if index >= 0 and offset < self._runs[index].first + self._runs[index].length:
@@ -101,3 +103,29 @@ class OffsetMap:
         if index + 1 < len(self._runs):
             return self._runs[index + 1].target
         return self._runs[-1].target + self._runs[-1].length if self._runs else None
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The positions in one source partition that can be translated exactly."""
+
+    first: int
+    """Every record from this offset on was copied, and its target offset is known."""
+    next_offset: int
+    """The source offset after the last one that was copied."""
+
+    def holds(self, offset: int) -> bool:
+        """Whether a group that reads `offset` next is within."""
+        return self.first <= offset <= self.next_offset
+
+
+def target_position(offset: int, runs: OffsetMap | None, end: Callable[[], int]) -> int:
+    """Translate a committed offset of a consumer group.
+
+    Args:
+        offset: of the source, within the reach.
+        runs: the runs of the source partition; ``None`` for none.
+        end: returns the end offset of the copy, where a group continues if no record was copied.
+    """
+    position = runs.position(offset) if runs is not None else None
+    return end() if position is None else position

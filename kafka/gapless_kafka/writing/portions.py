@@ -1,4 +1,4 @@
-"""Owns what is written in one step: records of one source partition as columns, and where they go. Pure."""
+"""Owns the unit of writing: records of one source partition as columns, with the position after them. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Header = tuple[str, bytes | None]
 
 
 class Columns(NamedTuple):
-    """Records of one source partition, ascending by offset, a column for each part. Null and empty are two things."""
+    """Records of one source partition as columns, ascending by offset. Null and empty stay distinct."""
 
     offsets: Sequence[int]
     timestamps: Sequence[int | None]
@@ -21,13 +21,13 @@ class Columns(NamedTuple):
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     headers: Sequence[Sequence[Header]] | None = None
-    """``None`` when no record has any."""
+    """``None`` when no record has headers."""
 
 
 class Portion(NamedTuple):
-    """Records of one source partition, and the position behind them. Both are written in one transaction."""
+    """Records of one source partition and the position after them, written in one transaction."""
 
     partition: WorkPartition
     columns: Columns
     position: Position
-    """After the records; it names the partition of the target."""
+    """The position after the records; it names the target partition."""

@@ -1,8 +1,8 @@
 """Owns how a run of some work takes over from an earlier one, which may still be alive: by epochs and fencing.
 
 The order makes it safe: a run reads the last epoch and writes its own, then fences the transactional IDs of all earlier
-runs, then reads the positions. A task that begins fences its own ID first and then looks at the epoch: what an earlier
-run committed is before the positions that are read, and after that it commits nothing.
+runs, then reads the positions. A task first fences its own ID and then checks the epoch. So all commits of an earlier
+run precede the positions that are read.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorkSlot:
-    """One of the programs or tasks that write for some work at the same time."""
+    """One of the concurrent processes or tasks that write for some work."""
 
     program: str
-    """Such as ``restore``."""
+    """The command, such as ``restore``."""
     work: str
     number: int
 
     @property
     def transactional_id(self) -> str:
-        """The ID under which Kafka fences it."""
+        """The ID by which Kafka fences the slot."""
         return f"gapless-{self.program}-{self.work}-{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """Begins and ends runs."""
+    """Starts runs, and fences earlier ones."""
 
     connection: KafkaConnection
     control: ControlTopic
@@ -58,39 +58,39 @@ class Takeover:
     program: str
 
     def begin(self, work: str, run: RunOfWork) -> RunOfWork:
-        """Begin a run of `work`: nothing that ran before writes any more, and all its transactions are over.
+        """Start a run of `work`; earlier runs are fenced, and their transactions aborted.
 
         Args:
-            work: its identity.
-            run: its epoch does not matter; its slots are those of this run.
+            work: the identity of the work.
+            run: the new run with its number of slots; its epoch is ignored.
 
         Returns:
             The run with its epoch.
 
         Raises:
-            GaplessError: Kafka denies it or does not answer.
+            GaplessError: Kafka denies it or does not respond.
         """
         with self._coordinator(work) as writer:
-            before = self.control.run(work)
-            epoch = (before.epoch if before is not None else 0) + 1
-            slots = max(run.slots, before.slots if before is not None else 0)
-            begun = replace(run, epoch=epoch, slots=slots)
-            writer.put(POSITIONS, _key("run", work), content(RUN, begun))
-        if before is not None:
-            self.fence(work, before.slots)
-        return begun
+            earlier = self.control.run(work)
+            if earlier is None:
+                started = replace(run, epoch=1)
+            else:
+                started = replace(run, epoch=earlier.epoch + 1, slots=max(run.slots, earlier.slots))
+            writer.put(POSITIONS, _key("run", work), content(RUN, started))
+        if earlier is not None:
+            self.fence(work, earlier.slots)
+        return started
 
     def fence(self, work: str, slots: int) -> None:
-        """End the transactions of `work` that are open, and the producers they belong to. Raises GaplessError."""
-        if self.options.transactional:
-            for number in range(slots):
-                with PortionWriter(
-                    self.connection, WorkSlot(self.program, work, number).transactional_id, self.options
-                ):
-                    pass
+        """Fence the producers of `work`, and abort their open transactions. Raises GaplessError."""
+        if not self.options.transactional:
+            return
+        for number in range(slots):
+            with PortionWriter(self.connection, WorkSlot(self.program, work, number).transactional_id, self.options):
+                pass
 
     def remember(self, work: str, changed: ChangedConfiguration | None) -> None:
-        """Write which settings are to be put back when the work is done; ``None`` for none. Raises GaplessError."""
+        """Record which settings to restore when the work is done; ``None`` for none. Raises GaplessError."""
         value = None if changed is None else content(CONFIGURATION, changed)
         with self._coordinator(work) as writer:
             writer.put(POSITIONS, _key("configuration", work), value)
@@ -99,11 +99,11 @@ class Takeover:
     def slot(
         self, slot: WorkSlot, epoch: int, pulse: Callable[[], None] = lambda: None
     ) -> Iterator[tuple[PortionWriter, ControlState]]:
-        """Open the writer of a slot for a block, and read the positions from which it continues.
+        """Open the writer of a slot for a block, and read the positions to continue from.
 
         Raises:
-            TakenOverError: a later run has begun.
-            GaplessError: Kafka denies it or does not answer.
+            TakenOverError: a later run has started.
+            GaplessError: Kafka denies it or does not respond.
         """
         with PortionWriter(self.connection, slot.transactional_id, self.options, pulse=pulse) as writer:
             state = self.control.state()
@@ -112,9 +112,9 @@ class Takeover:
 
     @staticmethod
     def check(epoch: int, run: RunOfWork | None) -> None:
-        """Make sure that the last run of a work is the one of `epoch`. Raises TakenOverError."""
+        """Check that the last run of the work has this epoch. Raises TakenOverError."""
         if run is None or run.epoch != epoch:
-            raise TakenOverError("Another run of the same work has begun and continues it; this one has ended.")
+            raise TakenOverError("Another run of the same work has started and continues it; this one has ended.")
 
     def _coordinator(self, work: str) -> PortionWriter:
         return PortionWriter(self.connection, f"gapless-{self.program}-{work}-control", self.options)

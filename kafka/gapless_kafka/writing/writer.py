@@ -1,11 +1,11 @@
-"""Owns how records and the position behind them are written: in one transaction, in order, each of them confirmed.
+"""Owns how records and the position after them are written: in one transaction, in order, each one acknowledged.
 
-A transaction is written again when Kafka aborts it for a reason that passes. Records keep partition, key, value,
-headers and timestamp; null and empty stay apart. Kafka's client takes the timestamp 0 for "now", so a record of
-1 January 1970, 00:00:00.000 gets 1 ms later; one without timestamp stays without.
+A transaction is retried when Kafka aborts it for a transient reason. Records keep partition, key, value, headers and
+timestamp; null and empty stay distinct. Kafka's client takes the timestamp 0 for "now", so a record of
+1 January 1970, 00:00:00.000 gets 1 ms more; a record without a timestamp stays without.
 
-Records come as columns and go to any topic, each with a report. The lanes of a mirror write messages of one cluster as
-they are read, with few reports: see `gapless_kafka.mirror.lanes.writer`. Both use one `TransactionalProducer`.
+Records are given as columns, and each has a delivery report. The lanes of a mirror write messages as they are read,
+with fewer reports: see `gapless_kafka.mirror.lanes.writer`. Both use `TransactionalProducer`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import KafkaException
 
-from gapless_kafka.writing.faults import failure_of, is_fenced, is_given_up
-from gapless_kafka.writing.offset_map import packed_runs, runs_of
+from gapless_kafka.writing.faults import failure_of, is_fenced, is_purged
+from gapless_kafka.writing.offset_map import pack_runs, runs_of
 from gapless_kafka.writing.positions import MAP, MAPS, POSITION, POSITIONS, MapPart, content, map_key, position_key
-from gapless_kafka.writing.transactions import NO_TIMESTAMP, ProducerOptions, TransactionalProducer
+from gapless_kafka.writing.transactions import MAX_BATCH_BYTES, NO_TIMESTAMP, ProducerOptions, TransactionalProducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.writing.portions import Portion
 
-_TRIES = 3
-_PAUSE_SECONDS = 1.0
+_MAX_ATTEMPTS = 3
+_RETRY_SECONDS = 1.0
 _LINGER_MS = 5
-_MOST_RUNS = 10_000
-"""In one part of an offset map, so that it fits into a record."""
+_MAX_RUNS = 10_000
+"""Maximum runs in one part of an offset map, so that it fits into a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
-    """How a writer writes."""
+    """Settings of a writer."""
 
     control_topic: str
     compression: str = "lz4"
-    batch_bytes: int = 1_000_000
-    """Records are sent in batches of at most so much, before compression; a larger record is sent alone."""
+    batch_bytes: int = MAX_BATCH_BYTES
+    """The maximum size of a batch, before compression; a larger record is sent alone."""
     transactional: bool = True
-    """Otherwise positions follow on the records that they stand for: nothing is lost, and something may be repeated."""
+    """Otherwise positions are written after their records: nothing is lost, but records may be repeated."""
     keeps_map: bool = True
-    """Whether it is kept where each record went."""
+    """Whether to write offset maps."""
     epoch: int = 0
 
 
 class PortionWriter:
-    """Writes portions with one producer. Use it in a ``with`` block, which aborts what is not committed."""
+    """Writes portions with one producer. Use it in a ``with`` block, which aborts an open transaction at its end."""
 
     def __init__(
         self,
@@ -63,53 +63,54 @@ class PortionWriter:
         *,
         pulse: Callable[[], None] = lambda: None,
     ) -> None:
-        """Nothing is sent before the block begins.
+        """Prepare a writer; nothing is sent before the block begins.
 
         Args:
             connection: to the cluster.
-            transactional_id: whose older transactions are aborted, and whose older producers can write no more.
-            options: see there.
-            pulse: called while Kafka is waited for; it may raise to end the work.
+            transactional_id: earlier producers with this ID are fenced, and their transactions aborted.
+            options: settings of the writer.
+            pulse: called while waiting for Kafka; it may raise to cancel the work.
         """
         self._options = options
         self._pulse = pulse
-        sending = ProducerOptions(
-            compression=options.compression, batch_bytes=options.batch_bytes, linger_ms=_LINGER_MS
+        self._producer = TransactionalProducer(
+            connection,
+            transactional_id if options.transactional else None,
+            ProducerOptions(compression=options.compression, batch_bytes=options.batch_bytes, linger_ms=_LINGER_MS),
+            pulse=pulse,
         )
-        own_id = transactional_id if options.transactional else None
-        self._producer = TransactionalProducer(connection, own_id, sending, pulse=pulse)
 
     def __enter__(self) -> Self:
-        """Connect, and end what an earlier producer with this ID has left. Raises GaplessError."""
+        """Connect, fence earlier producers with this ID, and abort their transactions. Raises GaplessError."""
         try:
             self._producer.__enter__()
         except KafkaException as error:
-            raise self._producer.meaning(error.args[0], self._options.control_topic) from None
+            raise self._producer.error_for(error.args[0], self._options.control_topic) from None
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Abort what is not committed; Kafka does it later where it cannot be reached."""
+        """Abort an open transaction; if Kafka is unreachable, it aborts the transaction after the timeout."""
         self._producer.__exit__()
 
     def write(self, portions: Sequence[Portion]) -> None:
-        """Write some portions, no two of them of one partition, and the positions behind them: all or nothing.
+        """Write portions of different partitions and the positions after them, all or nothing.
 
         Raises:
-            TakenOverError: a later run has begun; nothing was written.
+            TakenOverError: a later run has started; nothing was written.
             ConfigurationError: Kafka refuses a record.
-            SourceUnreachableError: Kafka denies it, does not answer, or answers with errors.
+            SourceUnreachableError: Kafka denies the write, does not respond, or returns errors.
         """
-        for number in range(1, _TRIES + 1):
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
             try:
                 self._attempt(portions)
             except KafkaException as error:
                 reported: KafkaError = error.args[0]
                 self._producer.abort()
-                # Records that are handed over right after an abort may still be given up with those before it.
-                passes = reported.txn_requires_abort() or reported.retriable() or is_given_up(reported)
-                if is_fenced(reported) or reported.fatal() or not passes or number == _TRIES:
-                    raise self._producer.meaning(reported, portions[0].position.topic) from None
-                self._sleep(_PAUSE_SECONDS)
+                # Records that are produced right after an abort may be purged together with those before it.
+                may_retry = reported.txn_requires_abort() or reported.retriable() or is_purged(reported)
+                if is_fenced(reported) or reported.fatal() or not may_retry or attempt == _MAX_ATTEMPTS:
+                    raise self._producer.error_for(reported, portions[0].position.topic) from None
+                self._sleep(_RETRY_SECONDS)
             except BaseException:
                 self._producer.abort()
                 raise
@@ -125,39 +126,39 @@ class PortionWriter:
             self._producer.commit()
         except KafkaException as error:
             self._producer.abort()
-            raise self._producer.meaning(error.args[0], topic) from None
+            raise self._producer.error_for(error.args[0], topic) from None
 
     def _attempt(self, portions: Sequence[Portion]) -> None:
         producer, control_topic = self._producer, self._options.control_topic
         producer.begin()
-        reports = [_Reports() for _ in portions]
-        for portion, delivered in zip(portions, reports, strict=True):
-            self._produce(portion, delivered)
+        all_reports = [_DeliveryReports() for _ in portions]
+        for portion, reports in zip(portions, all_reports, strict=True):
+            self._produce(portion, reports)
         producer.flush()
-        for portion, delivered in zip(portions, reports, strict=True):
-            delivered.check(len(portion.columns.offsets))
-        for portion, delivered in zip(portions, reports, strict=True):
+        for portion, reports in zip(portions, all_reports, strict=True):
+            reports.check(len(portion.columns.offsets))
+        for portion, reports in zip(portions, all_reports, strict=True):
             if self._options.keeps_map:
-                for key, value in _map_records(portion, delivered.offsets):
+                for key, value in _map_records(portion, reports.offsets):
                     producer.put(control_topic, MAPS, key, value)
             key, value = position_key(portion.partition), content(POSITION, portion.position)
             producer.put(control_topic, POSITIONS, key, value)
         producer.commit()
 
-    def _produce(self, portion: Portion, delivered: _Reports) -> None:
-        produce, position, taken = self._producer.client.produce, portion.position, delivered.take
+    def _produce(self, portion: Portion, reports: _DeliveryReports) -> None:
+        produce, position, on_delivery = self._producer.client.produce, portion.position, reports.add
         topic, target, columns = position.topic, position.target_partition, portion.columns
         headers = columns.headers if columns.headers is not None else repeat(None)
         rows = zip(columns.keys, columns.values, columns.timestamps, headers, strict=False)
         for key, value, timestamp, pairs in rows:
             # 0 means "now" to the client.
-            at = (timestamp or 1) if timestamp is not None else NO_TIMESTAMP
+            timestamp_ms = (timestamp or 1) if timestamp is not None else NO_TIMESTAMP
             while True:
                 try:
                     if pairs:
-                        produce(topic, value, key, target, taken, None, at, list(pairs))
+                        produce(topic, value, key, target, on_delivery, None, timestamp_ms, list(pairs))
                     else:
-                        produce(topic, value, key, target, taken, None, at)
+                        produce(topic, value, key, target, on_delivery, None, timestamp_ms)
                     break
                 except BufferError:
                     self._producer.poll()
@@ -169,35 +170,35 @@ class PortionWriter:
             time.sleep(0.05)
 
 
-class _Reports:
-    """What Kafka reports about the records of a portion, in their order."""
+class _DeliveryReports:
+    """The delivery reports of a portion's records, in their order."""
 
     __slots__ = ("errors", "offsets")
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
-        """In the target."""
+        """Target offsets."""
         self.errors: list[KafkaError] = []
 
-    def take(self, error: KafkaError | None, message: Any) -> None:
-        """Called by the client for each record."""
+    def add(self, error: KafkaError | None, message: Any) -> None:
+        """Add the report of one record."""
         if error is None:
             self.offsets.append(message.offset())
         else:
             self.errors.append(error)
 
     def check(self, count: int) -> None:
-        """Make sure that all `count` records are written. Raises KafkaException."""
+        """Check that all `count` records were delivered. Raises KafkaException."""
         if self.errors:
             raise KafkaException(failure_of(self.errors))
         if len(self.offsets) != count:
-            raise RuntimeError(f"{count} records were handed to Kafka's client, which reported {len(self.offsets)}")
+            raise RuntimeError(f"{count} records were produced, but Kafka's client reported {len(self.offsets)}")
 
 
 def _map_records(portion: Portion, targets: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
     runs = list(runs_of(portion.columns.offsets, targets))
     position = portion.position
-    for first in range(0, len(runs), _MOST_RUNS):
-        some = runs[first : first + _MOST_RUNS]
-        part = MapPart(topic=position.topic, target_partition=position.target_partition, runs=packed_runs(some))
-        yield map_key(portion.partition, some[0].first), content(MAP, part)
+    for start in range(0, len(runs), _MAX_RUNS):
+        chunk = runs[start : start + _MAX_RUNS]
+        part = MapPart(topic=position.topic, target_partition=position.target_partition, runs=pack_runs(chunk))
+        yield map_key(portion.partition, chunk[0].first), content(MAP, part)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.offsets.ids import MAX_OFFSET
-from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_sender.base.lazy_log import log
 from gapless_sender.source.kafka_source import LARGEST_READ, KafkaSource
 from gapless_sender.source.plan import Reason
@@ -192,7 +192,7 @@ class EventSource:
         if found is None:
             topics, known = self.kafka.topics, self._known_ids.get(topic)
             exists = topics.exists(topic)
-            topic_id = topics.topic_id(topic) if exists else None if known is None else as_tools_write(known)
+            topic_id = topics.topic_id(topic) if exists else None if known is None else url_safe_topic_id(known)
             found = self._topics[topic] = KnownTopic(topic, topic_id, topics.cluster_id(), exists)
             if not exists:
                 log("warning", "Kafka no longer has this topic; only the archive is read", topic=topic)

@@ -201,12 +201,12 @@ class KafkaSource:
             if position is None or not 0 <= ranges.target - position <= self._worth_reading():
                 self._go_to(place, ranges.target, first=position is None)
                 position = ranges.target
-            clock.ask()
+            clock.start_wait()
             at_once = self._at_once(size())
             found = self._take_in(
                 place, min(ranges.reach(position, self._worth_reading(), at_once) - position + 1, at_once)
             )
-            clock.waited(heard=bool(found.records) or (found.end is not None and ranges.target < found.end))
+            clock.end_wait(progress=bool(found.records) or (found.end is not None and ranges.target < found.end))
             self._poll_watch(topic)
             if found.records:
                 position = found.records[-1].offset() + 1
@@ -282,17 +282,17 @@ class KafkaSource:
             elif code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
                 out_of_range = True
                 time.sleep(0.05)
-            elif error.fatal() or not fault_of(error.name()).passes:
-                raise self._client.refusal(place.upstream_topic, error)
+            elif error.fatal() or not fault_of(error.name()).is_transient:
+                raise self._client.error_for(place.upstream_topic, error)
             else:  # Lost brokers, moved leaders, a group that we never use: librdkafka goes on by itself.
-                self._client.note(error)
+                self._client.record_error(error)
         return _Found(records, end, out_of_range)
 
     def _stalled(self, place: Place, offset: int) -> SourceStalledError:
         """The error for records that do not come, with the reason as far as can be found out."""
-        why = self._client.complaint()
-        error = self.topics.error_of(place.upstream_topic)
-        if error is not None and not fault_of(error.name()).passes:
+        why = self._client.reported_reason()
+        error = self.topics.topic_error(place.upstream_topic)
+        if error is not None and not fault_of(error.name()).is_transient:
             why = str(error.str())
         reason = f" ({why})" if why else ""
         return SourceStalledError(

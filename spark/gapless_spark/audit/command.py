@@ -85,7 +85,7 @@ def job_of(settings: Resolved) -> Job:
         return told_of_one_generation(concluded, memory.restarted)
 
     def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
-        connection = told.kafka.of_client("gapless-audit")
+        connection = told.kafka.with_client_id("gapless-audit")
         memory.look_at_first_records(connection, cut)
         new = {} if reading is None else received_blocks(reading)
         return conclusion(connection, new, looked_at_again(connection, cut, memory, told.engine))

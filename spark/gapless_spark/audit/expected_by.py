@@ -64,7 +64,7 @@ class ExpectedBy:
         if self._topic is not None:
             add_inventories_of_topic(
                 self._inventories,
-                self._told.kafka.of_client("gapless-audit"),
+                self._told.kafka.with_client_id("gapless-audit"),
                 self._topic,
                 verification_key=self._key,
                 timeout_seconds=self._told.engine.connect_timeout_seconds,

@@ -46,7 +46,7 @@ def lane_slices(
             pending.append((place, first, end))
     share = max(most // max(len(pending), 1), 1)
     return tuple(
-        Slice(topic, partition, first, min(end, first + share), may_begin_later=False)
+        Slice(topic, partition, first, min(end, first + share), may_skip_expired=False)
         for (topic, partition), first, end in pending
     )
 

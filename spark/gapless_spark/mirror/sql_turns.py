@@ -122,7 +122,7 @@ class SqlTurns:
     def _check_targets(self, setup: LaneSetup, view: SourceView) -> None:
         """Make sure that each topic to which records may be sent has their partitions."""
         most = most_partitions(view)
-        described = TargetTopics(setup.target, timeout_seconds=_ASK_SECONDS).described(sorted(self._targets))
+        described = TargetTopics(setup.target, timeout_seconds=_ASK_SECONDS).describe(sorted(self._targets))
         for topic in sorted(self._targets):
             found = described.get(topic)
             if found is None or found.partitions < most:

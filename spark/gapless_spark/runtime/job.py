@@ -87,7 +87,7 @@ def conclude(job: Job, settings: JobSettings, head: dict[str, Any]) -> tuple[Cut
     if settings.allowed_topics is not None:
         settings.allowed_topics.check((*job.topics, *job.other_topics), what=f"The {job.command}")
     wanted = reader_of(engine)
-    connection = settings.kafka.of_client(f"gapless-{job.command}")
+    connection = settings.kafka.with_client_id(f"gapless-{job.command}")
     with (
         job.earlier as earlier,
         ReadingProgress(head["command"], interval_seconds=engine.progress_interval) as progress,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import VERDICTS, GaplessError
-from gapless_kafka.reading.cuts import divided, grouped
+from gapless_kafka.reading.cuts import distribute_partitions, split_offsets
 from gapless_kafka.reading.reader import read_slices
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class TaskReading:
     def folded_slices(self, fold: SliceFold, schema: str) -> DataFrame:
         """Like `folded`, for a fold that is also told which slices it gets."""
         connection = self.connection
-        parts = (grouped if self.undivided else divided)(self.cut, self.tasks)
+        parts = (distribute_partitions if self.undivided else split_offsets)(self.cut, self.tasks)
         count = len(parts)
 
         def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

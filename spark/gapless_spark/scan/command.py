@@ -55,7 +55,7 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
         return cleanup_policy(connection, topic, timeout_seconds=told.engine.connect_timeout_seconds)
 
     def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
-        policy = policy_now(told.kafka.of_client(f"gapless-{command}"))
+        policy = policy_now(told.kafka.with_client_id(f"gapless-{command}"))
         found = read_windows((), choices=choices) if reading is None else find_with_spark(reading, choices)
         return conclude(found, cut, policy)
 

@@ -118,7 +118,7 @@ def test_a_second_run_takes_over_and_the_first_one_ends_with_a_sentence(
         first.send_signal(signal.SIGCONT)
         _, error = first.communicate(timeout=120)
     assert ended.code == 0, ended.err
-    assert "Another run of the same work has begun" in error, error
+    assert "Another run of the same work has started" in error, error
     assert first.returncode == ExitCode.BAD_CONFIGURATION
     for partition in (0, 1):
         assert content(kafka, f"{source}-back", partition) == content(kafka, source, partition)

@@ -59,7 +59,7 @@ class Scene:
             offsets, [None] * len(offsets), [b"%d" % each for each in offsets], [b"v" * size] * len(offsets)
         )
         place = WorkPartition(self.work, "s", 0)
-        return Portion(place, columns, position.behind(OffsetRanges([(first, last)]), records=len(offsets)))
+        return Portion(place, columns, position.advance(OffsetRanges([(first, last)]), records=len(offsets)))
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_record_that_is_too_large_is_refused_with_one_sentence(scene: Scene) -
 
 def test_a_topic_that_cannot_keep_positions_is_refused(scene: Scene, topic: TopicFactory) -> None:
     for name in (topic(1, cleanup_policy="compact"), topic(2, cleanup_policy="delete")):
-        with pytest.raises(ConfigurationError, match="positions need 2 partitions or more and cleanup"):
+        with pytest.raises(ConfigurationError, match="it requires 2 partitions or more and cleanup"):
             ControlTopic(scene.connection, scene.topics, name).ensure()
 
 
@@ -156,11 +156,11 @@ def test_missing_rights_are_named(secure_kafka: KafkaBroker, scene: Scene) -> No
         AclPermissionType.DENY,
     )
     secure_kafka.admin().create_acls([rule])[rule].result()
-    with pytest.raises(SourceUnreachableError, match="transactional IDs that begin with gapless-test-w,"):  # noqa: SIM117
+    with pytest.raises(SourceUnreachableError, match="transactional IDs with the prefix gapless-test-w,"):  # noqa: SIM117
         with PortionWriter(connection, "gapless-test-w-0", OPTIONS):
             pass
     secure_kafka.allow(name, "bob", AclOperation.DESCRIBE)
-    described = TargetTopics(connection, timeout_seconds=20).described([name, "not-there"])
+    described = TargetTopics(connection, timeout_seconds=20).describe([name, "not-there"])
     assert described.keys() == {name}
     assert "WRITE" not in (described[name].operations or ())
     portion = scene.portion(0, 1)

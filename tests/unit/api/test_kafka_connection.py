@@ -21,7 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.settings import SettingsTable, resolve
-from gapless_kafka.access.connection import KAFKA_SETTINGS, KafkaConnection, connection_from
+from gapless_kafka.access.connection import KafkaConnection, connection_from
+from gapless_kafka.access.settings import KAFKA_SETTINGS
 
 SECRET = "hunter2-hunter2"  # noqa: S105 -- it must not be seen anywhere
 KEYS = Path(__file__).parents[1] / "vectors" / "keys"
@@ -178,7 +179,7 @@ WRONG_FILES = {
     "no password": ({"key_password_file": None}, "user.key of keyFile is encrypted and there is no password"),
     "no key": ({"key_file": None}, "certFile is given without keyFile; mutual TLS needs both"),
     "a key alone": ({"cert_file": None}, "keyFile is given without certFile"),
-    "no TLS": ({"tls": False}, "tls is false, but caFile is given; delete one of the two"),
+    "no TLS": ({"tls": False}, "tls is false, but caFile is given; remove one of the two"),
 }  # fmt: skip
 
 
@@ -195,10 +196,10 @@ def test_a_file_that_cannot_be_used_is_one_sentence(folder: Path, case: str) -> 
 
 WRONG_LOGINS = {
     "no mechanism": ({"sasl_mechanism": None}, "without saslMechanism; give PLAIN"),
-    "no user": ({"sasl_username": None}, "needs a name to log in; give saslUsername"),
+    "no user": ({"sasl_username": None}, "needs a user name; give saslUsername"),
     "no password": (
         {"sasl_password_file": None},
-        "saslUsername user has no password; give the file .* saslPasswordFile",
+        "saslUsername user has no password; set saslPasswordFile to the file",
     ),
     "a missing file": ({"sasl_password_file": "none"}, "none of saslPasswordFile cannot be read"),
     "an empty file": ({"sasl_password_file": "empty"}, "empty of saslPasswordFile is empty"),
@@ -220,7 +221,7 @@ def test_a_login_that_cannot_work_is_one_sentence(folder: Path, case: str) -> No
     "address", ["kafka", "kafka:", ":9092", "kafka:0", "kafka:65536", "a:1,,b:2", "http://a:1", ""]
 )
 def test_an_address_that_is_none_is_one_sentence(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="in bootstrapServers is not host:port; write for example"):
+    with pytest.raises(ConfigurationError, match="in bootstrapServers is not host:port; write it like"):
         KafkaConnection(bootstrap_servers=address).check()
 
 

@@ -21,9 +21,9 @@ def seconds() -> Seconds:
 
 
 def wait(clock: StallClock, seconds: Seconds, for_seconds: float, *, heard: bool = False) -> None:
-    clock.ask()
+    clock.start_wait()
     seconds.now += for_seconds
-    clock.waited(heard=heard)
+    clock.end_wait(progress=heard)
 
 
 def test_waits_without_an_answer_add_up_to_a_stall_and_an_answer_ends_it(seconds: Seconds) -> None:
@@ -53,7 +53,7 @@ def test_a_program_that_was_stopped_while_it_waited_has_not_stalled(seconds: Sec
 
 def test_a_question_that_may_take_longer_counts_for_longer(seconds: Seconds) -> None:
     clock = StallClock(now=seconds)
-    clock.ask()
+    clock.start_wait()
     seconds.now += 30
-    clock.waited(heard=False, longest_seconds=10)
+    clock.end_wait(progress=False, max_seconds=10)
     assert clock.silent_seconds == 10

@@ -1,4 +1,4 @@
-"""How slices are read: what ends the reading, what it waits for, and how far it says that it is."""
+"""Owns the proof of how slices are read: what ends the reader, what it waits for, and the progress that it reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 CONNECTION = KafkaConnection(bootstrap_servers="kafka:9092")
-SLICES = (Slice("t", 0, 0, 4, may_begin_later=False), Slice("t", 1, 5, 8, may_begin_later=False))
+SLICES = (Slice("t", 0, 0, 4, may_skip_expired=False), Slice("t", 1, 5, 8, may_skip_expired=False))
 
 
 class Record(NamedTuple):
@@ -42,13 +42,13 @@ class Record(NamedTuple):
 
 
 class Broker:
-    """Answers each call with what is next, and takes its time."""
+    """Returns the next answer for each call, after its delay."""
 
     def __init__(self, *answers: tuple[float, Sequence[Record]]) -> None:
         self.answers = list(answers)
         self.now = 0.0
         self.positions = {0: -1001, 1: -1001}
-        self.begun_again: list[tuple[int, int]] = []
+        self.reassigned: list[tuple[int, int]] = []
 
     def __call__(self, _options: Any) -> Broker:
         return self
@@ -60,7 +60,7 @@ class Broker:
     def incremental_unassign(self, _places: Any) -> None: ...
 
     def incremental_assign(self, begins: Any) -> None:
-        self.begun_again = [(begin.partition, begin.offset) for begin in begins]
+        self.reassigned = [(begin.partition, begin.offset) for begin in begins]
 
     def close(self) -> None: ...
 
@@ -74,41 +74,43 @@ class Broker:
         return [TopicPartition(place.topic, place.partition, self.positions[place.partition]) for place in places]
 
 
-class Told:
-    """Somebody who is told how far the reading is."""
+class RecordedProgress:
+    """Records how many offsets are reported as read."""
 
     def __init__(self) -> None:
-        self.passed: list[int] = []
+        self.offsets_read: list[int] = []
 
     def begin(self, _offsets: int) -> None: ...
 
     def advanced(self, look: Callable[[], int]) -> None:
-        self.passed.append(look())
+        self.offsets_read.append(look())
 
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, int]]]:
     def run(
-        *answers: tuple[float, Sequence[Record]], told: Told | None = None, slices: Sequence[Slice] = SLICES
+        *answers: tuple[float, Sequence[Record]],
+        progress: RecordedProgress | None = None,
+        slices: Sequence[Slice] = SLICES,
     ) -> list[tuple[int, int]]:
         broker = Broker(*answers)
         monkeypatch.setattr(reader, "Consumer", broker)
         monkeypatch.setattr(reader, "StallClock", lambda: StallClock(now=lambda: broker.now))
-        found: Any = read_slices(CONNECTION, slices, told or Told())
-        return [(record.of, record.at) for records in found for record in records]
+        batches: Any = read_slices(CONNECTION, slices, progress or RecordedProgress())
+        return [(record.of, record.at) for records in batches for record in records]
 
     return run
 
 
 ALL = (0.1, [Record(0, 0), Record(0, 2), Record(1, 5), Record(0, 3), Record(1, 7)])
-WANTED = [(0, 0), (0, 2), (1, 5), (0, 3), (1, 7)]
+EXPECTED = [(0, 0), (0, 2), (1, 5), (0, 3), (1, 7)]
 
 
 def test_a_reader_that_was_stopped_for_longer_than_a_stall_goes_on(read: Callable[..., Any]) -> None:
-    assert read((STALLED_AFTER_SECONDS * 10, []), (0.2, []), ALL) == WANTED
+    assert read((STALLED_AFTER_SECONDS * 10, []), (0.2, []), ALL) == EXPECTED
 
 
-def test_a_reader_that_waits_in_vain_for_a_minute_has_stalled_and_says_why(read: Callable[..., Any]) -> None:
+def test_a_reader_without_records_for_a_minute_has_stalled_and_says_why(read: Callable[..., Any]) -> None:
     lost = (0.2, [Record(0, -1001, KafkaError._TRANSPORT)])
     with pytest.raises(SourceStalledError, match=r"stopped answering while the topic t was read \(.+\); check"):
         read(*[lost] * 302)
@@ -117,8 +119,8 @@ def test_a_reader_that_waits_in_vain_for_a_minute_has_stalled_and_says_why(read:
 @pytest.mark.parametrize(
     "code", [KafkaError._TRANSPORT, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.GROUP_AUTHORIZATION_FAILED]
 )
-def test_what_passes_is_waited_for(read: Callable[..., Any], code: int) -> None:
-    assert read((0.1, [Record(0, -1001, code)]), ALL) == WANTED
+def test_transient_errors_are_waited_for(read: Callable[..., Any], code: int) -> None:
+    assert read((0.1, [Record(0, -1001, code)]), ALL) == EXPECTED
 
 
 @pytest.mark.parametrize(
@@ -127,26 +129,35 @@ def test_what_passes_is_waited_for(read: Callable[..., Any], code: int) -> None:
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, SourceUnreachableError, "denies access to the topic t; grant"),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, ConfigurationError, "does not have the topic t; correct"),
         (KafkaError._AUTO_OFFSET_RESET, SourceUnreachableError, "has deleted records of the topic t before"),
-        (KafkaError._BAD_MSG, SourceUnreachableError, "answers with an error for the topic t"),
+        (KafkaError._BAD_MSG, SourceUnreachableError, "returned an error for the topic t"),
     ],
 )
-def test_what_does_not_pass_ends_the_reading_at_once(
+def test_other_errors_end_the_reader_at_once(
     read: Callable[..., Any], code: int, kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind, match=words):
         read((0.1, [Record(0, -1001, code)]))
 
 
-def test_it_says_how_many_offsets_are_behind_it(read: Callable[..., Any]) -> None:
-    told = Told()
+def test_it_reports_how_many_offsets_are_read(read: Callable[..., Any]) -> None:
+    progress = RecordedProgress()
     eof = Record(1, 8, KafkaError._PARTITION_EOF)
-    read((0, []), (0, [Record(0, 0)]), (0, [Record(0, 2), Record(1, 5)]), (0, [eof]), (0, [Record(0, 3)]), told=told)
-    assert told.passed == [0, 1, 4, 6, 7]
+    read(
+        (0, []),
+        (0, [Record(0, 0)]),
+        (0, [Record(0, 2), Record(1, 5)]),
+        (0, [eof]),
+        (0, [Record(0, 3)]),
+        progress=progress,
+    )
+    assert progress.offsets_read == [0, 1, 4, 6, 7]
 
 
-def test_what_expires_before_reading_begins_is_no_loss_where_it_may_begin_later(read: Callable[..., Any]) -> None:
+def test_a_slice_may_skip_records_that_expire_before_they_are_read(
+    read: Callable[..., Any],
+) -> None:
     expired = (0.1, [Record(0, -1001, KafkaError._AUTO_OFFSET_RESET)])
-    slices = [Slice("t", 0, 3, 8, may_begin_later=True)]
+    slices = [Slice("t", 0, 3, 8, may_skip_expired=True)]
     assert read(expired, (0.1, [Record(0, 5), Record(0, 7)]), slices=slices) == [(0, 5), (0, 7)]
     assert read(expired, (0.1, [Record(0, 9)]), slices=slices) == []
     assert read(expired, (0.1, [Record(0, 1), Record(0, 7)]), slices=slices) == [(0, 7)], "of another topic's life"
@@ -155,7 +166,7 @@ def test_what_expires_before_reading_begins_is_no_loss_where_it_may_begin_later(
 
 
 @pytest.mark.parametrize("last", [0, 1])
-def test_records_beyond_a_slice_are_left_to_who_reads_the_next(read: Callable[..., Any], last: int) -> None:
+def test_records_beyond_a_slice_are_not_returned(read: Callable[..., Any], last: int) -> None:
     records = [Record(0, 0), Record(0, 1), Record(1, 5), Record(0, 2), Record(1, 6), Record(1, 8)]
     assert read((0.1, records), (0.1, [Record(0, 3 + last), Record(0, 5)])) == [
         (0, 0), (0, 1), (1, 5), (0, 2), (1, 6), *([(0, 3)] if last == 0 else [])

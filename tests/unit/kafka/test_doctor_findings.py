@@ -1,4 +1,4 @@
-"""Every finding follows from what was observed, and what could not be observed is a finding as well."""
+"""Owns the proof that findings follow from the observations, and that a missing observation is a finding."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gapless_kafka.doctor.findings.all_findings import findings_of
-from gapless_kafka.doctor.findings.places import counted, duration, names, numbers, partitions
 from gapless_kafka.doctor.findings.times import clock_bounds
+from gapless_kafka.doctor.findings.wording import duration, names, numbers, partitions, quantity
 from gapless_kafka.doctor.kinds import KINDS, FindingId
 from gapless_kafka.doctor.observed import (
     GROUP_TOPIC,
@@ -51,7 +51,7 @@ GOOD = {
 BROKERS = {number: Broker(number, f"kafka-{number}", 9092) for number in (1, 2, 3)}
 LED = Partition(1, (1, 2, 3), (1, 2, 3))
 STAMP = BrokerStamp((GROUP_TOPIC, 0), NOW_MS - 500, NOW_MS, int(NOW_MS) - 200, is_new=True)
-PLACE = ("orders", 0)
+ORDERS_0 = ("orders", 0)
 
 
 def topic(id_: str = "A1", **settings: str) -> TopicDetails:
@@ -59,7 +59,7 @@ def topic(id_: str = "A1", **settings: str) -> TopicDetails:
 
 
 def cluster(side: Any = "source", **changes: Any) -> Cluster:
-    """A cluster about which nothing is to be said."""
+    """A cluster without findings."""
     good = Cluster(
         side=side,
         servers=f"{side}:9092",
@@ -75,9 +75,9 @@ def cluster(side: Any = "source", **changes: Any) -> Cluster:
         topics={"orders": topic()},
         broker_settings={1: {"message.max.bytes": "1048588"}},
         connections=[BrokerConnection(broker) for broker in BROKERS.values()],
-        offsets={PLACE: PartitionOffsets(0, 10, int(NOW_MS) - 1000)},
+        offsets={ORDERS_0: PartitionOffsets(0, 10, int(NOW_MS) - 1000)},
         stamps=[STAMP],
-        probes=[Probe(PLACE)],
+        probes=[Probe(ORDERS_0)],
     )
     return replace(good, **changes)
 
@@ -89,7 +89,7 @@ def seen(source: Cluster | Unreachable | None = None, target: Cluster | Unreacha
 
 
 def found(observations: Observations) -> dict[str, Any]:
-    """The findings by id; none comes twice here."""
+    """The findings by ID, of which each occurs once here."""
     listed = findings_of(observations)
     assert len({one.id for one in listed}) == len(listed), [one.message for one in listed]
     return {one.id: one for one in listed}
@@ -102,7 +102,7 @@ def the_only(observations: Observations, kind: FindingId) -> Any:
     return by_id[kind]
 
 
-def test_nothing_is_found_where_nothing_is_wrong() -> None:
+def test_healthy_clusters_have_no_findings() -> None:
     assert findings_of(seen()) == []
     assert findings_of(seen(target=cluster("target"))) == []
 
@@ -117,11 +117,11 @@ def test_replicas_on_ids_that_are_not_registered_are_named_with_the_danger_of_th
     assert "1001-1002" in lost.message
     assert "registered are 1-3" in lost.message
     assert GROUP_TOPIC in lost.message
-    assert "destroys the positions of all consumer groups" in lost.danger
+    assert "destroys the committed offsets of all consumer groups" in lost.danger
     coordinator = by_id["GroupCoordinatorUnavailable"]
     assert coordinator.message.startswith(f"1 of 2 partitions of {GROUP_TOPIC}")
     assert "Without a group, orders 0 can be read" in coordinator.message
-    assert "destroys the positions of all consumer groups" in coordinator.danger
+    assert "destroys the committed offsets of all consumer groups" in coordinator.danger
 
 
 def test_an_unregistered_leader_counts_as_none() -> None:
@@ -167,7 +167,7 @@ def test_half_of_all_names_have_a_negative_hash() -> None:
     assert (coordinator_partition("my-group", 50), coordinator_partition("kafka-txn-0", 50)) == (12, 30)
 
 
-def test_a_coordinator_that_does_not_answer_is_told_from_one_that_denies() -> None:
+def test_a_coordinator_that_does_not_respond_differs_from_one_that_denies() -> None:
     silent = the_only(seen(cluster(groups=[Group("g", Unknown("Timed out"))])), FindingId.GROUP_COORDINATOR_UNAVAILABLE)
     assert "Timed out" in silent.message
     denied = the_only(
@@ -187,7 +187,7 @@ def test_lost_transaction_coordinators_are_named_with_the_ids_that_they_hold() -
     assert "__transaction_state" in one.danger
 
 
-def test_internal_topics_that_are_hidden_are_not_passed_over() -> None:
+def test_hidden_internal_topics_are_reported() -> None:
     shown = {"orders": {0: LED}}
     one = the_only(
         seen(cluster(partitions=shown, hidden_topics=frozenset({GROUP_TOPIC, TRANSACTION_TOPIC}))),
@@ -201,7 +201,7 @@ def test_internal_topics_that_are_hidden_are_not_passed_over() -> None:
     assert two.where == TRANSACTION_TOPIC
 
 
-def test_replicas_that_lag_are_worse_below_the_least_number() -> None:
+def test_out_of_sync_replicas_are_worse_below_min_insync_replicas() -> None:
     lagging = {"orders": {0: replace(LED, in_sync=(1, 2)), 1: replace(LED, in_sync=(1,))}}
     by_id = found(seen(cluster(partitions=lagging)))
     assert {name: one.where for name, one in by_id.items()} == {
@@ -211,18 +211,20 @@ def test_replicas_that_lag_are_worse_below_the_least_number() -> None:
 
 
 def test_a_partition_that_cannot_be_read() -> None:
-    one = the_only(seen(cluster(probes=[Probe(PLACE, "Topic authorization failed")])), FindingId.PARTITION_UNREADABLE)
+    one = the_only(
+        seen(cluster(probes=[Probe(ORDERS_0, "Topic authorization failed")])), FindingId.PARTITION_UNREADABLE
+    )
     assert "Topic authorization failed" in one.message
     unread = the_only(seen(cluster(probes=Unknown("this user may read none"))), FindingId.NOT_CHECKED)
     assert "this user may read none" in unread.message
 
 
-def test_named_topics_must_exist_and_hidden_ones_are_told() -> None:
+def test_named_topics_must_exist_and_hidden_ones_are_reported() -> None:
     missing = the_only(seen(named={"source": ["orders", "nix"]}), FindingId.TOPIC_MISSING)
     assert missing.where == "nix"
-    hidden = cluster(unseen_topics={"secret": Unknown("Kafka denies it")})
+    hidden = cluster(unseen_topics={"secret": Unknown("Kafka denies access")})
     one = the_only(seen(hidden, named={"source": ["secret"]}), FindingId.NOT_CHECKED)
-    assert "Kafka denies it" in one.message
+    assert "Kafka denies access" in one.message
 
 
 def test_a_recreated_topic_and_a_changed_cluster() -> None:
@@ -231,7 +233,7 @@ def test_a_recreated_topic_and_a_changed_cluster() -> None:
     assert "OLD -> A1" in one.message
     assert "doctor.json" in one.message
     other = the_only(seen(remembered=before, remembered_clusters={"source": "other"}), FindingId.CLUSTER_CHANGED)
-    assert "other is remembered" in other.message
+    assert "the earlier report has other" in other.message
     assert findings_of(seen(cluster(topics={"orders": topic("")}), remembered=before)) == [], "brokers without IDs"
     gone = the_only(seen(remembered=[Identity("source", "old", "B", "doctor.json")]), FindingId.TOPIC_MISSING)
     assert gone.where == "old"
@@ -263,13 +265,13 @@ def test_each_operation_that_is_lacking_is_named(side: str, lacks: str, kind: Fi
     assert "kafka-acls.sh" in one.action
 
 
-def test_what_is_known_about_rights_on_the_target_cluster() -> None:
+def test_operations_on_the_target_cluster() -> None:
     new = cluster("target", topics={}, operations=ALL - {"CREATE"}, offsets={})
     messages = [one.message for one in findings_of(seen(target=new)) if one.id == FindingId.NOT_CHECKED]
     assert any("lacks the operation Create" in message for message in messages)
     assert findings_of(seen(cluster(operations=frozenset()))) == [], "who only reads needs nothing of the cluster"
-    unknown = cluster("target", operations=Unknown("the brokers do not tell"))
-    assert "the brokers do not tell" in the_only(seen(target=unknown), FindingId.NOT_CHECKED).message
+    unknown = cluster("target", operations=Unknown("the brokers do not return them"))
+    assert "the brokers do not return them" in the_only(seen(target=unknown), FindingId.NOT_CHECKED).message
 
 
 MINE = AccessRule("User:alice", "north-", is_prefix=True, operation="WRITE", allows=True)
@@ -289,7 +291,7 @@ MINE = AccessRule("User:alice", "north-", is_prefix=True, operation="WRITE", all
         ([MINE, replace(MINE, name="north-0", allows=False)], True),
     ],
 )
-def test_transactional_ids_are_held_against_the_access_rules(rules: list[AccessRule], is_refused: bool) -> None:  # noqa: FBT001
+def test_transactional_ids_are_compared_with_the_acls(rules: list[AccessRule], is_refused: bool) -> None:  # noqa: FBT001
     target = cluster("target", principal="User:alice", transactional_rules=rules)
     observed = seen(target=target, transactional_ids=["north-0"])
     if not is_refused:
@@ -300,7 +302,7 @@ def test_transactional_ids_are_held_against_the_access_rules(rules: list[AccessR
     assert "--transactional-id north-0" in one.action
 
 
-def test_no_rules_matter_to_who_administers_the_cluster() -> None:
+def test_administrators_need_no_acls() -> None:
     target = cluster("target", principal="", transactional_rules=(), operations=ALL | {"CLUSTER_ACTION"})
     assert findings_of(seen(target=target)) == []
 
@@ -308,14 +310,12 @@ def test_no_rules_matter_to_who_administers_the_cluster() -> None:
 @pytest.mark.parametrize(
     ("changes", "ids", "reason"),
     [
-        ({"transactional_rules": Unknown("Kafka denies it")}, ["a"], "Kafka denies it"),
+        ({"transactional_rules": Unknown("Kafka denies access")}, ["a"], "Kafka denies access"),
         ({"transactional_rules": []}, [], "none was named"),
         ({"transactional_rules": [], "principal": ""}, ["a"], "only the brokers know"),
     ],
 )
-def test_rules_about_transactional_ids_that_are_not_known_are_told(
-    changes: dict[str, Any], ids: list[str], reason: str
-) -> None:
+def test_unknown_acls_for_transactional_ids_are_reported(changes: dict[str, Any], ids: list[str], reason: str) -> None:
     target = cluster("target", **{"principal": "User:alice", **changes})
     assert reason in the_only(seen(target=target, transactional_ids=ids), FindingId.NOT_CHECKED).message
 
@@ -348,14 +348,14 @@ def test_settings_of_brokers(side: str, name: str, value: str, kind: FindingId) 
     the_only(seen(poor) if side == "source" else seen(target=poor), kind)
 
 
-def test_settings_that_are_not_shown_are_told() -> None:
-    one = the_only(seen(cluster(broker_settings=Unknown("Kafka denies it"))), FindingId.NOT_CHECKED)
+def test_settings_that_cannot_be_read_are_reported() -> None:
+    one = the_only(seen(cluster(broker_settings=Unknown("Kafka denies access"))), FindingId.NOT_CHECKED)
     assert "DescribeConfigs" in one.action
-    blind = cluster(topics={"orders": replace(topic(), configuration=Unknown("Kafka denies it"))})
+    blind = cluster(topics={"orders": replace(topic(), configuration=Unknown("Kafka denies access"))})
     assert "settings of 1 topic" in the_only(seen(blind), FindingId.NOT_CHECKED).message
 
 
-def test_messages_that_the_target_does_not_take() -> None:
+def test_messages_that_are_too_large_for_the_target() -> None:
     small = cluster("target", topics={"orders": topic(max_message_bytes="1000")})
     one = the_only(seen(target=small), FindingId.MESSAGE_TOO_LARGE)
     assert "1,048,588" in one.message
@@ -376,8 +376,23 @@ def test_timestamps_that_the_target_replaces_or_refuses() -> None:
     assert findings_of(seen(short, target=strict)) == []
 
 
-def test_records_of_the_future() -> None:
-    ahead = {PLACE: PartitionOffsets(0, 10, int(NOW_MS) + 3_600_000 * 5)}
+def test_the_gaps_topic_is_not_compared_with_the_target() -> None:
+    source = cluster(
+        topics={"orders": topic(), "gaps": topic("G1", cleanup_policy="compact", max_message_bytes="9999")}
+    )
+    source = replace(source, partitions={**source.partitions, "gaps": {0: LED}})
+    assert findings_of(seen(source, target=cluster("target"), gap_topic="gaps")) == []
+    same = seen(source, target=cluster("target", id="cluster-source"), gap_topic="gaps")
+    assert the_only(same, FindingId.SAME_CLUSTER).where == "orders"
+
+
+def test_a_topic_that_was_created_after_the_metadata_request_is_no_failure() -> None:
+    new = cluster(topics={"orders": topic(), "new": topic("N1")})
+    assert findings_of(seen(new)) == []
+
+
+def test_timestamps_in_the_future() -> None:
+    ahead = {ORDERS_0: PartitionOffsets(0, 10, int(NOW_MS) + 3_600_000 * 5)}
     one = the_only(seen(cluster(offsets=ahead)), FindingId.TIMESTAMP_IN_FUTURE)
     assert "5 h" in one.message
     appended = cluster(offsets=ahead, topics={"orders": topic(message_timestamp_type="LogAppendTime")})
@@ -407,18 +422,18 @@ def test_clocks_are_bounded_by_what_brokers_write(newest_seconds: float, is_new:
         assert ("ahead" if newest_seconds > 0 else "behind") in by_id["ClockDiffers"].message
 
 
-def test_a_wrong_clock_is_not_hidden_by_a_right_one_and_no_stamp_is_told() -> None:
+def test_a_correct_clock_does_not_hide_a_wrong_one_and_missing_timestamps_are_reported() -> None:
     wrong = replace(STAMP, newest_ms=int(NOW_MS) - 60_000)
     assert "behind" in the_only(seen(cluster(stamps=[STAMP, wrong, STAMP])), FindingId.CLOCK_DIFFERS).message
-    assert "this user may see" in the_only(seen(cluster(stamps=[])), FindingId.NOT_CHECKED).message
+    assert "this user may not read any timestamp" in the_only(seen(cluster(stamps=[])), FindingId.NOT_CHECKED).message
 
 
 def group_at(offset: int, record_ms: float | None = None) -> Group:
-    return Group("billing", {PLACE: GroupPosition(offset, None if record_ms is None else int(record_ms))})
+    return Group("billing", {ORDERS_0: GroupPosition(offset, None if record_ms is None else int(record_ms))})
 
 
 def test_retention_against_lag() -> None:
-    offsets = {PLACE: PartitionOffsets(100, 200, int(NOW_MS) - 1000)}
+    offsets = {ORDERS_0: PartitionOffsets(100, 200, int(NOW_MS) - 1000)}
     lost = the_only(seen(cluster(offsets=offsets, groups=[group_at(90)])), FindingId.GROUP_OVERTAKEN)
     assert "offsets 90 to 99" in lost.message
     week = 604_800_000
@@ -431,15 +446,15 @@ def test_retention_against_lag() -> None:
         assert findings_of(seen(cluster(offsets=offsets, groups=[group_at(next_offset)]))) == []
     bounded = cluster(offsets=offsets, groups=[group_at(110)], topics={"orders": topic(retention_bytes="1000000")})
     assert "90 of 100 offsets" in the_only(seen(bounded), FindingId.RETENTION_NEAR).message
-    young = replace(bounded, offsets={PLACE: PartitionOffsets(0, 200)})
+    young = replace(bounded, offsets={ORDERS_0: PartitionOffsets(0, 200)})
     assert findings_of(seen(replace(young, groups=[group_at(0)]))) == [], "nothing was ever deleted"
     compacted = replace(bounded, topics={"orders": topic(retention_bytes="1000000", cleanup_policy="compact")})
     assert findings_of(seen(compacted)) == []
 
 
-def test_a_mirror_is_overtaken_as_a_group_is_and_its_control_topic_must_be_compacted() -> None:
+def test_a_mirror_loses_records_like_a_group_and_its_control_topic_must_be_compacted() -> None:
     reads = replace(group_at(90), name="north", noun="mirror", has_positions=False)
-    offsets = {PLACE: PartitionOffsets(100, 200)}
+    offsets = {ORDERS_0: PartitionOffsets(100, 200)}
     lost = the_only(seen(cluster(offsets=offsets, groups=[reads])), FindingId.GROUP_OVERTAKEN)
     assert "The mirror north has lost 10 offsets" in lost.message
     name = "_gapless_mirror_north"
@@ -447,18 +462,18 @@ def test_a_mirror_is_overtaken_as_a_group_is_and_its_control_topic_must_be_compa
     target = replace(target, partitions={**target.partitions, name: {0: LED}})
     deleted = the_only(seen(target=target, control_topic=name), FindingId.CONTROL_TOPIC_NOT_COMPACTED)
     assert deleted.where == name
-    assert "copies everything again" in deleted.danger
+    assert "copies all records again" in deleted.danger
 
 
-def test_what_could_not_be_observed_otherwise_is_told() -> None:
-    one = the_only(seen(unknown=[("target", Unknown("What the mirror north remembers"))]), FindingId.NOT_CHECKED)
-    assert (one.side, one.message) == ("target", "What the mirror north remembers.")
+def test_other_missing_observations_are_reported() -> None:
+    one = the_only(seen(unknown=[("target", Unknown("The mirror was not checked"))]), FindingId.NOT_CHECKED)
+    assert (one.side, one.message) == ("target", "The mirror was not checked.")
 
 
-def test_a_group_without_positions_is_told() -> None:
+def test_a_group_without_committed_offsets_is_reported() -> None:
     hidden = Group("g", Unknown("Not authorized"), is_denied=True, has_positions=False)
     assert "coordinator of the group g" in the_only(seen(cluster(groups=[hidden])), FindingId.NOT_CHECKED).message
-    assert "no position" in the_only(seen(cluster(groups=[Group("g", {})])), FindingId.NOT_CHECKED).message
+    assert "no committed offsets" in the_only(seen(cluster(groups=[Group("g", {})])), FindingId.NOT_CHECKED).message
     assert findings_of(seen(cluster(groups=[Group("g", {}, has_positions=False)]))) == []
 
 
@@ -510,18 +525,18 @@ def test_the_gaps_topic_must_be_compacted() -> None:
     assert findings_of(seen(good, gap_topic="orders")) == []
 
 
-def test_offsets_that_are_not_shown_are_told() -> None:
-    blind = cluster(offsets={PLACE: Unknown("Timed out")})
+def test_offsets_that_cannot_be_read_are_reported() -> None:
+    blind = cluster(offsets={ORDERS_0: Unknown("Timed out")})
     assert "Timed out" in the_only(seen(blind), FindingId.NOT_CHECKED).message
 
 
-def test_places_are_short() -> None:
+def test_lists_in_findings_are_short() -> None:
     assert numbers([3, 1, 2, 7]) == "1-3, 7"
     assert numbers(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10 and 14 more"
     assert partitions([("b", 0), ("a", 1), ("a", 0)]) == "a 0-1; b 0"
-    assert partitions([(f"t{number:02}", 0) for number in range(10)]).endswith("t07 0 and 2 topics more")
+    assert partitions([(f"t{number:02}", 0) for number in range(10)]).endswith("t07 0 and 2 more topics")
     assert names([f"t{number}" for number in range(10)]).endswith("t7 and 2 more")
-    assert [counted(1, "topic"), counted(2000, "topic")] == ["1 topic", "2,000 topics"]
+    assert [quantity(1, "topic"), quantity(2000, "topic")] == ["1 topic", "2,000 topics"]
     assert [duration(each) for each in (0.25, 45, 600, 7200, 604800)] == ["0.2 s", "45 s", "10 min", "2 h", "7 d"]
 
 

@@ -51,7 +51,7 @@ def settings_of(**options: str) -> DoctorSettings:
     )
 
 
-def test_the_page_has_the_worst_first_and_what_a_repair_destroys() -> None:
+def test_the_page_has_the_worst_finding_first_and_what_a_repair_destroys() -> None:
     text = page(report(SKIPPED, CLOCK, LOST))
     places = [text.index(word) for word in ("GroupCoordinatorUnavailable", "DANGER", "ClockDiffers", "NotChecked")]
     assert places == sorted(places)
@@ -59,7 +59,7 @@ def test_the_page_has_the_worst_first_and_what_a_repair_destroys() -> None:
     assert "a:9092, cluster c1, 2 brokers, 1 topic checked" in text
     assert text.endswith("1 error, 1 warning, 1 note.\n")
     assert max(map(len, text.splitlines())) <= 110
-    assert page(report()).endswith("Nothing is wrong.\n")
+    assert page(report()).endswith("No problems found.\n")
 
 
 def test_the_severity_counts_before_the_table() -> None:
@@ -79,7 +79,7 @@ def test_the_severity_counts_before_the_table() -> None:
         (DOWN, None, [LOST], 3),
     ],
 )
-def test_the_exit_code_says_what_was_found(source: Any, target: Any, findings: list[Any], exit_code: int) -> None:
+def test_the_exit_code_follows_from_the_findings(source: Any, target: Any, findings: list[Any], exit_code: int) -> None:
     made = report_of(Observations(at_ms=0, source=source, target=target, target_names={}), findings)
     assert made.exit_code == exit_code
     assert (made.source is None) == (source is DOWN)
@@ -125,7 +125,7 @@ def test_settings_that_do_not_fit_together_are_refused() -> None:
         settings_of(targetIP="10.0.0.2")
     with pytest.raises(ConfigurationError, match="requests the topic orders"):
         settings_of(topics="orders", allowedTopics="payments")
-    with pytest.raises(ConfigurationError, match=r"it must be a name with \{topic\}"):
+    with pytest.raises(ConfigurationError, match=r"it must be a name that contains \{topic\}"):
         settings_of(rename="copy")
 
 

@@ -22,19 +22,19 @@ START = Position(topic="orders", topic_id="T", target_partition=3, source_id="S"
 
 
 def test_a_position_moves_forward_and_joins_what_touches() -> None:
-    first = START.behind(OffsetRanges([(5, 9), (11, 11)]), records=4, size=90)
-    then = first.behind(OffsetRanges([(12, 20), (30, 40)]), records=6, size=10, lost=2)
+    first = START.advance(OffsetRanges([(5, 9), (11, 11)]), records=4, size=90)
+    then = first.advance(OffsetRanges([(12, 20), (30, 40)]), records=6, size=10, lost=2)
     assert [(one.first, one.last) for one in then.done] == [(5, 9), (11, 20), (30, 40)]
     assert (then.next_offset, then.records, then.bytes, then.lost) == (41, 10, 100, 2)
     assert then.ranges == OffsetRanges([(5, 9), (11, 20), (30, 40)])
     assert START.next_offset == 0
     for behind in (40, 0):
-        with pytest.raises(ValueError, match="comes after 40"):
-            then.behind(OffsetRanges([(behind, 50)]))
+        with pytest.raises(ValueError, match="does not follow 40"):
+            then.advance(OffsetRanges([(behind, 50)]))
 
 
 def test_offsets_at_the_upper_end_survive() -> None:
-    last = START.behind(OffsetRanges([(2**62, 2**63 - 1)]), records=1)
+    last = START.advance(OffsetRanges([(2**62, 2**63 - 1)]), records=1)
     key, found = read_record(position_key(PLACE), content(POSITION, last))
     assert found == last
     assert (key.kind, key.work, key.source, key.partition) == ("position", "w", "site-a/orders", 3)

@@ -99,7 +99,7 @@ def test_the_cut_holds_what_was_chosen_and_never_begins_later() -> None:
     cut = cut_of("cluster", [waiting(3, 5, 9), waiting(1, 0, 2)], {"t": "id"})
     slices = slices_of(cut)
     assert [(one.partition, one.first_offset, one.end_offset) for one in slices] == [(1, 0, 2), (3, 5, 9)]
-    assert not any(one.may_begin_later for one in slices)
+    assert not any(one.may_skip_expired for one in slices)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_topics_are_chosen_by_name_prefix_and_pattern() -> None:
     values = settings(topics="__in,b", topicPrefix="log-", topicPattern="x.z", exclude="log-b*,b")
     existing = ["log-a", "log-bc", "xyz", "xyzz", "__consumer_offsets", "__in", "other"]
     assert choice_from(values).chosen(existing) == ["__in", "log-a", "xyz"]
-    with pytest.raises(ConfigurationError, match="No topics are chosen"):
+    with pytest.raises(ConfigurationError, match="No topics are selected"):
         choice_from(settings(topics=None))
 
 

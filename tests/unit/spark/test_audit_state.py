@@ -194,7 +194,7 @@ def test_only_what_is_new_is_left_to_be_read() -> None:
     left = unread_of(head(), topic(first_offsets=(2, 7, 1), end_offsets=(5, 9, 4)), "here")
     assert left.topics[0].first_offsets == (5, 7, 1)
     assert left.offsets == 5
-    assert left.topics[0].from_the_beginning, "what expires before it is read is counted and ends nothing"
+    assert left.topics[0].may_skip_expired, "what expires before it is read is counted and ends nothing"
     assert (left.topics[0].log_starts, left.topics[0].expired) == ((2, 7, 1), {2})
 
 

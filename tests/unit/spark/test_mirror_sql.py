@@ -45,7 +45,7 @@ def rows(*offsets: int, partition: int = 0, target: str | None = None) -> pa.Rec
 
 
 def reader(*batches: pa.RecordBatch, first: int = 0) -> SqlReader:
-    slices = [Slice("t", partition, first, 10, may_begin_later=False) for partition in (0, 1)]
+    slices = [Slice("t", partition, first, 10, may_skip_expired=False) for partition in (0, 1)]
     return SqlReader(iter(batches), slices, {"other"}, NOWHERE)
 
 
@@ -106,7 +106,7 @@ def test_a_cut_reads_on_from_the_positions_and_divides_what_it_may_read() -> Non
     places = [(TOPIC, partition) for partition in range(3)]
     found = lane_slices(ends, {("t", 0): position(50)}, places, most=100)
     assert [(one.partition, one.first_offset, one.end_offset) for one in found] == [(0, 50, 100), (1, 10, 60)]
-    assert not any(one.may_begin_later for one in found), "what expires meanwhile must be noticed"
+    assert not any(one.may_skip_expired for one in found), "what expires meanwhile must be noticed"
     done = {("t", 0): position(120), ("t", 1): position(100)}
     assert lane_slices(ends, done, places) == ()
 
@@ -126,14 +126,14 @@ def test_what_expired_or_was_recreated_is_read_from_the_start_of_the_log(known: 
 
 
 def test_heartbeats_go_past_the_statement_and_ask_nothing_of_the_topics_that_it_names() -> None:
-    slices = [Slice(name, 0, 0, 10, may_begin_later=False) for name in ("a", HEARTBEAT_TOPIC, "t")]
+    slices = [Slice(name, 0, 0, 10, may_skip_expired=False) for name in ("a", HEARTBEAT_TOPIC, "t")]
     assert divided_slices(slices) == ((slices[0], slices[2]), (slices[1],))
     beats = SourceTopic(HEARTBEAT_TOPIC, "id", f"{HEARTBEAT_TOPIC}.m", (0,) * 8, (5,) * 8)
     assert most_partitions(SourceView({"t": TOPIC, HEARTBEAT_TOPIC: beats})) == 3
 
 
 def test_a_lane_ends_where_its_slices_end() -> None:
-    view = view_until(SourceView({"t": TOPIC}, (), 7), (Slice("t", 1, 10, 60, may_begin_later=False),), 8)
+    view = view_until(SourceView({"t": TOPIC}, (), 7), (Slice("t", 1, 10, 60, may_skip_expired=False),), 8)
     assert (view.topics["t"].end_offsets, view.number) == ((0, 60, 0), 8)
 
 

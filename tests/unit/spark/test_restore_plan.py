@@ -134,7 +134,7 @@ def test_segments_outside_of_the_time_are_not_read() -> None:
 
 def test_records_are_never_put_behind_later_ones() -> None:
     position = Position(topic="t", topic_id="T", target_partition=0, source_id="S", epoch=1)
-    behind = position.behind(OffsetRanges([(20, 24)]))
+    behind = position.advance(OffsetRanges([(20, 24)]))
     found = archive(segment(10, 30))
     assert order_conflict(plan(found, done=behind.ranges), behind) == OffsetRange(10, 19)
     rest = plan(found, Limits(offsets=OffsetRange(20, 29)), behind.ranges)

@@ -1,1 +1,1 @@
-"""The findings: pure functions of what was observed."""
+"""The findings: pure functions of the observations."""

@@ -1,4 +1,4 @@
-"""Owns which findings there are, and in which order: the worst first, and of each severity in the table's order."""
+"""Owns the list of all findings and their order: the worst first, then in the order of the table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from gapless_api.wire.doctor_report import SEVERITIES
 from gapless_kafka.doctor.findings.certificates import certificate_findings, connection_findings
-from gapless_kafka.doctor.findings.places import counted, partitions
 from gapless_kafka.doctor.findings.replicas import coordinator_findings, probe_findings, replica_findings
 from gapless_kafka.doctor.findings.rights import right_findings, transaction_findings
 from gapless_kafka.doctor.findings.settings import broker_findings, durability_findings, size_findings
@@ -17,6 +16,7 @@ from gapless_kafka.doctor.findings.topics import (
     loop_findings,
     missing_findings,
 )
+from gapless_kafka.doctor.findings.wording import partitions, quantity
 from gapless_kafka.doctor.kinds import FindingId, finding
 from gapless_kafka.doctor.observed import Cluster, PartitionOffsets, Unreachable
 
@@ -31,37 +31,35 @@ _RANK = {str(kind): rank for rank, kind in enumerate(FindingId)}
 
 
 def findings_of(seen: Observations) -> list[DoctorFinding]:
-    """Everything that is wrong, and everything that was not checked."""
+    """Return all findings, including those for checks that could not be made."""
     return in_order(_all(seen))
 
 
 def in_order(findings: Iterable[DoctorFinding]) -> list[DoctorFinding]:
-    """The findings with the worst first."""
-    return sorted(findings, key=lambda one: (SEVERITIES.index(one.severity), _RANK[one.id], one.side, one.where))
+    """Sort findings by severity, kind, side and location."""
+    return sorted(findings, key=lambda item: (SEVERITIES.index(item.severity), _RANK[item.id], item.side, item.where))
 
 
 def _all(seen: Observations) -> Iterator[DoctorFinding]:
-    for found in (seen.source, seen.target):
-        if isinstance(found, Unreachable):
-            yield finding(FindingId.CLUSTER_UNREACHABLE, found.side, found.problem, where=found.servers)
-            yield from connection_findings(found.side, found.connections)
-            yield from _of_brokers(seen, found)
-        elif found is not None:
-            yield from _of_cluster(seen, found)
+    for cluster in (seen.source, seen.target):
+        if isinstance(cluster, Unreachable):
+            yield finding(FindingId.CLUSTER_UNREACHABLE, cluster.side, cluster.problem, where=cluster.servers)
+            yield from _connections(seen, cluster)
+        elif cluster is not None:
+            yield from _cluster(seen, cluster)
     yield from certificate_findings("local", seen.certificates, at_ms=seen.at_ms, days=seen.certificate_days)
     if isinstance(seen.source, Cluster) and isinstance(seen.target, Cluster):
-        ways = (seen.source, seen.target, seen.target_names)
-        yield from loop_findings(*ways)
-        yield from size_findings(*ways)
-        yield from timestamp_findings(*ways)
+        route = (seen.source, seen.target, seen.target_names)
+        yield from loop_findings(*route)
+        yield from size_findings(*route)
+        yield from timestamp_findings(*route)
     yield from identity_findings(seen.clusters(), seen.remembered, seen.remembered_clusters)
     for side, unknown in seen.unknown:
         yield finding(FindingId.NOT_CHECKED, side, f"{unknown.reason}.")
 
 
-def _of_cluster(seen: Observations, cluster: Cluster) -> Iterator[DoctorFinding]:
-    yield from connection_findings(cluster.side, cluster.connections)
-    yield from _of_brokers(seen, cluster)
+def _cluster(seen: Observations, cluster: Cluster) -> Iterator[DoctorFinding]:
+    yield from _connections(seen, cluster)
     yield from replica_findings(cluster)
     yield from coordinator_findings(cluster, seen.transactional_ids)
     yield from probe_findings(cluster)
@@ -84,16 +82,17 @@ def _of_cluster(seen: Observations, cluster: Cluster) -> Iterator[DoctorFinding]
         yield from compaction_findings(cluster, seen.control_topic, FindingId.CONTROL_TOPIC_NOT_COMPACTED)
 
 
-def _of_brokers(seen: Observations, found: Cluster | Unreachable) -> Iterator[DoctorFinding]:
-    shown = (certificate for one in found.connections for certificate in one.certificates)
-    yield from certificate_findings(found.side, shown, at_ms=seen.at_ms, days=seen.certificate_days)
+def _connections(seen: Observations, cluster: Cluster | Unreachable) -> Iterator[DoctorFinding]:
+    yield from connection_findings(cluster.side, cluster.connections)
+    certificates = (certificate for connection in cluster.connections for certificate in connection.certificates)
+    yield from certificate_findings(cluster.side, certificates, at_ms=seen.at_ms, days=seen.certificate_days)
 
 
 def _unknown_offsets(cluster: Cluster) -> Iterator[DoctorFinding]:
     reasons: dict[str, list[TopicPartition]] = {}
-    for place, found in cluster.offsets.items():
-        if not isinstance(found, PartitionOffsets):
-            reasons.setdefault(found.reason, []).append(place)
-    for reason, places in reasons.items():
-        message = f"The offsets of {counted(len(places), 'partition')} were not checked: {reason}."
-        yield finding(FindingId.NOT_CHECKED, cluster.side, message, where=partitions(places))
+    for partition, offsets in cluster.offsets.items():
+        if not isinstance(offsets, PartitionOffsets):
+            reasons.setdefault(offsets.reason, []).append(partition)
+    for reason, unchecked in reasons.items():
+        message = f"The offsets of {quantity(len(unchecked), 'partition')} were not checked: {reason}."
+        yield finding(FindingId.NOT_CHECKED, cluster.side, message, where=partitions(unchecked))

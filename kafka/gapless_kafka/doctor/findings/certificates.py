@@ -1,4 +1,4 @@
-"""Owns what is wrong with connections to brokers and with certificates, theirs and ours."""
+"""Owns the findings about connections to brokers, and about certificates of brokers and in local files."""
 
 from __future__ import annotations
 
@@ -15,37 +15,39 @@ if TYPE_CHECKING:
 
 
 def connection_findings(side: Side, connections: Sequence[BrokerConnection]) -> Iterator[DoctorFinding]:
-    """Brokers that cannot be connected to, or are not trusted."""
-    for one in connections:
-        name = f"broker {one.broker.id} at {one.broker.address}" if one.broker.id >= 0 else f"{one.broker.address}"
-        if one.problem:
-            message = f"No connection to {name} comes about ({one.problem})."
-            yield finding(FindingId.BROKER_UNREACHABLE, side, message, where=one.broker.address)
-        elif one.distrust:
-            message = f"The certificate of {name} is not trusted ({one.distrust})."
-            yield finding(FindingId.CERTIFICATE_REFUSED, side, message, where=one.broker.address)
+    """Yield brokers that are unreachable or not trusted."""
+    for connection in connections:
+        address = connection.broker.address
+        name = f"broker {connection.broker.id} at {address}" if connection.broker.id >= 0 else address
+        if connection.problem:
+            message = f"Cannot connect to {name} ({connection.problem})."
+            yield finding(FindingId.BROKER_UNREACHABLE, side, message, where=address)
+        elif connection.distrust:
+            message = f"The certificate of {name} is not trusted ({connection.distrust})."
+            yield finding(FindingId.CERTIFICATE_REFUSED, side, message, where=address)
 
 
 def certificate_findings(
     side: Side, certificates: Iterable[Certificate], *, at_ms: float, days: int
 ) -> Iterator[DoctorFinding]:
-    """Certificates that have expired, are not valid yet, or expire within so many days."""
+    """Yield certificates that have expired, are not valid yet, or expire within `days`."""
     now = datetime.fromtimestamp(at_ms / 1000, UTC)
     by_certificate: dict[tuple[str, datetime, datetime, str], list[str]] = {}
-    for one in certificates:
-        places = by_certificate.setdefault((one.subject, one.begins, one.expires, one.setting), [])
-        if one.where not in places:
-            places.append(one.where)
-    for (subject, begins, expires, setting), places in by_certificate.items():
-        what = f"The certificate {subject} of {setting or 'the brokers'}"
-        where = ", ".join(places[:5])
+    for certificate in certificates:
+        key = (certificate.subject, certificate.begins, certificate.expires, certificate.setting)
+        locations = by_certificate.setdefault(key, [])
+        if certificate.where not in locations:
+            locations.append(certificate.where)
+    for (subject, begins, expires, setting), locations in by_certificate.items():
+        title = f"The certificate {subject} of {setting or 'the brokers'}"
+        where = ", ".join(locations[:5])
         if expires <= now:
-            message = f"{what} expired on {expires:%Y-%m-%d at %H:%M} UTC."
+            message = f"{title} expired on {expires:%Y-%m-%d at %H:%M} UTC."
             yield finding(FindingId.CERTIFICATE_EXPIRED, side, message, where=where)
         elif begins > now:
-            message = f"{what} is not valid before {begins:%Y-%m-%d at %H:%M} UTC, or this machine's clock is wrong."
+            message = f"{title} is not valid before {begins:%Y-%m-%d at %H:%M} UTC, or the local clock is wrong."
             yield finding(FindingId.CERTIFICATE_EXPIRED, side, message, where=where)
         elif expires <= now + timedelta(days=days):
-            left = (expires - now) / timedelta(days=1)
-            message = f"{what} expires on {expires:%Y-%m-%d}, in {left:.0f} days."
+            remaining_days = (expires - now) / timedelta(days=1)
+            message = f"{title} expires on {expires:%Y-%m-%d}, in {remaining_days:.0f} days."
             yield finding(FindingId.CERTIFICATE_EXPIRES, side, message, where=where)

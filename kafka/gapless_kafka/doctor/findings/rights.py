@@ -1,10 +1,10 @@
-"""Owns what this user may not do and would have to, per operation of Kafka's access control."""
+"""Owns the findings about missing authorization, by operation of Kafka's ACLs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gapless_kafka.doctor.findings.places import counted, names
+from gapless_kafka.doctor.findings.wording import names, quantity
 from gapless_kafka.doctor.kinds import FindingId, finding
 from gapless_kafka.doctor.observed import Unknown
 
@@ -15,146 +15,151 @@ if TYPE_CHECKING:
     from gapless_kafka.doctor.observed import Cluster
 
 
-class _Need(NamedTuple):
+class _Requirement(NamedTuple):
     operation: str
-    """As Kafka's client names it."""
+    """The name in Kafka's client."""
     shown: str
-    """As kafka-acls.sh names it."""
+    """The name in kafka-acls.sh."""
     kind: FindingId
-    without: str
-    """What does not work without it."""
+    effect: str
+    """What does not work without the operation."""
 
 
 _READING = (
-    _Need("READ", "Read", FindingId.OPERATION_DENIED, "records cannot be read"),
-    _Need("DESCRIBE", "Describe", FindingId.OPERATION_DENIED, "partitions and offsets are not shown"),
-    _Need(
+    _Requirement("READ", "Read", FindingId.OPERATION_DENIED, "records cannot be read"),
+    _Requirement("DESCRIBE", "Describe", FindingId.OPERATION_DENIED, "partitions and offsets cannot be read"),
+    _Requirement(
         "DESCRIBE_CONFIGS",
         "DescribeConfigs",
         FindingId.OPERATION_MISSING,
-        "settings such as retention cannot be read, so topics are not created alike and drift is not seen",
+        "settings cannot be read, so a mirror creates topics with default settings and detects no configuration drift",
     ),
 )
 _WRITING = (
-    _Need("WRITE", "Write", FindingId.OPERATION_DENIED, "records cannot be written"),
-    _Need("DESCRIBE", "Describe", FindingId.OPERATION_DENIED, "partitions and offsets are not shown"),
-    _Need("DESCRIBE_CONFIGS", "DescribeConfigs", FindingId.OPERATION_MISSING, "drift of settings is not seen"),
-    _Need("ALTER_CONFIGS", "AlterConfigs", FindingId.OPERATION_MISSING, "settings are not brought in line"),
-    _Need("ALTER", "Alter", FindingId.OPERATION_MISSING, "partitions are not added when the source grows"),
+    _Requirement("WRITE", "Write", FindingId.OPERATION_DENIED, "records cannot be written"),
+    _Requirement("DESCRIBE", "Describe", FindingId.OPERATION_DENIED, "partitions and offsets cannot be read"),
+    _Requirement(
+        "DESCRIBE_CONFIGS",
+        "DescribeConfigs",
+        FindingId.OPERATION_MISSING,
+        "configuration drift is not detected",
+    ),
+    _Requirement("ALTER_CONFIGS", "AlterConfigs", FindingId.OPERATION_MISSING, "configuration drift is not corrected"),
+    _Requirement("ALTER", "Alter", FindingId.OPERATION_MISSING, "partitions are not added when the source gets more"),
 )
-
-
-_USES = frozenset({"WRITE", "ALL"})
+_WRITE_OPERATIONS = frozenset({"WRITE", "ALL"})
 _ADMINISTRATION = frozenset({"ALTER", "CLUSTER_ACTION"})
-"""What everyone has where there is no access control, and super users; librdkafka then returns no rules."""
+"""The operations of super users, and of everyone without an authorizer; librdkafka then returns no ACLs."""
 
 
 def right_findings(cluster: Cluster, *, to_create: Collection[str] = ()) -> Iterator[DoctorFinding]:
-    """The operations that this user lacks.
+    """Yield the operations that this user lacks.
 
     Args:
-        cluster: with its side: topics of the source are read, those of the target are written.
+        cluster: topics of the source are read, topics of the target are written.
         to_create: topics of the target that do not exist yet.
     """
-    needs = _WRITING if cluster.side == "target" else _READING
-    for need in needs:
+    for requirement in _WRITING if cluster.side == "target" else _READING:
         lacking = [
             name
             for name, details in cluster.topics.items()
-            if not isinstance(details.operations, Unknown) and need.operation not in details.operations
+            if not isinstance(details.operations, Unknown) and requirement.operation not in details.operations
         ]
         if lacking:
-            yield _lack(cluster, need, lacking)
-    blind = [name for name, details in cluster.topics.items() if isinstance(details.operations, Unknown)]
-    if blind:
+            yield _lacking_finding(cluster, requirement, lacking)
+    unchecked = [name for name, details in cluster.topics.items() if isinstance(details.operations, Unknown)]
+    if unchecked:
         yield finding(
             FindingId.NOT_CHECKED,
             cluster.side,
-            f"Which operations this user may use on {counted(len(blind), 'topic')} was not checked: the brokers do not "
-            f"tell.",
-            where=names(blind),
+            f"The authorized operations of this user on {quantity(len(unchecked), 'topic')} were not checked: the "
+            f"brokers do not return them.",
+            where=names(unchecked),
         )
     if cluster.side == "target":
-        yield from _of_cluster(cluster, sorted(to_create))
+        yield from _cluster_operations(cluster, sorted(to_create))
 
 
 def transaction_findings(cluster: Cluster, transactional_ids: Sequence[str]) -> Iterator[DoctorFinding]:
-    """Whether this user may use transactional IDs, from the access rules: to try it would fence a running producer."""
+    """Yield transactional IDs that this user may not use, from the ACLs: to try one would fence a running producer."""
     rules = cluster.transactional_rules
     operations = frozenset() if isinstance(cluster.operations, Unknown) else cluster.operations
     if rules is None or (not rules and operations >= _ADMINISTRATION):
         return
     reason = ""
     if isinstance(rules, Unknown):
-        reason = f"the access rules are not shown: {rules.reason}"
+        reason = f"the ACLs cannot be read: {rules.reason}"
     elif not transactional_ids:
-        reason = "none was named, with --mirror or --transactional-ids"
+        reason = "none was named with --mirror or --transactional-ids"
     elif not cluster.principal:
-        reason = "without a SASL user name, only the brokers know who this user is"
+        reason = "without saslUsername, only the brokers know the principal of this user"
     if reason or isinstance(rules, Unknown):
         yield finding(
             FindingId.NOT_CHECKED,
             cluster.side,
-            f"Whether this user may use transactional IDs was not checked: {reason}.",
-            action="Grant this user the operation Describe on the cluster, or see kafka-acls.sh --list.",
+            f"The authorization of this user for transactional IDs was not checked: {reason}.",
+            action="Grant this user the operation Describe on the cluster, or check kafka-acls.sh --list.",
         )
         return
     refused = []
     for name in transactional_ids:
-        about = [rule for rule in rules if rule.operation in _USES and rule.matches(cluster.principal, name)]
-        if not any(rule.allows for rule in about) or not all(rule.allows for rule in about):
+        matching = [
+            rule for rule in rules if rule.operation in _WRITE_OPERATIONS and rule.matches(cluster.principal, name)
+        ]
+        if not matching or not all(rule.allows for rule in matching):
             refused.append(name)
     if refused:
         yield finding(
             FindingId.OPERATION_MISSING,
             cluster.side,
-            f"No access rule allows {cluster.principal} the operation Write on "
-            f"{counted(len(refused), 'transactional ID')}, or one denies it: transactions are refused, unless this is "
-            f"a super user or the brokers allow what no rule mentions.",
+            f"No ACL allows {cluster.principal} the operation Write on {quantity(len(refused), 'transactional ID')}, "
+            f"or an ACL denies it: transactions are refused, unless this is a super user or "
+            f"allow.everyone.if.no.acl.found=true.",
             where=names(refused),
             action=f"Grant it: kafka-acls.sh --add --allow-principal {cluster.principal} --operation Write "
             f"--operation Describe --transactional-id {min(refused)}.",
         )
 
 
-def _lack(cluster: Cluster, need: _Need, topics: Sequence[str]) -> DoctorFinding:
+def _lacking_finding(cluster: Cluster, requirement: _Requirement, topics: Sequence[str]) -> DoctorFinding:
     return finding(
-        need.kind,
+        requirement.kind,
         cluster.side,
-        f"This user lacks the operation {need.shown} on {counted(len(topics), 'topic')}: {need.without}.",
+        f"This user lacks the operation {requirement.shown} on {quantity(len(topics), 'topic')}: {requirement.effect}.",
         where=names(topics),
-        action=f"Grant it: kafka-acls.sh --add --allow-principal User:NAME --operation {need.shown} --topic "
+        action=f"Grant it: kafka-acls.sh --add --allow-principal User:NAME --operation {requirement.shown} --topic "
         f"{min(topics)}.",
     )
 
 
-def _of_cluster(cluster: Cluster, to_create: Sequence[str]) -> Iterator[DoctorFinding]:
+def _cluster_operations(cluster: Cluster, to_create: Sequence[str]) -> Iterator[DoctorFinding]:
     operations = cluster.operations
     if isinstance(operations, Unknown):
         yield finding(
             FindingId.NOT_CHECKED,
             cluster.side,
-            f"Which operations this user may use on the cluster was not checked ({operations.reason}).",
+            f"The authorized operations of this user on the cluster were not checked: {operations.reason}.",
         )
         return
     if to_create and "CREATE" not in operations:
         yield finding(
             FindingId.NOT_CHECKED,
             cluster.side,
-            f"This user lacks the operation Create on the cluster, and {counted(len(to_create), 'topic')} must be "
-            f"created; whether it may create them by name was not checked, because Kafka does not tell it of topics "
-            f"that do not exist.",
+            f"This user lacks the operation Create on the cluster, and {quantity(len(to_create), 'topic')} must be "
+            f"created; ACLs on their names were not checked, because Kafka does not report operations on topics that "
+            f"do not exist.",
             where=names(to_create),
-            action="Grant Create on the topics or on the cluster, or create the topics yourself.",
+            action="Grant this user the operation Create on the topics or on the cluster, or create the topics with "
+            "kafka-topics.sh.",
         )
-    writes = any(
+    may_write = any(
         not isinstance(details.operations, Unknown) and "WRITE" in details.operations
         for details in cluster.topics.values()
     )
-    if "IDEMPOTENT_WRITE" not in operations and not writes and cluster.topics:
+    if "IDEMPOTENT_WRITE" not in operations and not may_write and cluster.topics:
         yield finding(
             FindingId.OPERATION_DENIED,
             cluster.side,
-            "This user lacks IdempotentWrite on the cluster and Write on every checked topic: idempotent and "
-            "transactional producers are refused.",
+            "This user lacks the operations IdempotentWrite on the cluster and Write on every checked topic: "
+            "idempotent and transactional producers are refused.",
         )

@@ -1,13 +1,13 @@
-"""Owns which settings of topics and brokers lose records, or do not fit together along the way of a record."""
+"""Owns the findings about settings of topics and brokers that lose records or are incompatible."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_kafka.doctor.findings.places import counted, duration, names, numbers
+from gapless_kafka.doctor.findings.wording import duration, names, numbers, quantity, verb
 from gapless_kafka.doctor.kinds import FindingId, finding
 from gapless_kafka.doctor.observed import Cluster, Unknown
-from gapless_kafka.writing.control_topic import LONGEST_TRANSACTION_SECONDS
+from gapless_kafka.writing.control_topic import MAX_TRANSACTION_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,34 +15,39 @@ if TYPE_CHECKING:
     from gapless_api.wire.doctor_report import DoctorFinding
 
 _REQUEST_OVERHEAD_BYTES = 1024
-_LEAST_OFFSET_RETENTION_MINUTES = 1440
+_MIN_OFFSETS_RETENTION_MINUTES = 1440
 
 
 def durability_findings(cluster: Cluster) -> Iterator[DoctorFinding]:
-    """Settings of checked topics by which acknowledged records can be lost."""
+    """Yield settings of checked topics that can lose acknowledged records."""
     unclean = [name for name in cluster.topics if cluster.setting(name, "unclean.leader.election.enable") == "true"]
     if unclean:
-        message = f"{counted(len(unclean), 'topic')} {_has(unclean)} unclean.leader.election.enable=true."
+        message = (
+            f"{quantity(len(unclean), 'topic')} {verb(unclean, 'has', 'have')} unclean.leader.election.enable=true."
+        )
         yield finding(FindingId.UNCLEAN_ELECTION, cluster.side, message, where=names(unclean))
-    replicas = {name: _replicas(cluster, name) for name in cluster.partitions}
-    loose = [
+    replicas = {name: _replicas(cluster, name) for name in {*cluster.partitions, *cluster.topics}}
+    weak = [
         name for name in cluster.topics if replicas[name] >= 3 and cluster.setting(name, "min.insync.replicas") == "1"
     ]
-    if loose:
-        message = f"{counted(len(loose), 'topic')} with three or more replicas {_has(loose)} min.insync.replicas=1."
-        yield finding(FindingId.MIN_INSYNC_ONE, cluster.side, message, where=names(loose))
+    if weak:
+        message = (
+            f"{quantity(len(weak), 'topic')} with three or more replicas {verb(weak, 'has', 'have')} "
+            f"min.insync.replicas=1."
+        )
+        yield finding(FindingId.MIN_INSYNC_ONE, cluster.side, message, where=names(weak))
     internal = [name for name in cluster.partitions if name.startswith("__")]
     single = [name for name in {*cluster.topics, *internal} if replicas[name] == 1]
     if single and len(cluster.brokers) > 1:
         message = (
-            f"{counted(len(single), 'topic')} {_has(single)} partitions with one replica, and the cluster has "
-            f"{len(cluster.brokers)} brokers."
+            f"{quantity(len(single), 'topic')} {verb(single, 'has', 'have')} partitions with one replica, and the "
+            f"cluster has {len(cluster.brokers)} brokers."
         )
         yield finding(FindingId.SINGLE_REPLICA, cluster.side, message, where=names(single))
 
 
 def broker_findings(cluster: Cluster) -> Iterator[DoctorFinding]:
-    """Settings of brokers that break what Gapless does."""
+    """Yield settings of brokers that Gapless cannot work with."""
     if isinstance(cluster.broker_settings, Unknown):
         yield finding(
             FindingId.NOT_CHECKED,
@@ -57,81 +62,79 @@ def broker_findings(cluster: Cluster) -> Iterator[DoctorFinding]:
     if creating:
         message = f"auto.create.topics.enable is true on broker {numbers(creating)}."
         yield finding(FindingId.AUTO_CREATE, cluster.side, message, where=f"broker {numbers(creating)}")
-    minutes = _least(cluster.broker_setting("offsets.retention.minutes"))
-    if minutes is not None and minutes < _LEAST_OFFSET_RETENTION_MINUTES:
-        message = f"offsets.retention.minutes is {minutes}, which is {duration(60 * minutes)}."
+    minutes = _min(cluster.broker_setting("offsets.retention.minutes"))
+    if minutes is not None and minutes < _MIN_OFFSETS_RETENTION_MINUTES:
+        message = f"offsets.retention.minutes is {minutes} ({duration(60 * minutes)})."
         yield finding(FindingId.OFFSETS_EXPIRE, cluster.side, message)
-    longest = _least(cluster.broker_setting("transaction.max.timeout.ms"))
-    needed = int(LONGEST_TRANSACTION_SECONDS * 1000)
-    if cluster.side == "target" and longest is not None and longest < needed:
-        message = f"transaction.max.timeout.ms is {longest}, and Gapless requests {needed}."
+    allowed_ms = _min(cluster.broker_setting("transaction.max.timeout.ms"))
+    requested_ms = int(MAX_TRANSACTION_SECONDS * 1000)
+    if cluster.side == "target" and allowed_ms is not None and allowed_ms < requested_ms:
+        message = f"transaction.max.timeout.ms is {allowed_ms}, and Gapless requests {requested_ms}."
         yield finding(FindingId.TRANSACTION_TIMEOUT, cluster.side, message)
     yield from _request_sizes(cluster)
 
 
 def size_findings(source: Cluster, target: Cluster, target_names: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Topics of which the source takes larger messages than the target."""
-    of_brokers = _least(target.broker_setting("message.max.bytes"))
+    """Yield topics for which the source accepts larger messages than the target."""
+    broker_limit = _min(target.broker_setting("message.max.bytes"))
     too_large: dict[str, tuple[int, int]] = {}
     unknown = []
-    for name in source.topics:
-        of_source = _number(source.setting(name, "max.message.bytes"))
-        of_target = _number(target.setting(target_names[name], "max.message.bytes"))
-        if of_target is None and target_names[name] not in target.topics:
-            of_target = of_brokers
-        if of_source is None or of_target is None:
+    for name, target_name in target_names.items():
+        if name not in source.topics:
+            continue
+        source_limit = _number(source.setting(name, "max.message.bytes"))
+        target_limit = _number(target.setting(target_name, "max.message.bytes"))
+        if target_limit is None and target_name not in target.topics:
+            target_limit = broker_limit
+        if source_limit is None or target_limit is None:
             unknown.append(name)
-        elif of_source > of_target:
-            too_large[name] = (of_source, of_target)
+        elif source_limit > target_limit:
+            too_large[name] = (source_limit, target_limit)
     if too_large:
         worst = max(too_large, key=lambda name: too_large[name][0] - too_large[name][1])
         message = (
-            f"{counted(len(too_large), 'topic')} may hold larger messages than the target takes; of {worst} the source "
-            f"takes {too_large[worst][0]:,} bytes and the target {too_large[worst][1]:,}."
+            f"{quantity(len(too_large), 'topic')} may have larger messages than the target accepts; for {worst}, the "
+            f"source accepts {too_large[worst][0]:,} bytes and the target {too_large[worst][1]:,}."
         )
         yield finding(FindingId.MESSAGE_TOO_LARGE, "target", message, where=names(too_large))
     if unknown:
         message = (
-            f"Whether messages of {counted(len(unknown), 'topic')} fit into the target was not checked: "
-            f"max.message.bytes is not shown on both sides."
+            f"The message size limit of {quantity(len(unknown), 'topic')} was not checked: max.message.bytes cannot be "
+            f"read on both clusters."
         )
         action = "Grant this user the operation DescribeConfigs on the topics of both clusters."
         yield finding(FindingId.NOT_CHECKED, "target", message, where=names(unknown), action=action)
 
 
 def _request_sizes(cluster: Cluster) -> Iterator[DoctorFinding]:
-    request = _least(cluster.broker_setting("socket.request.max.bytes"))
-    fetch = _least(cluster.broker_setting("replica.fetch.max.bytes"))
+    request = _min(cluster.broker_setting("socket.request.max.bytes"))
+    fetch = _min(cluster.broker_setting("replica.fetch.max.bytes"))
     sizes = {name: _number(cluster.setting(name, "max.message.bytes")) or 0 for name in cluster.topics}
     over = [name for name, size in sizes.items() if request is not None and size + _REQUEST_OVERHEAD_BYTES > request]
     if over:
         message = (
-            f"max.message.bytes of {counted(len(over), 'topic')} is up to {max(sizes[name] for name in over):,}, and "
+            f"max.message.bytes of {quantity(len(over), 'topic')} is up to {max(sizes[name] for name in over):,}, and "
             f"socket.request.max.bytes is {request:,}."
         )
         yield finding(FindingId.REQUEST_TOO_LARGE, cluster.side, message, where=names(over))
     slow = [name for name, size in sizes.items() if fetch is not None and size > fetch and _replicas(cluster, name) > 1]
     if slow:
         message = (
-            f"max.message.bytes of {counted(len(slow), 'topic')} is up to {max(sizes[name] for name in slow):,}, and "
+            f"max.message.bytes of {quantity(len(slow), 'topic')} is up to {max(sizes[name] for name in slow):,}, and "
             f"replica.fetch.max.bytes is {fetch:,}."
         )
         yield finding(FindingId.REPLICA_FETCH_SMALL, cluster.side, message, where=names(slow))
 
 
 def _replicas(cluster: Cluster, topic: str) -> int:
-    """The fewest replicas that a partition of the topic has."""
+    """Return the smallest replication factor of the topic's partitions."""
     return min((len(partition.replicas) for partition in cluster.partitions.get(topic, {}).values()), default=0)
 
 
-def _least(by_broker: Mapping[int, str]) -> int | None:
-    found = [number for number in map(_number, by_broker.values()) if number is not None]
-    return min(found, default=None)
+def _min(by_broker: Mapping[int, str]) -> int | None:
+    values = [number for number in map(_number, by_broker.values()) if number is not None]
+    return min(values, default=None)
 
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.lstrip("-").isdecimal() else None
-
-
-def _has(found: list[str]) -> str:
-    return "has" if len(found) == 1 else "have"

@@ -1,1 +1,1 @@
-"""How clusters, brokers, groups and files are observed; nothing is changed and nothing is judged."""
+"""Observation of clusters, brokers, groups and files, without changes and without findings."""

@@ -1,6 +1,6 @@
-"""Owns how each broker is connected to, and which certificates it shows; nothing is sent above TLS.
+"""Owns the connection attempts to brokers, and the certificates that they present; nothing is sent above TLS.
 
-The handshake is done twice where the first fails: with verification for the reason, without it for the certificate.
+If the handshake fails with verification, which gives the reason, it is repeated without, which gives the certificates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gapless_kafka.access.connection import KafkaConnection
 
-_AT_ONCE = 16
+_MAX_CONCURRENT_CONNECTIONS = 16
 _DER = 2
 """ENCODING_DER of Python's module _ssl."""
 
@@ -30,21 +30,21 @@ def connections_to(
     brokers: Sequence[Broker], connection: KafkaConnection, *, timeout_seconds: float
 ) -> list[BrokerConnection]:
     """Connect to each broker."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_MAX_CONCURRENT_CONNECTIONS) as pool:
         return list(pool.map(lambda broker: _connection_to(broker, connection, timeout_seconds), brokers))
 
 
 def bootstrap_brokers(connection: KafkaConnection) -> list[Broker]:
-    """The bootstrap servers as brokers without an id."""
-    found = []
+    """Return the bootstrap servers as brokers with the ID -1."""
+    brokers = []
     for address in connection.bootstrap_servers.split(","):
         host, _, port = address.strip().rpartition(":")
-        found.append(Broker(-1, host.strip("[]"), int(port)))
-    return found
+        brokers.append(Broker(-1, host.strip("[]"), int(port)))
+    return brokers
 
 
 def certificates_in_files(connection: KafkaConnection, *, cluster: str) -> list[Certificate]:
-    """The certificates of our own files; `cluster` stands before the names of their settings."""
+    """Return the certificates in local files; `cluster` is the prefix of their settings."""
     from gapless_api.keys import pem_files  # noqa: PLC0415 -- slow to import and often not needed
 
     found = []
@@ -61,11 +61,11 @@ def certificates_in_files(connection: KafkaConnection, *, cluster: str) -> list[
 def _connection_to(broker: Broker, connection: KafkaConnection, timeout_seconds: float) -> BrokerConnection:
     address = (broker.host, broker.port)
     try:
-        with socket.create_connection(address, timeout=timeout_seconds) as line:
+        with socket.create_connection(address, timeout=timeout_seconds) as plain:
             if not connection.tls:
                 return BrokerConnection(broker)
-            with _context(connection, verified=True).wrap_socket(line, server_hostname=broker.host) as trusted:
-                return BrokerConnection(broker, certificates=_shown(trusted, broker.address))
+            with _context(connection, verified=True).wrap_socket(plain, server_hostname=broker.host) as trusted:
+                return BrokerConnection(broker, certificates=_presented(trusted, broker.address))
     except ssl.SSLCertVerificationError as error:
         distrust = error.verify_message or str(error)
     except (OSError, ValueError) as error:
@@ -73,10 +73,10 @@ def _connection_to(broker: Broker, connection: KafkaConnection, timeout_seconds:
     certificates: tuple[Certificate, ...] = ()
     with (
         contextlib.suppress(OSError, ValueError),
-        socket.create_connection(address, timeout=timeout_seconds) as line,
-        _context(connection, verified=False).wrap_socket(line, server_hostname=broker.host) as untrusted,
+        socket.create_connection(address, timeout=timeout_seconds) as plain,
+        _context(connection, verified=False).wrap_socket(plain, server_hostname=broker.host) as untrusted,
     ):
-        certificates = _shown(untrusted, broker.address)
+        certificates = _presented(untrusted, broker.address)
     return BrokerConnection(broker, distrust=distrust.rstrip("."), certificates=certificates)
 
 
@@ -91,22 +91,22 @@ def _context(connection: KafkaConnection, *, verified: bool) -> ssl.SSLContext:
         file, password = connection.key_password_file, b""
         if file is not None:
             password = pem_files.read_password(file, setting="keyPasswordFile")
-        # A server that requires a client's certificate ends the handshake of TLS 1.2 without one.
+        # A server that requires a client certificate aborts the TLS 1.2 handshake without one.
         context.load_cert_chain(connection.cert_file, connection.key_file, password)
     return context
 
 
-def _shown(line: ssl.SSLSocket, where: str) -> tuple[Certificate, ...]:
-    """The chain that the broker has sent."""
+def _presented(tls: ssl.SSLSocket, where: str) -> tuple[Certificate, ...]:
+    """Return the certificate chain that the broker has sent."""
     from cryptography import x509  # noqa: PLC0415 -- slow to import and often not needed
 
-    # Python shows the chain since 3.13, and before only in the object behind the socket.
-    if hasattr(line, "get_unverified_chain"):
-        found: list[bytes] = line.get_unverified_chain()
+    # SSLSocket has this method since Python 3.13, before only its internal object.
+    if hasattr(tls, "get_unverified_chain"):
+        chain: list[bytes] = tls.get_unverified_chain()
     else:
-        behind: Any = line._sslobj  # type: ignore[attr-defined]  # noqa: SLF001
-        found = [one.public_bytes(_DER) for one in behind.get_unverified_chain() or ()]
-    return tuple(_certificate(x509.load_der_x509_certificate(one), where, "") for one in found)
+        internal: Any = tls._sslobj  # type: ignore[attr-defined]  # noqa: SLF001
+        chain = [certificate.public_bytes(_DER) for certificate in internal.get_unverified_chain() or ()]
+    return tuple(_certificate(x509.load_der_x509_certificate(der), where, "") for der in chain)
 
 
 def _certificate(certificate: X509Certificate, where: str, setting: str) -> Certificate:

@@ -1,15 +1,17 @@
-"""Owns how a cluster is observed with an admin client: metadata, settings, operations and offsets.
+"""Owns the observation of a cluster with an admin client: metadata, settings, operations and offsets.
 
-What the cluster does not tell becomes `Unknown`; only a cluster that does not answer at all is an error.
+What the cluster does not return becomes `Unknown`; only an unreachable cluster is an error.
 """
 
 from __future__ import annotations
 
 import time
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -20,110 +22,112 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from gapless_kafka.access.admin import Admin, ask
-from gapless_kafka.access.errors import DENIED, NO_TOPIC, PASSING, fault_of, reason_in
+from gapless_kafka.access.admin import Admin, call_admin
+from gapless_kafka.access.errors import DENIED, NO_TOPIC, TRANSIENT, fault_of, reason_in
 from gapless_kafka.doctor.observed import AccessRule, Broker, Partition, PartitionOffsets, TopicDetails, Unknown
-from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_kafka.topics.topic_ids import described_topic_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from gapless_api.offsets.ids import TopicPartition as Place
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 
-_AGAIN_SECONDS = 0.25
-_MOST_BROKERS = 12
-"""Of so many brokers the settings are read."""
+_RETRY_SECONDS = 0.25
+_MAX_BROKERS = 12
+"""Limit for brokers whose settings are read."""
 
 
 class ClusterObserver:
-    """One cluster. The first call tells whether it can be reached."""
+    """Observes one cluster. The first call shows whether it is reachable."""
 
     def __init__(self, connection: KafkaConnection, *, timeout_seconds: float) -> None:
-        """Nothing is asked yet; `timeout_seconds` is how long each answer may take."""
+        """Nothing is sent yet; `timeout_seconds` is the limit for each request."""
         self._connection = connection
         self._timeout = timeout_seconds
         self._admin: Admin | None = None
 
     def cluster(self) -> tuple[str, frozenset[str] | Unknown]:
-        """The cluster's id, and what this user may do with it.
+        """Return the cluster ID, and the authorized operations of this user on the cluster.
 
         Raises:
-            SourceUnreachableError: no broker answers, or the brokers refuse us.
-            ConfigurationError: a broker is at a local address and may not be.
+            SourceUnreachableError: no broker responds, or the brokers refuse the connection.
+            ConfigurationError: a broker is at a forbidden local address.
         """
         self._connection.check_bootstrap_servers()
 
-        def question(admin: Admin) -> Any:
-            asked = admin.client.describe_cluster(include_authorized_operations=True, request_timeout=self._timeout)
-            return admin.answer(asked, "the cluster")
+        def request(admin: Admin) -> Any:
+            future = admin.client.describe_cluster(include_authorized_operations=True, request_timeout=self._timeout)
+            return admin.result(future, "the cluster")
 
-        found = ask(self._connection, question, timeout_seconds=self._timeout)
-        self._connection.check_brokers((node.host, node.port) for node in found.nodes)
-        return found.cluster_id or "", _operations(found.authorized_operations)
+        cluster = call_admin(self._connection, request, timeout_seconds=self._timeout)
+        self._connection.check_brokers((node.host, node.port) for node in cluster.nodes)
+        return cluster.cluster_id or "", _operations(cluster.authorized_operations)
 
     def metadata(self) -> tuple[dict[int, Broker], dict[str, dict[int, Partition]]]:
-        """The brokers that run, and the partitions of every topic that the cluster shows us. Raises GaplessError."""
+        """Return the registered brokers, and the partitions of all visible topics. Raises GaplessError."""
         try:
-            found = self._used().client.list_topics(timeout=self._timeout)
-        except KafkaException as error:
-            told = error.args[0]
-            raise fault_of(told.name()).error(
-                self._connection.bootstrap_servers, "the list of topics", reason=reason_in(told.str())
+            metadata = self._connected().client.list_topics(timeout=self._timeout)
+        except KafkaException as failure:
+            error = failure.args[0]
+            raise fault_of(error.name()).error(
+                self._connection.bootstrap_servers, "the list of topics", reason=reason_in(error.str())
             ) from None
-        brokers = {number: Broker(number, each.host, each.port) for number, each in found.brokers.items()}
+        brokers = {number: Broker(number, broker.host, broker.port) for number, broker in metadata.brokers.items()}
         self._connection.check_brokers((broker.host, broker.port) for broker in brokers.values())
         return brokers, {
             name: {
-                number: Partition(each.leader, tuple(each.replicas), tuple(each.isrs))
-                for number, each in topic.partitions.items()
+                number: Partition(partition.leader, tuple(partition.replicas), tuple(partition.isrs))
+                for number, partition in topic.partitions.items()
             }
-            for name, topic in found.topics.items()
+            for name, topic in metadata.topics.items()
             if topic.partitions
         }
 
     def topics(self, names: Collection[str]) -> tuple[dict[str, TopicDetails], dict[str, Unknown]]:
-        """The topics that exist, and those of which the cluster does not say whether they do."""
+        """Return the topics that exist, and those whose existence is unknown."""
         if not names:
             return {}, {}
-        admin = self._used()
-        described = admin.client.describe_topics(
+        admin = self._connected()
+        descriptions = admin.client.describe_topics(
             TopicCollection(list(names)), include_authorized_operations=True, request_timeout=self._timeout
         )
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        configured = admin.client.describe_configs(resources, request_timeout=self._timeout)
-        found: dict[str, TopicDetails] = {}
+        configurations = admin.client.describe_configs(resources, request_timeout=self._timeout)
+        topics: dict[str, TopicDetails] = {}
         unseen: dict[str, Unknown] = {}
         for resource in resources:
             name = resource.name
             try:
-                description = self._result(described[name])
+                description = self._result(descriptions[name])
             except KafkaException as error:
                 if fault_of(error.args[0].name()) is not NO_TOPIC:
-                    unseen[name] = _why(error)
+                    unseen[name] = _unknown(error)
                 continue
-            identity = as_tools_write(str(description.topic_id or ""))
-            found[name] = TopicDetails(
-                id=identity if identity.strip("A") else "",
-                configuration=self._settings(configured[resource]),
+            topics[name] = TopicDetails(
+                id=described_topic_id(description),
+                configuration=self._settings(configurations[resource]),
                 operations=_operations(description.authorized_operations),
             )
-        return found, unseen
+        return topics, unseen
 
     def broker_settings(self, brokers: Iterable[int]) -> dict[int, Mapping[str, str]] | Unknown:
-        """The settings of some brokers; unknown when none tells its own."""
-        resources = [ConfigResource(ResourceType.BROKER, str(number)) for number in sorted(brokers)[:_MOST_BROKERS]]
-        asked = self._used().client.describe_configs(resources, request_timeout=self._timeout)
-        found = {int(resource.name): self._settings(future) for resource, future in asked.items()}
-        known: dict[int, Mapping[str, str]] = {
-            number: settings for number, settings in found.items() if not isinstance(settings, Unknown)
-        }
-        unknown = next((settings for settings in found.values() if isinstance(settings, Unknown)), None)
-        return unknown if unknown is not None and not known else known
+        """Return the settings of brokers; unknown when no broker returns any."""
+        resources = [ConfigResource(ResourceType.BROKER, str(number)) for number in sorted(brokers)[:_MAX_BROKERS]]
+        futures = self._connected().client.describe_configs(resources, request_timeout=self._timeout)
+        known: dict[int, Mapping[str, str]] = {}
+        unknown: Unknown | None = None
+        for resource, future in futures.items():
+            settings = self._settings(future)
+            if isinstance(settings, Unknown):
+                unknown = unknown or settings
+            else:
+                known[int(resource.name)] = settings
+        return known if known or unknown is None else unknown
 
     def transactional_rules(self) -> tuple[AccessRule, ...] | Unknown:
-        """The access rules about transactional IDs; none where there is no access control."""
-        every = AclBindingFilter(
+        """Return the ACLs for transactional IDs; empty without an authorizer."""
+        all_transactional_ids = AclBindingFilter(
             ResourceType.TRANSACTIONAL_ID,
             None,
             ResourcePatternType.ANY,
@@ -133,108 +137,114 @@ class ClusterObserver:
             AclPermissionType.ANY,
         )
         try:
-            found = self._result(self._used().client.describe_acls(every, request_timeout=self._timeout))
+            future = self._connected().client.describe_acls(all_transactional_ids, request_timeout=self._timeout)
+            acls = self._result(future)
         except KafkaException as error:
-            return _why(error)
+            return _unknown(error)
         return tuple(
             AccessRule(
-                rule.principal,
-                rule.name,
-                rule.resource_pattern_type is ResourcePatternType.PREFIXED,
-                rule.operation.name,
-                rule.permission_type is AclPermissionType.ALLOW,
+                acl.principal,
+                acl.name,
+                acl.resource_pattern_type is ResourcePatternType.PREFIXED,
+                acl.operation.name,
+                acl.permission_type is AclPermissionType.ALLOW,
             )
-            for rule in found
+            for acl in acls
         )
 
-    def offsets(self, places: Collection[Place]) -> dict[Place, PartitionOffsets | Unknown]:
-        """The offsets of some partitions, which must have a leader; a broker that begins to lead is waited for."""
+    def offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionOffsets | Unknown]:
+        """Return the offsets of online partitions; transient errors are retried until the timeout."""
         deadline = time.monotonic() + self._timeout
-        found, busy = self._offsets(places)
-        while busy and time.monotonic() < deadline:
-            time.sleep(_AGAIN_SECONDS)
-            again, busy = self._offsets(busy)
-            found |= again
-        return found
+        offsets, to_retry = self._offsets(partitions)
+        while to_retry and time.monotonic() < deadline:
+            time.sleep(_RETRY_SECONDS)
+            retried, to_retry = self._offsets(to_retry)
+            offsets |= retried
+        return offsets
 
-    def _offsets(self, places: Collection[Place]) -> tuple[dict[Place, PartitionOffsets | Unknown], list[Place]]:
-        """The offsets, and the partitions to ask for again."""
+    def _offsets(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[dict[TopicPartition, PartitionOffsets | Unknown], list[TopicPartition]]:
+        """Return the offsets, and the partitions to retry."""
         specs = (OffsetSpec.earliest(), OffsetSpec.latest(), OffsetSpec.max_timestamp())
-        asked = [self._list(places, spec) for spec in specs]
-        found: dict[Place, PartitionOffsets | Unknown] = {}
-        busy = []
-        for place in places:
+        futures_by_spec = [self._list_offsets(partitions, spec) for spec in specs]
+        offsets: dict[TopicPartition, PartitionOffsets | Unknown] = {}
+        to_retry = []
+        for partition in partitions:
             try:
-                first, end, newest = (self._result(futures[TopicPartition(*place)]) for futures in asked)
+                first, end, newest = (self._result(futures[KafkaPartition(*partition)]) for futures in futures_by_spec)
             except KafkaException as error:
-                found[place] = _why(error)
-                if fault_of(error.args[0].name()) is PASSING:
-                    busy.append(place)
+                offsets[partition] = _unknown(error)
+                if fault_of(error.args[0].name()) is TRANSIENT:
+                    to_retry.append(partition)
                 continue
-            stamp = int(newest.timestamp)
-            found[place] = PartitionOffsets(int(first.offset), int(end.offset), stamp if stamp >= 0 else None)
-        return found, busy
+            newest_ms = int(newest.timestamp)
+            offsets[partition] = PartitionOffsets(
+                int(first.offset), int(end.offset), newest_ms if newest_ms >= 0 else None
+            )
+        return offsets, to_retry
 
-    def ends(self, places: Collection[Place]) -> dict[Place, tuple[int, float]]:
-        """The ends of some partitions, each with our clock before it was asked for; without those that fail."""
+    def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, float]]:
+        """Return end offsets, each with the local clock before the request; failures are left out."""
         now_ms = time.time() * 1000
-        asked = self._list(places, OffsetSpec.latest())
-        found = {}
-        for place in places:
-            try:
-                found[place] = (int(self._result(asked[TopicPartition(*place)]).offset), now_ms)
-            except KafkaException:
-                continue
-        return found
+        latest = self._listed_offsets(partitions, OffsetSpec.latest())
+        return {partition: (int(result.offset), now_ms) for partition, result in latest.items()}
 
-    def newest(self, places: Collection[Place]) -> dict[Place, tuple[int, int]]:
-        """Offset and timestamp of the record with the latest timestamp; without partitions that fail or have none."""
-        asked = self._list(places, OffsetSpec.max_timestamp())
-        found = {}
-        for place in places:
-            try:
-                newest = self._result(asked[TopicPartition(*place)])
-            except KafkaException:
-                continue
-            if newest.timestamp >= 0 and newest.offset >= 0:
-                found[place] = (int(newest.offset), int(newest.timestamp))
-        return found
+    def newest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """Return offset and timestamp of the record with the latest timestamp; failures are left out."""
+        newest = self._listed_offsets(partitions, OffsetSpec.max_timestamp())
+        return {
+            partition: (int(result.offset), int(result.timestamp))
+            for partition, result in newest.items()
+            if result.timestamp >= 0 and result.offset >= 0
+        }
 
-    def _list(self, places: Collection[Place], spec: OffsetSpec) -> Mapping[TopicPartition, Any]:
-        if not places:
+    def _listed_offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, Any]:
+        """Return the results of ListOffsets without those that fail."""
+        futures = self._list_offsets(partitions, spec)
+        results = {}
+        for partition in partitions:
+            with suppress(KafkaException):
+                results[partition] = self._result(futures[KafkaPartition(*partition)])
+        return results
+
+    def _list_offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> Mapping[KafkaPartition, Any]:
+        if not partitions:
             return {}
-        wanted = {TopicPartition(*place): spec for place in places}
-        futures: Mapping[TopicPartition, Any] = self._used().client.list_offsets(wanted, request_timeout=self._timeout)
+        specs = {KafkaPartition(*partition): spec for partition in partitions}
+        futures: Mapping[KafkaPartition, Any] = self._connected().client.list_offsets(
+            specs, request_timeout=self._timeout
+        )
         return futures
 
     def _settings(self, future: Any) -> dict[str, str] | Unknown:
         try:
             entries = self._result(future)
         except KafkaException as error:
-            return _why(error)
+            return _unknown(error)
         return {name: entry.value for name, entry in entries.items() if entry.value is not None}
 
     def _result(self, future: Any) -> Any:
-        """Wait for a result. Raises KafkaException, also when the answer is late."""
+        """Wait for a result. Raises KafkaException, also after the timeout."""
         try:
             return future.result(timeout=self._timeout + 1)
         except FutureTimeoutError:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None  # noqa: SLF001
 
-    def _used(self) -> Admin:
+    def _connected(self) -> Admin:
         if self._admin is None:
             self._admin = Admin(self._connection, self._timeout)
         return self._admin
 
 
-def _operations(found: Any) -> frozenset[str] | Unknown:
-    if found is None:
-        return Unknown("the brokers do not tell which operations this user may use")
-    return frozenset(operation.name for operation in found)
+def _operations(operations: Any) -> frozenset[str] | Unknown:
+    if operations is None:
+        return Unknown("the brokers do not return them")
+    return frozenset(operation.name for operation in operations)
 
 
-def _why(error: KafkaException) -> Unknown:
-    told = error.args[0]
-    if fault_of(told.name()) is DENIED:
-        return Unknown("Kafka denies it")
-    return Unknown(reason_in(told.str()))
+def _unknown(failure: KafkaException) -> Unknown:
+    error = failure.args[0]
+    if fault_of(error.name()) is DENIED:
+        return Unknown("Kafka denies access")
+    return Unknown(reason_in(error.str()))

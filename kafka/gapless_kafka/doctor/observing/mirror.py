@@ -1,8 +1,9 @@
-"""Owns what a mirror remembers in its control topic at the target: positions and topic IDs of the source."""
+"""Owns the positions and topic IDs of the source in a mirror's control topic at the target."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gapless_api.base.errors import GaplessError
@@ -14,9 +15,9 @@ from gapless_kafka.doctor.observed import (
     PartitionOffsets,
     Unknown,
 )
-from gapless_kafka.doctor.observing.reading import MOST_TIMES, PartitionReader
+from gapless_kafka.doctor.observing.reading import MAX_TIMESTAMPS, PartitionReader
 from gapless_kafka.mirror.lanes.control import read_lanes
-from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_kafka.topics.topic_ids import url_safe_topic_id
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
@@ -28,27 +29,26 @@ if TYPE_CHECKING:
 
 
 def with_mirror(seen: Observations, settings: DoctorSettings) -> Observations:
-    """Add what the mirror of the settings remembers; nothing without a mirror, or when its cluster does not answer."""
-    mirror, connection = settings.mirror, settings.target
-    if mirror is None or connection is None or not isinstance(seen.target, Cluster):
+    """Add the positions of the configured mirror; nothing without a mirror, or when its cluster is unreachable."""
+    mirror, connection, target = settings.mirror, settings.target, seen.target
+    if mirror is None or connection is None or not isinstance(target, Cluster):
         return seen
-    partitions = seen.target.partitions.get(mirror.control_topic, {})
-    lanes = sorted(partitions)
+    lanes = sorted(target.partitions.get(mirror.control_topic, {}))
     ids = (*seen.transactional_ids, *(mirror.transactional_id(lane) for lane in lanes))
-    found = replace(seen, transactional_ids=ids, control_topic=mirror.control_topic if lanes else None)
-    positions = _positions(seen.target, connection, mirror)
+    seen = replace(seen, transactional_ids=ids, control_topic=mirror.control_topic if lanes else None)
+    positions = _positions(target, connection, mirror)
     if isinstance(positions, Unknown):
-        return replace(found, unknown=(*seen.unknown, ("target", positions)))
+        return replace(seen, unknown=(*seen.unknown, ("target", positions)))
     remembered = {
-        Identity("source", topic, as_tools_write(one.source_id), f"the mirror {mirror.name}")
-        for (topic, _), one in positions.items()
-        if one.source_id
+        Identity("source", topic, url_safe_topic_id(position.source_id), f"the mirror {mirror.name}")
+        for (topic, _), position in positions.items()
+        if position.source_id
     }
-    found = replace(found, remembered=(*seen.remembered, *sorted(remembered, key=lambda one: (one.topic, one.id))))
+    seen = replace(seen, remembered=(*seen.remembered, *sorted(remembered, key=attrgetter("topic", "id"))))
     if not isinstance(seen.source, Cluster):
-        return found
+        return seen
     reader = PartitionReader(settings.source, timeout_seconds=settings.timeout_seconds)
-    return replace(found, source=_with_lag(seen.source, mirror, positions, reader))
+    return replace(seen, source=_with_lag(seen.source, mirror, positions, reader))
 
 
 def _positions(
@@ -58,33 +58,35 @@ def _positions(
     partitions = target.partitions.get(topic, {})
     if not partitions:
         return Unknown(
-            f"What the mirror {mirror.name} remembers was not checked: the target shows no topic {topic}, so it has "
-            f"not run yet, or this user may not see the topic"
+            f"The positions of the mirror {mirror.name} were not checked: the target has no topic {topic}, or this "
+            f"user may not describe it"
         )
     lanes = [lane for lane, partition in partitions.items() if partition.leader in target.brokers]
     try:
         states = read_lanes(connection, topic, lanes) if lanes else {}
     except GaplessError as error:
-        return Unknown(f"What the mirror {mirror.name} remembers was not checked: {str(error).rstrip('.')}")
-    return {place: position for state in states.values() for place, position in state.positions.items()}
+        return Unknown(f"The positions of the mirror {mirror.name} were not checked: {str(error).rstrip('.')}")
+    return {partition: position for state in states.values() for partition, position in state.positions.items()}
 
 
 def _with_lag(
     source: Cluster, mirror: MirrorIdentity, positions: dict[TopicPartition, LanePosition], reader: PartitionReader
 ) -> Cluster:
-    """The source with the mirror as a reader of it, where the topics are still the ones that it remembers."""
-    nexts = {
-        place: one.next_offset
-        for place, one in positions.items()
-        if place[0] in source.topics and as_tools_write(one.source_id) in {"", source.topics[place[0]].id}
+    """Add the mirror as a group of the source, where topic IDs are unchanged."""
+    next_offsets = {
+        (topic, number): position.next_offset
+        for (topic, number), position in positions.items()
+        if topic in source.topics and url_safe_topic_id(position.source_id) in {"", source.topics[topic].id}
     }
     lags = {}
-    for place, next_offset in nexts.items():
-        offsets = source.offsets.get(place)
+    for partition, next_offset in next_offsets.items():
+        offsets = source.offsets.get(partition)
         if isinstance(offsets, PartitionOffsets) and offsets.first <= next_offset < offsets.end:
-            lags[place] = offsets.end - next_offset
-    largest = sorted(lags, key=lambda place: -lags[place])[:MOST_TIMES]
-    times = {place: reader.timestamp(place, nexts[place]) for place in largest}
-    found = {place: GroupPosition(offset, times.get(place)) for place, offset in nexts.items()}
-    reads = Group(mirror.name, found, has_positions=False, noun="mirror")
-    return replace(source, groups=(*source.groups, reads))
+            lags[partition] = offsets.end - next_offset
+    largest = sorted(lags, key=lambda partition: -lags[partition])[:MAX_TIMESTAMPS]
+    timestamps = {partition: reader.timestamp(partition, next_offsets[partition]) for partition in largest}
+    group_positions = {
+        partition: GroupPosition(offset, timestamps.get(partition)) for partition, offset in next_offsets.items()
+    }
+    group = Group(mirror.name, group_positions, has_positions=False, noun="mirror")
+    return replace(source, groups=(*source.groups, group))

@@ -1,4 +1,4 @@
-"""Owns the order in which both clusters are observed; judges nothing."""
+"""Owns the order in which both clusters are observed; derives no findings."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
     from gapless_kafka.doctor.observing.remembered import Remembered
     from gapless_kafka.doctor.settings import DoctorSettings
 
-    Choice = Callable[[Collection[str]], list[str]]
-    """From the topics that exist to those that are checked."""
+    Selection = Callable[[Collection[str]], list[str]]
+    """Selects the topics to check from the existing topics."""
 
 
 def observe(settings: DoctorSettings, remembered: Remembered) -> Observations:
     """Observe both clusters. Raises ConfigurationError when settings are wrong."""
     timeout = settings.timeout_seconds
 
-    def chosen(existing: Collection[str]) -> list[str]:
-        found = {*_chosen(settings, existing), *(set(remembered.topics("source")) & set(existing))}
+    def source_topics(existing: Collection[str]) -> list[str]:
+        selected = {*_selected_topics(settings, existing), *(set(remembered.topics("source")) & set(existing))}
         allowed = settings.allowed_topics
-        return sorted(name for name in found if allowed is None or allowed.allow(name))
+        return sorted(name for name in selected if allowed is None or allowed.allow(name))
 
-    source = _cluster("source", settings.source, chosen, settings.groups, timeout)
+    source = _cluster("source", settings.source, source_topics, settings.groups, timeout)
     names = source.checked if isinstance(source, Cluster) else settings.choice.names
     target_names = {name: settings.target_topic(name) for name in names if name != settings.gap_topic}
     target: Cluster | Unreachable | None = None
     certificates = certificates_in_files(settings.source, cluster="")
     if settings.target is not None:
 
-        def copied(existing: Collection[str]) -> list[str]:
-            beside = {*remembered.topics("target"), settings.mirror.control_topic if settings.mirror else ""}
-            return sorted({*target_names.values(), *(beside & set(existing))})
+        def target_topics(existing: Collection[str]) -> list[str]:
+            more = {*remembered.topics("target"), settings.mirror.control_topic if settings.mirror else ""}
+            return sorted({*target_names.values(), *(more & set(existing))})
 
-        own = [settings.mirror.group] if settings.mirror is not None else []
-        target = _cluster("target", settings.target, copied, (), timeout, coordinated=own)
+        mirror_group = [settings.mirror.group] if settings.mirror is not None else []
+        target = _cluster("target", settings.target, target_topics, (), timeout, coordinated=mirror_group)
         certificates += certificates_in_files(settings.target, cluster="target")
     seen = Observations(
         at_ms=time.time() * 1000,
@@ -65,39 +65,48 @@ def observe(settings: DoctorSettings, remembered: Remembered) -> Observations:
     return with_mirror(seen, settings)
 
 
-def _chosen(settings: DoctorSettings, existing: Collection[str]) -> list[str]:
+def _selected_topics(settings: DoctorSettings, existing: Collection[str]) -> list[str]:
     choice = settings.choice
     if not choice.names and choice.is_fixed:
         choice = replace(choice, pattern=re.compile(".*"))
     return [*choice.chosen(existing), *filter(None, [settings.gap_topic])]
 
 
-def _cluster(  # noqa: PLR0913 -- what is known before
+def _cluster(  # noqa: PLR0913
     side: Side,
     connection: KafkaConnection,
-    choice: Choice,
+    selection: Selection,
     groups: Sequence[str],
     timeout_seconds: float,
     *,
     coordinated: Sequence[str] = (),
 ) -> Cluster | Unreachable:
-    """Observe one cluster; of the groups in `coordinated`, only the coordinators matter."""
+    """Observe one cluster.
+
+    Args:
+        side: source or target.
+        connection: to the cluster.
+        selection: of the topics to check.
+        groups: whose coordinators and positions are checked.
+        timeout_seconds: for each request.
+        coordinated: groups of which only the coordinators are checked.
+    """
     observer = ClusterObserver(connection, timeout_seconds=timeout_seconds)
     try:
-        identity, operations = observer.cluster()
+        cluster_id, operations = observer.cluster()
         brokers, partitions = observer.metadata()
     except ConfigurationError:
         raise
     except GaplessError as error:
         attempts = connections_to(bootstrap_brokers(connection), connection, timeout_seconds=timeout_seconds)
         return Unreachable(side, connection.bootstrap_servers, str(error), attempts)
-    checked = choice(partitions.keys())
+    checked = selection(partitions.keys())
     topics, unseen = observer.topics(checked)
     internal = [name for name in (GROUP_TOPIC, TRANSACTION_TOPIC) if name not in partitions]
     cluster = Cluster(
         side=side,
         servers=connection.bootstrap_servers,
-        id=identity,
+        id=cluster_id,
         brokers=brokers,
         partitions=partitions,
         checked=checked,

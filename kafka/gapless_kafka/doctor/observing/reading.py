@@ -1,6 +1,6 @@
-"""Owns how a partition is read without a consumer group, and where groups stand; commits nothing, joins no group.
+"""Owns how single records are read, and committed offsets fetched; joins no group, commits nothing.
 
-A consumer asks for the positions of a group and not the admin client, whose requests to a group's coordinator end the
+A consumer fetches committed offsets instead of the admin client, whose requests to a group coordinator crash the
 process when the connection drops (librdkafka issues 3663 and 4605).
 """
 
@@ -10,7 +10,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_kafka.access.errors import denies_group, denies_topic, fault_of, reason_in
 from gapless_kafka.doctor.observed import GROUP_TOPIC, Group, GroupPosition, Probe, Unknown
@@ -18,12 +19,12 @@ from gapless_kafka.doctor.observed import GROUP_TOPIC, Group, GroupPosition, Pro
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gapless_api.offsets.ids import TopicPartition as Place
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 
 OWN_GROUP = "gapless-doctor"
-"""Has no member and no position. A reader needs a name of a group, and does not use the group."""
-_QUIET: dict[str, Any] = {
+"""Without members and committed offsets: a consumer requires a group ID, but does not join the group."""
+_OPTIONS: dict[str, Any] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",
@@ -33,78 +34,85 @@ _QUIET: dict[str, Any] = {
     "queued.max.messages.kbytes": 1024,
     "log_level": 0,
 }
-MOST_TIMES = 20
-"""Of so many partitions per reader, those with the largest lag, the next record is looked at."""
+MAX_TIMESTAMPS = 20
+"""Limit for the partitions per group, those with the largest lag, whose next record is read."""
+_RETRY_SECONDS = 0.2
 
 
 class PartitionReader:
     """Reads single records of one cluster."""
 
     def __init__(self, connection: KafkaConnection, *, timeout_seconds: float) -> None:
-        """Nothing is asked yet; `timeout_seconds` is how long each answer may take."""
+        """Nothing is sent yet; `timeout_seconds` is the limit for each request."""
         self._connection = connection
         self._timeout = timeout_seconds
 
-    def probe(self, place: Place, offset: int) -> Probe:
-        """Read a partition from `offset`; its end is an answer, too."""
-        message, problem = self._read(place, offset)
+    def probe(self, partition: TopicPartition, offset: int) -> Probe:
+        """Read a partition from `offset`; reaching its end counts as success."""
+        message, problem = self._read(partition, offset)
         if message is None and not problem:
-            problem = f"no answer to a fetch within {self._timeout:g} s"
-        return Probe(place, problem)
+            problem = f"no response to a fetch within {self._timeout:g} s"
+        return Probe(partition, problem)
 
-    def timestamp(self, place: Place, offset: int) -> int | None:
-        """The timestamp of the first record from `offset` on; ``None`` for none, or without an answer."""
-        message, _ = self._read(place, offset)
+    def timestamp(self, partition: TopicPartition, offset: int) -> int | None:
+        """Return the timestamp of the first record from `offset` on; ``None`` for none, or without a response."""
+        message, _ = self._read(partition, offset)
         return int(message.timestamp()[1]) if message is not None and message.error() is None else None
 
-    def group(self, name: str, ends: Mapping[Place, int]) -> Group:
-        """Where a group stands in the partitions with these ends, and how old its next records are."""
+    def group(self, name: str, ends: Mapping[TopicPartition, int]) -> Group:
+        """Return the positions of a group in the partitions with these ends, and the timestamps of its next records."""
         consumer = self._consumer(name)
         try:
-            found = self._committed(consumer, [TopicPartition(*place) for place in ends])
+            committed = self._committed(consumer, [KafkaPartition(*partition) for partition in ends])
         except KafkaException as error:
             return _unknown(name, error.args[0])
         finally:
             consumer.close()
-        failed = next((one.error for one in found if one.error is not None), None)
-        if failed is not None:
-            return _unknown(name, failed)
-        nexts = {(one.topic, one.partition): int(one.offset) for one in found if one.offset >= 0}
-        behind = sorted(
-            (place for place in nexts if nexts[place] < ends[place]), key=lambda place: nexts[place] - ends[place]
+        partition_error = next((position.error for position in committed if position.error is not None), None)
+        if partition_error is not None:
+            return _unknown(name, partition_error)
+        offsets = {(found.topic, found.partition): int(found.offset) for found in committed if found.offset >= 0}
+        lagging = sorted(
+            (partition for partition, offset in offsets.items() if offset < ends[partition]),
+            key=lambda partition: offsets[partition] - ends[partition],
         )
-        times = {place: self.timestamp(place, nexts[place]) for place in behind[:MOST_TIMES]}
-        return Group(name, {place: GroupPosition(offset, times.get(place)) for place, offset in nexts.items()})
+        largest = lagging[:MAX_TIMESTAMPS]
+        timestamps = {partition: self.timestamp(partition, offsets[partition]) for partition in largest}
+        return Group(
+            name,
+            {partition: GroupPosition(offset, timestamps.get(partition)) for partition, offset in offsets.items()},
+        )
 
     def coordinator(self, name: str) -> Group:
-        """Whether the coordinator of a group answers."""
+        """Check whether the coordinator of a group responds."""
         consumer = self._consumer(name)
         try:
-            self._committed(consumer, [TopicPartition(GROUP_TOPIC, 0)])
+            self._committed(consumer, [KafkaPartition(GROUP_TOPIC, 0)])
         except KafkaException as error:
-            if not denies_topic(error.args[0].name()):  # which the coordinator has answered
+            if not denies_topic(error.args[0].name()):  # which is a response of the coordinator
                 return replace(_unknown(name, error.args[0]), has_positions=False)
         finally:
             consumer.close()
         return Group(name, {}, has_positions=False)
 
-    def _committed(self, consumer: Consumer, places: list[TopicPartition]) -> list[TopicPartition]:
-        """Ask again while the coordinator is busy with itself. Raises KafkaException."""
+    def _committed(self, consumer: Consumer, partitions: list[KafkaPartition]) -> list[KafkaPartition]:
+        """Fetch committed offsets, and retry errors other than denied access. Raises KafkaException."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                answer: list[TopicPartition] = consumer.committed(places, timeout=deadline - time.monotonic())
+                committed: list[KafkaPartition] = consumer.committed(partitions, timeout=deadline - time.monotonic())
             except KafkaException as error:
-                if _is_denied(error.args[0]) or time.monotonic() + 0.2 > deadline:
+                if _is_denied(error.args[0]) or time.monotonic() + _RETRY_SECONDS > deadline:
                     raise
-                time.sleep(0.2)
+                time.sleep(_RETRY_SECONDS)
             else:
-                return answer
+                return committed
 
-    def _read(self, place: Place, offset: int) -> tuple[Any, str]:
+    def _read(self, partition: TopicPartition, offset: int) -> tuple[Any, str]:
+        """Return the first message, or the reason why none can be read; both are empty after the timeout."""
         consumer = self._consumer(self._connection.group_id or OWN_GROUP)
         try:
-            consumer.assign([TopicPartition(*place, offset)])
+            consumer.assign([KafkaPartition(*partition, offset)])
             deadline = time.monotonic() + self._timeout
             while time.monotonic() < deadline:
                 message = consumer.poll(0.1)
@@ -113,14 +121,14 @@ class PartitionReader:
                 error = message.error()
                 if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                     return message, ""
-                if not fault_of(error.name()).passes:
+                if not fault_of(error.name()).is_transient:
                     return None, reason_in(error.str())
         finally:
             consumer.close()
         return None, ""
 
     def _consumer(self, group: str) -> Consumer:
-        options: dict[str, Any] = {**self._connection.librdkafka_options(), **_QUIET, "group.id": group}
+        options: dict[str, Any] = {**self._connection.librdkafka_options(), **_OPTIONS, "group.id": group}
         return Consumer({**options, "error_cb": lambda _error: None})
 
 

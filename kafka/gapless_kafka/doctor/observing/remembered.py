@@ -1,4 +1,4 @@
-"""Owns what is remembered about topics: the report of an earlier run."""
+"""Owns the topic IDs and cluster IDs in the report of an earlier run."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """Topics and clusters as they were."""
+    """Topic IDs and cluster IDs of an earlier run."""
 
     identities: tuple[Identity, ...] = ()
     clusters: Mapping[Side, str] = field(default_factory=dict)
-    """The IDs of the clusters."""
+    """The cluster IDs."""
 
     def topics(self, side: Side) -> list[str]:
-        """The names of the topics of one cluster."""
-        return [one.topic for one in self.identities if one.side == side]
+        """Return the names of the topics of one cluster."""
+        return [identity.topic for identity in self.identities if identity.side == side]
 
 
 def remembered_in(file: Path | None) -> Remembered:
-    """Read a report, or nothing for ``None``. Raises ConfigurationError."""
+    """Read a report; ``None`` for no report. Raises ConfigurationError."""
     if file is None:
         return Remembered()
     try:
@@ -40,12 +40,14 @@ def remembered_in(file: Path | None) -> Remembered:
     except OSError as error:
         raise ConfigurationError(f"The report {file} cannot be read ({error.strerror}); give another file.") from None
     except WireError as error:
-        raise ConfigurationError(f"The report {file} cannot be read ({error}); give a report of doctor.") from None
-    sides: dict[Side, str] = {}
+        raise ConfigurationError(
+            f"The report {file} cannot be read ({error}); give a report of gapless doctor."
+        ) from None
+    cluster_ids: dict[Side, str] = {}
     identities = []
     for side, cluster in (("source", report.source), ("target", report.target)):
         if cluster is None:
             continue
-        sides[side] = cluster.id  # type: ignore[index]
+        cluster_ids[side] = cluster.id  # type: ignore[index]
         identities += [Identity(side, topic.name, topic.id, str(file)) for topic in cluster.topics]  # type: ignore[arg-type]
-    return Remembered(tuple(identities), sides)
+    return Remembered(tuple(identities), cluster_ids)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gapless_kafka.mirror.groups.planning import MirroredPartition
 from gapless_kafka.mirror.lanes.records import read_record
-from gapless_kafka.writing.offset_map import OffsetMap, unpacked_runs
+from gapless_kafka.writing.offset_map import OffsetMap, unpack_runs
 from gapless_kafka.writing.positions import latest
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def mirrored_partitions(
             run
             for part in found.parts.get(place, ())
             if (part.target, part.source_id) == (position.target, position.source_id)
-            for run in unpacked_runs(part.runs)
+            for run in unpack_runs(part.runs)
         ]
         identity = topic_ids.get(place[0], "")
         mirrored[place] = MirroredPartition(

@@ -11,14 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.wire.mirror_groups import GroupFinding, GroupMove
-from gapless_kafka.writing.group_translation import Reach, target_position
+from gapless_kafka.writing.offset_map import OffsetMap, Reach, target_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_api.wire.mirror_groups import GroupReason
-    from gapless_kafka.writing.offset_map import OffsetMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ class GroupTranslation:
 
     def _control_records(self) -> ControlRecords:
         name = self._identity.control_topic
-        topic = self._topics.described([name]).get(name)
+        topic = self._topics.describe([name]).get(name)
         if topic is None:
             raise ConfigurationError(
                 f"Kafka at {self._target.bootstrap_servers} has no mirror {self._identity.name} (there is no topic "

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.form import WireError
-from gapless_kafka.access.errors import PASSING, fault_of, reason_in
+from gapless_kafka.access.errors import TRANSIENT, fault_of, reason_in
 from gapless_kafka.access.stall_clock import StallClock
 from gapless_kafka.mirror.lanes.records import MapTail, read_record
 from gapless_kafka.writing.positions import latest
@@ -70,11 +70,11 @@ def ensure_control_topic(topics: TargetTopics, name: str, lanes: int) -> int:
         ConfigurationError: a topic of that name cannot keep positions.
         SourceUnreachableError: Kafka does not answer, or denies it.
     """
-    found = topics.described([name]).get(name)
+    found = topics.describe([name]).get(name)
     if found is None:
         copies = min(3, topics.cluster().brokers)
         topics.create(name, lanes, _CONFIGURATION, replication_factor=copies)
-        found = topics.described([name])[name]
+        found = topics.describe([name])[name]
     policy = found.configuration.get("cleanup.policy", "compact")
     if "delete" in policy.split(","):
         raise ConfigurationError(
@@ -156,9 +156,9 @@ def _read(
         consumer.assign([KafkaPartition(topic, lane, offset) for lane, offset in offsets.items()])
         while open_from.keys() != offsets.keys():
             pulse()
-            clock.ask()
+            clock.start_wait()
             messages = consumer.consume(_AT_ONCE, _WAIT_SECONDS)
-            clock.waited(heard=bool(messages))
+            clock.end_wait(progress=bool(messages))
             for message in messages:
                 error, lane = message.error(), message.partition()
                 if error is None:
@@ -167,14 +167,14 @@ def _read(
                     # The end of what can be read; what is cached is the high watermark of the same answer.
                     end = consumer.get_watermark_offsets(KafkaPartition(topic, lane), cached=True)[1]
                     open_from[lane] = message.offset() if message.offset() < end else None
-                elif fault_of(error.name()).passes or error.retriable():
+                elif fault_of(error.name()).is_transient or error.retriable():
                     complaint = reason_in(error.str())
                 else:
                     raise fault_of(error.name()).error(
                         connection.bootstrap_servers, f"the topic {topic}", reason=reason_in(error.str())
                     )
             if clock.is_stalled:
-                raise PASSING.error(connection.bootstrap_servers, f"the topic {topic}", reason=complaint)
+                raise TRANSIENT.error(connection.bootstrap_servers, f"the topic {topic}", reason=complaint)
     finally:
         consumer.close()
     return {lane: LaneRecords(records, open_from[lane]) for lane, records in found.items()}

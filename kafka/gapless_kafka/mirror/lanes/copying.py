@@ -16,7 +16,7 @@ from gapless_kafka.mirror.lanes.progress import PartitionProgress, lost_offsets,
 from gapless_kafka.mirror.lanes.recovery import Recovery
 from gapless_kafka.mirror.lanes.refusals import Refusals
 from gapless_kafka.mirror.lanes.writer import InterleavedError
-from gapless_kafka.writing.faults import is_late, is_refusal
+from gapless_kafka.writing.faults import is_refusal, is_transaction_failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -285,7 +285,7 @@ class Copying:
             self._give_up()
             return False
         except KafkaException as error:
-            if self.is_unsure and is_late(error.args[0]):
+            if self.is_unsure and is_transaction_failed(error.args[0]):
                 raise  # who opens the lane again finds out whether the commit was made
             if not self._refusals.handle(error.args[0], writer, self.partitions):
                 raise

@@ -235,5 +235,5 @@ class Lane:
         if is_fenced(reported):
             return LaneFencedError()
         topic = self._setup.identity.control_topic
-        found: Exception = error if self._producer is None else self._producer.meaning(reported, topic)
+        found: Exception = error if self._producer is None else self._producer.error_for(reported, topic)
         return found

@@ -25,7 +25,7 @@ from gapless_kafka.mirror.lanes.control import lane_state, read_open_records, un
 from gapless_kafka.mirror.lanes.reader import LaneReader
 from gapless_kafka.mirror.lanes.records import MAP, POSITION, content, position_key, read_record
 from gapless_kafka.writing.faults import failure_of
-from gapless_kafka.writing.offset_map import unpacked_runs
+from gapless_kafka.writing.offset_map import unpack_runs
 from gapless_kafka.writing.positions import latest
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class LeftOpen:
             for key, value in left.items():
                 about, part = read_record(key, value)
                 if about.kind == "map":
-                    runs.setdefault((about.source, about.partition), []).extend(unpacked_runs(part.runs))
+                    runs.setdefault((about.source, about.partition), []).extend(unpack_runs(part.runs))
         except (WireError, ValueError) as error:
             raise unreadable_record(self._topic, error) from None
         found = []

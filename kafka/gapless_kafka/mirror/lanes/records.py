@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from gapless_api.wire.form import Form, Offset, PartitionNumber, parsed
-from gapless_kafka.writing.offset_map import Run, packed_runs, unpacked_runs
+from gapless_kafka.writing.offset_map import Run, pack_runs, unpack_runs
 
 Kind = Literal["run", "flow", "position", "map"]
 Message = TypeVar("Message")
@@ -98,7 +98,7 @@ class LaneMapPart:
     target: str
     source_id: str
     runs: str
-    """See `gapless_kafka.writing.offset_map.packed_runs`."""
+    """See `gapless_kafka.writing.offset_map.pack_runs`."""
 
 
 KEY: Form[LaneKey] = Form("key of a mirror's record", "gaplessMirror", 1, LaneKey)
@@ -143,7 +143,7 @@ class MapTail:
     @classmethod
     def of(cls, part: LaneMapPart) -> "MapTail":
         """Continue a part. Raises ValueError if its runs cannot be read."""
-        return cls(part.target, part.source_id, unpacked_runs(part.runs))
+        return cls(part.target, part.source_id, unpack_runs(part.runs))
 
     def extended(self, runs: Iterable[Run]) -> "list[MapTail]":
         """This part with `runs` behind it, and further ones where it is full; nothing is changed here."""
@@ -160,7 +160,7 @@ class MapTail:
 
     def record(self) -> LaneMapPart:
         """As it is written."""
-        return LaneMapPart(target=self.target, source_id=self.source_id, runs=packed_runs(self.runs))
+        return LaneMapPart(target=self.target, source_id=self.source_id, runs=pack_runs(self.runs))
 
 
 def _follows(before: Run, run: Run) -> bool:

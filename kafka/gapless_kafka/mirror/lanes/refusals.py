@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from gapless_kafka.mirror.lanes.observations import Stop
-from gapless_kafka.writing.faults import is_late, is_refusal, writing_error
+from gapless_kafka.writing.faults import is_refusal, is_transaction_failed, writing_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Refusals:
         self, error: KafkaError, writer: LaneWriter, partitions: Mapping[TopicPartition, PartitionProgress]
     ) -> bool:
         """Find out what was refused; whether the lane can go on with the transaction given up."""
-        if is_late(error):
+        if is_transaction_failed(error):
             writer.await_error()
         elif not is_refusal(error):
             return False

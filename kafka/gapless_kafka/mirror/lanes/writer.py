@@ -171,7 +171,7 @@ class LaneWriter:
                     producer.poll()
                 elif not first and may_ask and is_unknown_to_client(error.args[0]):
                     may_ask = False
-                    producer.ask_again(target)
+                    producer.refresh_metadata(target)
                 else:
                     raise
         producer.client.poll(0)

@@ -60,7 +60,7 @@ class TopicKeeper:
             SourceUnreachableError: a cluster does not answer, or denies it.
         """
         names = topic_names(topics, self.rule)
-        source, target = self.source.described(topics), self.target.described(list(names.targets.values()))
+        source, target = self.source.describe(topics), self.target.describe(list(names.targets.values()))
         defaults = self.target.defaults() if len(target) < len(names.targets) else {}
         plan = plan_topics(names.targets, source, target, defaults=defaults, copied=copied, creates=self.creates)
         return names.targets, TopicsPlan(
@@ -96,7 +96,7 @@ class TopicKeeper:
     def drift(self, topics: Sequence[str]) -> DriftReport:
         """Compare the topics with their copies. Raises like `plan`."""
         names = topic_names(topics, self.rule).targets
-        return drift_report(names, self.source.described(topics), self.target.described(list(names.values())))
+        return drift_report(names, self.source.describe(topics), self.target.describe(list(names.values())))
 
 
 def _cannot_grow(growth: Growth, error: Exception) -> str:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from gapless_kafka.access.errors import reason_in
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC, lane_of
-from gapless_kafka.writing.faults import is_given_up
+from gapless_kafka.writing.faults import is_purged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -140,7 +140,7 @@ class Heartbeats:
     def _delivered(self, error: KafkaError | None, _message: Any) -> None:
         if error is None:
             self._has_complained = False
-        elif not is_given_up(error):
+        elif not is_purged(error):
             self._fail(error.str())
 
     def _fail(self, reason: str) -> None:

@@ -72,7 +72,7 @@ class HeartbeatRoute:
     def _ensure(self, partitions: int) -> None:
         if self._partitions >= partitions:
             return
-        found = self._targets.described([self._copy]).get(self._copy)
+        found = self._targets.describe([self._copy]).get(self._copy)
         if found is None:
             self._targets.create(self._copy, partitions, CONFIGURATION)
         elif found.partitions < partitions:

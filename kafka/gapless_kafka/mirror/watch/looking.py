@@ -19,7 +19,7 @@ from gapless_api.base.errors import GaplessError
 from gapless_kafka.access.errors import LOGIN, UNREACHABLE, fault_of, reason_in
 from gapless_kafka.mirror.watch.facts import ClusterLook, KafkaFault, PartitionEnds, PartitionLook, TopicLook
 from gapless_kafka.topics.topic_configuration import topic_configurations
-from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_kafka.topics.topic_ids import url_safe_topic_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -125,8 +125,8 @@ class ClusterWatch:
             name = error.args[0].name()
             if fault_of(name) in {UNREACHABLE, LOGIN}:
                 raise
-            return self._last.topics.get(topic, TopicLook()) if fault_of(name).passes else TopicLook(error=name)
-        identity = as_tools_write(str(told.topic_id or ""))
+            return self._last.topics.get(topic, TopicLook()) if fault_of(name).is_transient else TopicLook(error=name)
+        identity = url_safe_topic_id(str(told.topic_id or ""))
         return TopicLook(
             id=identity if identity.strip("A") else "",
             partitions={

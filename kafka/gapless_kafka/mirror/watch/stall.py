@@ -16,7 +16,7 @@ from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.observations import LanePhase
 from gapless_kafka.mirror.watch.facts import reached
 from gapless_kafka.mirror.watch.fault_reasons import reason_of
-from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_kafka.topics.topic_ids import url_safe_topic_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -216,7 +216,7 @@ def _recreated(place: _Place) -> Cause | None:
     if source is not None and source.error and fault_of(source.error) is NO_TOPIC:
         sentence = f"The source topic {one.topic} was deleted; recreate it, or leave it out of the mirror."
         return _cause(place, StallReason.TOPIC_RECREATED, sentence)
-    known = as_tools_write(one.source_id)
+    known = url_safe_topic_id(one.source_id)
     if source is None or not source.id or not known or source.id == known:
         return None
     sentence = (

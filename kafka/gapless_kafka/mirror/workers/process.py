@@ -27,7 +27,7 @@ from gapless_kafka.mirror.workers.watched import Watched, has_heartbeats
 from gapless_kafka.mirror.workers.worker import Worker
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import choice_from
-from gapless_kafka.writing.batches import batch_bytes
+from gapless_kafka.writing.transactions import batch_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -143,7 +143,7 @@ def run_worker(
 def fitted(setup: LaneSetup, view: SourceView, *, timeout_seconds: float) -> LaneSetup:
     """The setup with batches that the targets take. Raises SourceUnreachableError when the target does not answer."""
     names = [topic.target for topic in view.topics.values()]
-    described = TargetTopics(setup.target, timeout_seconds=timeout_seconds).described(names)
+    described = TargetTopics(setup.target, timeout_seconds=timeout_seconds).describe(names)
     return replace(setup, producer=replace(setup.producer, batch_bytes=batch_bytes(described.values())))
 
 

@@ -55,7 +55,7 @@ def run(settings: Resolved) -> int:
     values = settings.values
     identity, timeout = MirrorIdentity(values["name"]), values["connectTimeout"]
     source, target = cluster_connection(values, "source"), cluster_connection(values, "target")
-    control = TargetTopics(target, timeout_seconds=timeout).described([identity.control_topic])
+    control = TargetTopics(target, timeout_seconds=timeout).describe([identity.control_topic])
     if not control:
         raise ConfigurationError(
             f"Kafka at {target.bootstrap_servers} has no mirror {identity.name} (there is no topic "

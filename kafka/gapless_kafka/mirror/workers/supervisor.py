@@ -105,9 +105,9 @@ class Supervisor:
     def _end_stuck(self, one: _Process) -> None:
         """Kill a worker that shows no sign of life. Its lanes are fenced and moved to others long before."""
         beat = one.pulse.value
-        one.silence.waited(heard=not beat or beat != one.heard)
+        one.silence.end_wait(progress=not beat or beat != one.heard)
         one.heard = beat
-        one.silence.ask()
+        one.silence.start_wait()
         silent = one.silence.silent_seconds
         self._siblings.note(one.part.worker, silent if silent > _TOLD_AFTER * self._longest_silence_seconds else 0)
         if one.silence.is_stalled:
@@ -156,7 +156,7 @@ class Supervisor:
         process.start()
         theirs.close()
         silence = StallClock(self._longest_silence_seconds)
-        silence.ask()
+        silence.start_wait()
         return _Process(part, process, ours, pulse, silence)
 
 

@@ -129,7 +129,7 @@ def cut_of(cluster_id: str, chosen: Iterable[Pending], topic_ids: Mapping[str, s
             for number in range(max(partitions) + 1)
         ]
         firsts, ends = zip(*bounds, strict=True)
-        topics.append(TopicCut(topic, firsts, ends, 0, topic_ids[topic], from_the_beginning=False))
+        topics.append(TopicCut(topic, firsts, ends, 0, topic_ids[topic], may_skip_expired=False))
     return Cut(cluster_id, tuple(topics))
 
 

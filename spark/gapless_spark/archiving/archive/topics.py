@@ -16,7 +16,7 @@ from gapless_kafka.access.errors import TopicMissingError
 from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.topic_choice import chosen_topics, existing_topics
 from gapless_kafka.topics.topic_configuration import topic_configurations
-from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_spark.archiving.archive.account import TopicAccount
 from gapless_spark.archiving.archive.chains import TopicChain
 from gapless_spark.archiving.archive.planning import pending_of
@@ -157,7 +157,7 @@ class ArchivedTopics:
 
     def _chain_of(self, topic: TopicCut) -> TopicChain:
         """The chain of the generation that is there now."""
-        topic_id = as_tools_write(topic.id)
+        topic_id = url_safe_topic_id(topic.id)
         if not topic_id:
             raise ConfigurationError(
                 f"Kafka has no topic ID for {topic.topic}, without which a recreated topic cannot be told from the one "

@@ -17,7 +17,7 @@ from gapless_archive.segments.rows import rows_of
 from gapless_kafka.reading.cuts import Slice
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.reading.topic_offsets import read_cut, read_settled_cut
-from gapless_kafka.topics.topic_ids import as_tools_write
+from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_spark.archiving.copy_check.findings import Unreadable
 from gapless_spark.archiving.copy_check.streams import offset_at
 
@@ -93,7 +93,7 @@ class KafkaCopy:
             yield from self._read(partition, first, last + 1)
 
     def _read(self, partition: int, first: int, end: int) -> Items:
-        one = Slice(self.about.topic, partition, first, end, may_begin_later=True)
+        one = Slice(self.about.topic, partition, first, end, may_skip_expired=True)
         is_first = True
         for messages in read_slices(self.connection, [one]):
             if not messages:
@@ -120,10 +120,10 @@ class KafkaCopy:
         topic, servers = self.about.topic, self.connection.bootstrap_servers
         cut = read_cut(self.connection, [topic], timeout_seconds=self.timeout_seconds)
         now = cut.topics[0]
-        if as_tools_write(now.id) != self.about.topic_id:
+        if url_safe_topic_id(now.id) != self.about.topic_id:
             raise ConfigurationError(
                 f"The topic {topic} at {servers} was deleted and recreated while it was compared (topic ID "
-                f"{self.about.topic_id} -> {as_tools_write(now.id)}); compare again."
+                f"{self.about.topic_id} -> {url_safe_topic_id(now.id)}); compare again."
             )
         if any(end < before for end, before in zip(now.end_offsets, self.ends, strict=False)):
             raise SourceUnreachableError(
@@ -151,7 +151,7 @@ def look_at_kafka(address: KafkaTopic, connection: KafkaConnection, *, timeout_s
         cluster_id=cut.cluster_id,
         region="",
         topic=address.topic,
-        topic_id=as_tools_write(topic.id),
+        topic_id=url_safe_topic_id(topic.id),
         partitions=len(topic.end_offsets),
     )
     return KafkaCopy(about, connection, topic.first_offsets, topic.end_offsets, timeout_seconds)

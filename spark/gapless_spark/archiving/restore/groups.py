@@ -10,7 +10,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.files import read_small
 from gapless_api.offsets.ids import MAX_OFFSET, MAX_PARTITION, unpadded_decimal
 from gapless_kafka.topics.group_position import publish_position
-from gapless_kafka.writing.group_translation import Reach, target_position
+from gapless_kafka.writing.offset_map import OffsetMap, Reach, target_position
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.topics.target_topics import TargetTopics
     from gapless_kafka.writing.control_topic import ControlState, ControlTopic
-    from gapless_kafka.writing.offset_map import OffsetMap
     from gapless_spark.archiving.restore.works import TopicRestore
 
 _COLUMNS = 4

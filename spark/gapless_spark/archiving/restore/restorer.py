@@ -15,10 +15,10 @@ from gapless_archive.store.access import access_from
 from gapless_archive.store.places import open_place
 from gapless_kafka.access.connection import connection_from
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_kafka.writing.batches import batch_bytes
 from gapless_kafka.writing.control_topic import ControlTopic
 from gapless_kafka.writing.positions import RunOfWork
 from gapless_kafka.writing.takeover import Takeover
+from gapless_kafka.writing.transactions import batch_bytes
 from gapless_kafka.writing.writer import WriterOptions
 from gapless_spark.archiving.restore.engine import RestoreEngine
 from gapless_spark.archiving.restore.groups import commit_group_offsets, read_group_offsets
@@ -261,7 +261,7 @@ class Restorer:
         return sum(position.records for restore in self.restores for position in state.positions(restore.work).values())
 
     def _described(self) -> dict[str, TopicDescription]:
-        return self.topics.described([restore.target for restore in self.restores])
+        return self.topics.describe([restore.target for restore in self.restores])
 
     def _described_all(self) -> dict[str, TopicDescription]:
         """All targets, which exist by now; one broker may learn later than another of those that were created.

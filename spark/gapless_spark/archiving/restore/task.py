@@ -147,13 +147,13 @@ class _Slot:
                 if not one.skips_lost:
                     break
                 result.skipped += part.ranges.count
-                position = position.behind(part.ranges, lost=part.ranges.count)
+                position = position.advance(part.ranges, lost=part.ranges.count)
                 self._add(one, position, Prepared(part.ranges, None, 0))
                 continue
             records = len(part.columns.offsets) if part.columns is not None else 0
             result.records += records
             result.bytes += part.bytes
-            position = position.behind(part.ranges, records=records, size=part.bytes)
+            position = position.advance(part.ranges, records=records, size=part.bytes)
             self._add(one, position, part)
         return result
 

@@ -60,7 +60,7 @@ class Targets:
         self.partitions: dict[str, int] = {}
         self.denies = denies
 
-    def described(self, names: Sequence[str]) -> dict[str, TopicDescription]:
+    def describe(self, names: Sequence[str]) -> dict[str, TopicDescription]:
         known = {name: self.partitions[name] for name in names if name in self.partitions}
         return {name: TopicDescription(name=name, id="", partitions=count, replicas=1) for name, count in known.items()}
 

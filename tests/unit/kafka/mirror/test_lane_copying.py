@@ -120,7 +120,7 @@ class Target:
         self._untold: list[Any] = []
         self._open: list[tuple[TopicPartition, int, Any]] = []
 
-    def ask_again(self, topic: str) -> None:
+    def refresh_metadata(self, topic: str) -> None:
         self.partitions[topic] = self.exist[topic]
 
     def __len__(self) -> int:

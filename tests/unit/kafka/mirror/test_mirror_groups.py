@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from gapless_api.wire.mirror_groups import GROUPS_REPORT, GroupsReport
 from gapless_kafka.mirror.groups.choice import GroupChoice
 from gapless_kafka.mirror.groups.planning import GroupPlan, MirroredPartition, plan_group
-from gapless_kafka.writing.group_translation import Reach, target_position
-from gapless_kafka.writing.offset_map import OffsetMap, Run
+from gapless_kafka.writing.offset_map import OffsetMap, Reach, Run, target_position
 
 END = 500
 

@@ -1,0 +1,59 @@
+"""Owns the wording of findings: short sorted lists with the number of omitted items, counts, and durations."""
+
+from __future__ import annotations
+
+from itertools import groupby, islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sized
+
+    from gapless_api.offsets.ids import TopicPartition
+
+_MAX_NAMES = 8
+_MAX_SPANS = 6
+
+
+def names(items: Collection[str]) -> str:
+    """Return names separated by commas."""
+    ordered = sorted(items)
+    more = len(ordered) - _MAX_NAMES
+    return ", ".join(ordered[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def numbers(items: Iterable[int]) -> str:
+    """Return numbers as ``0-3, 7``."""
+    spans: list[str] = []
+    for _, group in groupby(enumerate(sorted(set(items))), key=lambda pair: pair[1] - pair[0]):
+        span = [number for _, number in group]
+        spans.append(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}")
+    more = len(spans) - _MAX_SPANS
+    return ", ".join(islice(spans, _MAX_SPANS)) + (f" and {more:,} more" if more > 0 else "")
+
+
+def partitions(items: Collection[TopicPartition]) -> str:
+    """Return partitions by topic, as ``orders 0-3, 7; payments 1``."""
+    by_topic = [
+        f"{topic} {numbers(number for _, number in group)}"
+        for topic, group in groupby(sorted(items), key=lambda partition: partition[0])
+    ]
+    more = len(by_topic) - _MAX_NAMES
+    return "; ".join(by_topic[:_MAX_NAMES]) + (f" and {more:,} more topics" if more > 0 else "")
+
+
+def quantity(number: int, noun: str) -> str:
+    """Return ``1 partition`` or ``2,000 partitions``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def verb(subject: Sized, singular: str, plural: str) -> str:
+    """Return the form of a verb for a subject of one or more items."""
+    return singular if len(subject) == 1 else plural
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the largest suitable unit."""
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if abs(seconds) >= 10 else f"{seconds:.1f} s"
