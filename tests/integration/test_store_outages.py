@@ -192,7 +192,7 @@ def test_credentials_that_run_out_while_a_segment_is_read_are_no_damage(place: P
         list(read_segment(place, segment))
     proxy.heal()
     place.delete(segment.object)
-    with pytest.raises(SegmentDamagedError, match="is missing; bring it back"):
+    with pytest.raises(SegmentDamagedError, match="is missing; restore it from a backup"):
         list(read_segment(place, segment))
 
 
@@ -213,7 +213,7 @@ def test_a_commit_that_the_store_puts_off_for_another_one_is_tried_again(place: 
     archived(place, {0: (0, 10)})
     rule = proxy.breaks(Fault(status=409, code="ConditionalRequestConflict"), "PUT", "/chain/", times=2)
     ours = chain(place)
-    ours.committed(lambda state: None if state.is_held else Changes(action="hold", hold=True))
+    ours.update(lambda state: None if state.is_held else Changes(action="hold", hold=True))
     assert (rule.met, chain(place).load().sequence) == (2, 2)
 
 
@@ -225,7 +225,7 @@ def test_of_many_writers_each_makes_its_commit_once(store: ObjectStore, proxy: S
 
     def write(own: Chain) -> None:
         together.wait()
-        made.extend(own.committed(lambda _: Changes(action="hold", hold=True)).sequence for _ in range(commits))
+        made.extend(own.update(lambda _: Changes(action="hold", hold=True)).sequence for _ in range(commits))
 
     threads = [threading.Thread(target=write, args=[chain(opened(store, proxy, tmp_path))]) for _ in range(writers)]
     for thread in threads:
@@ -301,7 +301,7 @@ def test_a_compaction_loses_nothing_whatever_the_store_refuses(
 
 
 def run(place: Place) -> None:
-    compact([chain(place)], RULES, lambda _: LocalRunner(lambda _: place, parallelism=1, most_records=None))
+    compact([chain(place)], RULES, lambda _: LocalRunner(lambda _: place, parallelism=1, max_row_group_records=None))
 
 
 MIB = 1 << 20

@@ -243,7 +243,7 @@ def test_segments_that_a_compaction_joins_while_a_resend_runs_are_not_damaged(
     chunks = [next(reads)]
     archive.add(range(6), 0, 6)
     archive.join(*joined)
-    monkeypatch.setattr(reading, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "MAX_STATE_AGE_SECONDS", 0.0)
     chunks += reads
     assert outcomes(chunks) == {offset: value_of(offset) or b"" for offset in range(6)}
     assert not damage.objects

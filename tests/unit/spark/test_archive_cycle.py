@@ -85,7 +85,7 @@ def test_what_was_committed_although_the_answer_was_lost_is_known_afterwards(tmp
     topic = TopicCut("t", (0,), (10,), 0, ID)
     ours = topics(tmp_path)
     chain = ours._chain_of(topic)
-    segment = SegmentBuilder(0, 0).segment("", 0, 10, Origin(log_start=0, high_watermark=10, epoch=1))
+    segment = SegmentBuilder(0, 0).build("", 0, 10, Origin(log_start=0, high_watermark=10, epoch=1))
     behind: Any = chain._chain
     behind.commit(behind.load(), Changes(action="archive", epoch=chain.epoch, added=(segment,)))
     assert chain.state.head(0) is None

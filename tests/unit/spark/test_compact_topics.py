@@ -34,7 +34,7 @@ def made(folder: Path) -> Place:
     """An archive with an old segment, which holds no record, of each topic."""
     place = selection_from(settings(folder)).open()
     for topic in TOPICS:
-        segment = SegmentBuilder(0, 0).segment("", 0, 10, Origin(log_start=0, high_watermark=10, epoch=1))
+        segment = SegmentBuilder(0, 0).build("", 0, 10, Origin(log_start=0, high_watermark=10, epoch=1))
         chain = Chain(place, "r", topic, "i")
         chain.commit(chain.load(), Changes(action="archive", epoch=1, added=(segment,)))
     return place

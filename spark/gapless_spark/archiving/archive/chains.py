@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.chain import Chain, Changes, ConflictError
-from gapless_archive.catalog.peer_keys import next_first
-from gapless_archive.segments.takeover import foreign_segments
+from gapless_archive.catalog.peer_keys import next_key_first
+from gapless_archive.segments.peer_adoption import find_foreign_changes
 from gapless_spark.archiving.archive.planning import GUESSED_BYTES
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class TopicChain:
             GaplessError: the archive cannot be read or written.
         """
         while True:
-            added, removed = foreign_segments(self._chain, self._state)
+            added, removed = find_foreign_changes(self._chain, self._state)
             if not added and not removed:
                 return 0
             changes = Changes(action="archive", epoch=self.epoch, added=tuple(added), removed=tuple(removed))
@@ -139,8 +139,8 @@ class TopicChain:
         return True
 
     def key_first(self, partition: int, first: int) -> int:
-        """Where the next object's key begins in the layout of kafka-replicator; see `next_first`."""
-        return next_first(self._state.segments(partition), first)
+        """Where the next object's key begins in the layout of kafka-replicator; see `next_key_first`."""
+        return next_key_first(self._state.segments(partition), first)
 
     def unneeded(self, objects: set[str]) -> set[str]:
         """Of objects that this program has written and not committed, those that it may delete. Raises GaplessError.
@@ -150,7 +150,7 @@ class TopicChain:
         if self._chain.layout == "gapless":
             return objects
         state = self._chain.load()
-        return set() if state.is_taken_over(self.epoch, self._chain.writer) else objects - state.objects
+        return set() if state.is_fenced(self.epoch, self._chain.writer) else objects - state.objects
 
     def reload(self) -> None:
         """Read the chain again, when a commit may have been made or not. Raises GaplessError."""
@@ -212,7 +212,7 @@ class TopicChain:
             self.claim()
 
     def _check_epoch(self) -> None:
-        if self._state.is_taken_over(self.epoch, self._chain.writer):
+        if self._state.is_fenced(self.epoch, self._chain.writer):
             raise FencedError(
                 f"Another program ({self._state.archive_writer}) archives {self.topic} to {self._chain.place.name} "
                 f"since this one began (epoch {self._state.epoch} after {self.epoch}); let only one run at a time."

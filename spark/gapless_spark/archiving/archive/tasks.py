@@ -14,7 +14,7 @@ from gapless_api.wire.form import WireError
 from gapless_archive.catalog.entry import SEGMENT
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, TopicSegment
 from gapless_archive.segments.peer_level_zero import PeerLevelZeroWriter
-from gapless_archive.segments.rows import runs_of
+from gapless_archive.segments.rows import rows_by_partition
 from gapless_archive.store.places import open_place
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class SliceWriter:
         kind = PeerLevelZeroWriter if self.layout == "kafka-replicator" else LevelZeroWriter
         with place.scratch() as scratch, kind(place, scratch, coverages) as writer:
             for messages in batches:
-                for run in runs_of(messages):
+                for run in rows_by_partition(messages):
                     writer.add(run)
             return writer.close()
 

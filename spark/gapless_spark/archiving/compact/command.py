@@ -192,7 +192,7 @@ class _Compaction:
             return LocalRunner(
                 functools.cache(lambda level: self._selection.open(storage_class=self._storage_classes.get(level))),
                 parallelism=self._engine.parallelism or os.cpu_count() or 1,
-                most_records=told.batch_size,
+                max_row_group_records=told.batch_size,
             )
         from gapless_spark.archiving.compact.spark_runner import JoinTask, SparkRunner  # noqa: PLC0415 -- few need Spark
 

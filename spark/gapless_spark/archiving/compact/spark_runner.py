@@ -37,7 +37,7 @@ class JoinTask:
     """Of the new object; ``None`` for the one of the archive's settings."""
     prefix: str
     joins: tuple[Join, ...]
-    most_records: int | None
+    max_row_group_records: int | None
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Carry out the joins; a row for each is its manifest, or why there is none."""
@@ -46,12 +46,12 @@ class JoinTask:
         for _ in batches:
             place = self.selection.open(storage_class=self.storage_class)
             try:
-                found = write_joins(place, self.prefix, self.joins, most_records=self.most_records)
+                found = write_joins(place, self.prefix, self.joins, max_row_group_records=self.max_row_group_records)
             except GaplessError as error:
                 raise RuntimeError(text_of(error)) from None
             damaged = [isinstance(each, DamagedInput) for each in found]
             texts = [
-                each.sentence if isinstance(each, DamagedInput) else json.dumps(SEGMENT.to_json(each)) for each in found
+                each.message if isinstance(each, DamagedInput) else json.dumps(SEGMENT.to_json(each)) for each in found
             ]
             inputs = [each.index if isinstance(each, DamagedInput) else None for each in found]
             columns = [pa.array(damaged, pa.bool_()), pa.array(texts, pa.string()), pa.array(inputs, pa.int32())]
