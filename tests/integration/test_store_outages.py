@@ -254,7 +254,7 @@ def test_of_two_programs_that_archive_the_earlier_one_is_fenced(
     proxy.breaks(LOST_ANSWER, "PUT", "/chain/", times=1)
     later = begun()
     assert archive(later, 1)
-    with pytest.raises(FencedError, match=r"archives t to s3://outages/.* since this one began \(epoch 2 after 1\)"):
+    with pytest.raises(FencedError, match=r"has started to archive t to s3://outages/.* \(epoch 2 after 1\)"):
         archive(earlier, 1)
     assert archive(later, 2)
     assert [(one.first, one.end) for one in chain(place=opened(store, proxy, tmp_path)).load().lost] == [

@@ -106,8 +106,8 @@ def find_chain(place: Place, topic: str, *, region: str | None = None, topic_id:
         missing = f"topic {topic}" + (f" with the ID {topic_id}" if found else "")
         kind, existing = ("IDs", sorted(found)) if found else ("topics", topics(place, chosen))
         raise ConfigurationError(
-            f"{place.name} has no {missing} in the region {chosen} ({kind}: {', '.join(existing) or 'none'}); correct the "
-            f"name."
+            f"{place.name} has no {missing} in the region {chosen} ({kind}: {', '.join(existing) or 'none'}); correct "
+            f"the name."
         )
     if topic_id is None and len(found) > 1:
         chains = [chain_of(place, chosen, topic, each) for each in found]

@@ -71,12 +71,12 @@ class Archive:
             writer = ObjectWriter(file)
             for start in range(0, len(offsets), in_group):
                 rows = record_rows(partition, offsets[start : start + in_group], times or {})
-                builder.take(rows)
+                builder.add(rows)
                 (group,) = writer.write([rows], content_bytes(rows))
-                builder.stored(group)
+                builder.add_row_group(group)
             size = writer.close()
             self.place.put(name, file)
-        self.segments.append(builder.segment(name, size, end, ORIGIN))
+        self.segments.append(builder.build(name, size, end, ORIGIN))
         return self.segments[-1]
 
     def commit(self) -> None:
