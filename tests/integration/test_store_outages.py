@@ -98,7 +98,7 @@ def test_a_store_that_asks_to_slow_down_is_asked_again(
 def test_content_that_breaks_off_or_does_not_come_is_read_again(
     store: ObjectStore, proxy: StoreProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
 ) -> None:
-    monkeypatch.setattr(object_store, "_QUIET", timedelta(seconds=1))
+    monkeypatch.setitem(object_store._TIMEOUTS, "read_timeout", timedelta(seconds=1))
     place = opened(store, proxy, tmp_path)
     archived(place, {0: (0, 400)})
     rule = proxy.breaks(fault, "GET", r"\.parquet", times=2)
@@ -153,7 +153,7 @@ def test_a_store_that_stays_away_is_one_sentence_after_some_tries(
 def test_a_store_that_is_silent_is_one_sentence_after_some_tries(
     store: ObjectStore, proxy: StoreProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_store, "_QUIET", timedelta(milliseconds=200))
+    monkeypatch.setitem(object_store._TIMEOUTS, "read_timeout", timedelta(milliseconds=200))
     place = opened(store, proxy, tmp_path)
     rule = proxy.breaks(SILENCE)
     with pytest.raises(StoreUnreachableError, match=r"does not answer \(no answer in time\)"):
@@ -164,7 +164,7 @@ def test_a_store_that_is_silent_is_one_sentence_after_some_tries(
 def test_a_signal_ends_the_waiting_for_a_store_that_is_silent(
     store: ObjectStore, proxy: StoreProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_store, "_QUIET", timedelta(seconds=3))
+    monkeypatch.setitem(object_store._TIMEOUTS, "read_timeout", timedelta(seconds=3))
     place = opened(store, proxy, tmp_path)
     rule = proxy.breaks(SILENCE)
 
