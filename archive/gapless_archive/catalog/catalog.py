@@ -45,13 +45,15 @@ def _topics(place: Place, region: str) -> Iterator[str]:
 def layouts(place: Place, region: str, topic: str) -> dict[str, Layout]:
     """The topic IDs of a topic that has commits, and the layout of the segments of each."""
     own = f"{region}/{topic}"
-    found: dict[str, Layout] = {
+    own_layout: dict[str, Layout] = {
         name: "gapless"
         for name in place.children(own)
         if unpadded_decimal(name, MAX_PARTITION) is None and place.children(f"{own}/{name}/chain")
     }
     commits = f"{COMMITS_FOLDER}/{own}"
-    return found | {name: "kafka-replicator" for name in place.children(commits) if place.children(f"{commits}/{name}")}
+    return own_layout | {
+        name: "kafka-replicator" for name in place.children(commits) if place.children(f"{commits}/{name}")
+    }
 
 
 def generations(place: Place, region: str, topic: str) -> list[str]:
@@ -80,12 +82,12 @@ def only_region(place: Place, region: str | None = None) -> str:
     """
     if region is not None:
         return region
-    found = regions(place)
-    if len(found) != 1:
-        problem = f"holds several regions ({', '.join(found)})" if found else "holds no archived topic"
-        remedy = "choose one with --region" if found else "correct the address of the archive"
+    existing = regions(place)
+    if len(existing) != 1:
+        problem = f"holds several regions ({', '.join(existing)})" if existing else "holds no archived topic"
+        remedy = "choose one with --region" if existing else "correct the address of the archive"
         raise ConfigurationError(f"{place.name} {problem}; {remedy}.")
-    return found[0]
+    return existing[0]
 
 
 def find_chain(place: Place, topic: str, *, region: str | None = None, topic_id: str | None = None) -> Chain:
@@ -101,15 +103,15 @@ def find_chain(place: Place, topic: str, *, region: str | None = None, topic_id:
         ConfigurationError: the archive does not have that topic or generation.
     """
     chosen = only_region(place, region)
-    found = generations(place, chosen, topic)
-    if not found or (topic_id is not None and topic_id not in found):
-        missing = f"topic {topic}" + (f" with the ID {topic_id}" if found else "")
-        kind, existing = ("IDs", sorted(found)) if found else ("topics", topics(place, chosen))
+    topic_ids = generations(place, chosen, topic)
+    if not topic_ids or (topic_id is not None and topic_id not in topic_ids):
+        missing = f"topic {topic}" + (f" with the ID {topic_id}" if topic_ids else "")
+        kind, existing = ("IDs", sorted(topic_ids)) if topic_ids else ("topics", topics(place, chosen))
         raise ConfigurationError(
             f"{place.name} has no {missing} in the region {chosen} ({kind}: {', '.join(existing) or 'none'}); correct "
             f"the name."
         )
-    if topic_id is None and len(found) > 1:
-        chains = [chain_of(place, chosen, topic, each) for each in found]
+    if topic_id is None and len(topic_ids) > 1:
+        chains = [chain_of(place, chosen, topic, each) for each in topic_ids]
         return max(chains, key=lambda chain: chain.load().archived_at)
-    return chain_of(place, chosen, topic, found[0] if topic_id is None else topic_id)
+    return chain_of(place, chosen, topic, topic_ids[0] if topic_id is None else topic_id)

@@ -35,19 +35,21 @@ def run_list(settings: Resolved) -> int:
     selection = selection_from(settings.values)
     place = selection.open()
     chains = selection.chains(place, changes=False)
-    found = [summary for chain in chains for summary in summaries(chain, chain.load(), partitions=selection.partitions)]
+    partitions = [
+        summary for chain in chains for summary in summaries(chain, chain.load(), partitions=selection.partitions)
+    ]
     if settings.values["json"]:
-        click.echo(json.dumps({"archive": place.name, "partitions": [plain(each) for each in found]}, indent=2))
+        click.echo(json.dumps({"archive": place.name, "partitions": [plain(each) for each in partitions]}, indent=2))
         return 0
-    click.echo(table_text(_HEADINGS, [_row(each) for each in found], left=2))
-    topics = {(each.topic, each.topic_id) for each in found}
-    stored = size_text(sum(each.stored_bytes for each in found))
-    records = sum(each.records for each in found)
-    click.echo(f"{records:,} records of {len(topics):,} topics in {len(found):,} partitions, {stored} stored.")
+    click.echo(table_text(_HEADINGS, [_row(each) for each in partitions], left=2))
+    topics = {(each.topic, each.topic_id) for each in partitions}
+    stored = size_text(sum(each.stored_bytes for each in partitions))
+    records = sum(each.records for each in partitions)
+    click.echo(f"{records:,} records of {len(topics):,} topics in {len(partitions):,} partitions, {stored} stored.")
     for note in sorted({note for chain in chains if (note := layout_note(chain))}):
         noted = ", ".join(sorted({chain.topic for chain in chains if layout_note(chain) == note}))
         click.echo(f"{noted}: {note}; the number of records in segments of kafka-replicator is an upper bound.")
-    held = sorted({each.topic for each in found if each.held})
+    held = sorted({each.topic for each in partitions if each.held})
     if held:
         click.echo(f"On hold, nothing is deleted: {', '.join(held)}.")
     return 0
@@ -73,16 +75,16 @@ def run_show(what: str, settings: Resolved) -> int:
     values = {**settings.values, "topics": (), "generation": None, "partitions": None}
     selection = selection_from(values)
     place = selection.open()
-    found = list(_find_segments(what, place, selection))
-    if not found:
+    segments = list(_find_segments(what, place, selection))
+    if not segments:
         raise ConfigurationError(
             f"{place.name} has no segment {what}; give TOPIC/PARTITION/OFFSET, or the key of an object from gapless "
             f"segments verify."
         )
     if values["json"]:
-        click.echo(json.dumps([_as_json(chain, segment, state) for chain, state, segment in found], indent=2))
+        click.echo(json.dumps([_as_json(chain, segment, state) for chain, state, segment in segments], indent=2))
         return 0
-    for number, (chain, state, segment) in enumerate(found):
+    for number, (chain, state, segment) in enumerate(segments):
         if number:
             click.echo()
         for name, text in _lines(chain, segment, state):

@@ -48,7 +48,7 @@ def read_back(place: Place, segment: Segment, expected: Sequence[ExpectedRecords
     Args:
         place: of the archive.
         segment: its manifest, without a digest.
-        expected: what it must contain, in this order; together as many records as the manifest says.
+        expected: what it must contain, in this order; as many records in total as in the manifest.
 
     Returns:
         The manifest with the digest of what was read.

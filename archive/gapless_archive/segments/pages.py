@@ -85,19 +85,19 @@ def read_values_at(read: Read, column: Column, rows: Sequence[int]) -> list[byte
         pages = [Page(page[1], page[2], page[3]) for page in _read_struct(index, 0)[0][1]]
         firsts = [page.first_row for page in pages]
         ends = [*firsts[1:], column.rows]
-        needed = [(number, list(some)) for number, some in groupby(rows, lambda row: bisect_right(firsts, row) - 1)]
+        needed = [(number, list(group)) for number, group in groupby(rows, lambda row: bisect_right(firsts, row) - 1)]
         if sum(pages[number].length for number, _ in needed) > _MAX_SHARE * column.stored_bytes:
             raise UnsupportedPagesError("most of the pages are needed")
-        found: list[bytes | None] = []
+        values: list[bytes | None] = []
         contents = read([(pages[number].start, pages[number].length) for number, _ in needed])
-        for (number, some), content in zip(needed, contents, strict=True):
-            values = decode_page(content)
-            if len(values) != ends[number] - firsts[number]:
+        for (number, page_rows), content in zip(needed, contents, strict=True):
+            page_values = decode_page(content)
+            if len(page_values) != ends[number] - firsts[number]:
                 raise UnsupportedPagesError("a page has the wrong number of rows")
-            found += [values[row - firsts[number]] for row in some]
+            values += [page_values[row - firsts[number]] for row in page_rows]
     except (LookupError, ValueError, TypeError, RecursionError, struct.error, pa.ArrowException, OSError) as error:
         raise UnsupportedPagesError(str(error)) from None
-    return found
+    return values
 
 
 def decode_page(content: bytes) -> list[bytes | None]:
@@ -128,18 +128,18 @@ def decode_page(content: bytes) -> list[bytes | None]:
 
 def _read_levels(packed: bytes, count: int) -> list[int]:
     """Read the definition levels, 1 for a value and 0 for null (Parquet's RLE and bit-packing hybrid, width 1)."""
-    found: list[int] = []
+    levels: list[int] = []
     at = 0
-    while len(found) < count:
+    while len(levels) < count:
         header, at = _read_varint(packed, at)
         if header & 1:
             for byte in packed[at : at + (header >> 1)]:
-                found += [byte >> bit & 1 for bit in range(8)]
+                levels += [byte >> bit & 1 for bit in range(8)]
             at += header >> 1
         else:
-            found += [packed[at]] * min(header >> 1, count - len(found))
+            levels += [packed[at]] * min(header >> 1, count - len(levels))
             at += 1
-    return found[:count]
+    return levels[:count]
 
 
 def _read_varint(content: bytes, at: int) -> tuple[int, int]:

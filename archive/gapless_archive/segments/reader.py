@@ -199,9 +199,9 @@ def read_object(place: Place, segments: Sequence[Segment]) -> Iterator[tuple[int
     if not parts:
         return
     source = ObjectReader(place, segments[0].object)
-    for number, some in groupby(parts, key=itemgetter(0)):
+    for number, group_parts in groupby(parts, key=itemgetter(0)):
         rows = source.read_row_group(number)
-        for _, _, index, group in some:
+        for _, _, index, group in group_parts:
             yield index, slice_row_group(source, segments[index], group, rows)
 
 
@@ -238,10 +238,10 @@ def slice_row_group(source: ObjectReader, segment: Segment, group: RowGroup, row
     part = rows.slice(group.first_row, group.rows)
     if part.num_rows != group.rows or not part.num_rows:
         raise source.damaged(f"row group {group.number} has {part.num_rows} rows and must have {group.rows}")
-    found = [part.column("offset")[at].as_py() for at in (0, group.rows - 1)]
+    first, last = (part.column("offset")[index].as_py() for index in (0, group.rows - 1))
     partition = part.column("partition")[0].as_py()
-    if found != [group.first, group.last] or partition != segment.partition:
-        raise source.damaged(f"row group {group.number} holds {partition}/{found[0]}-{found[1]}")
+    if (first, last) != (group.first, group.last) or partition != segment.partition:
+        raise source.damaged(f"row group {group.number} holds {partition}/{first}-{last}")
     return part
 
 

@@ -285,8 +285,8 @@ class _Bucket:
     def children(self, prefix: str) -> list[str]:
         import obstore  # noqa: PLC0415 -- optional
 
-        found = self._request(prefix, "listed", lambda: obstore.list_with_delimiter(self._store, prefix or None))
-        paths = [*found["common_prefixes"], *(entry["path"] for entry in found["objects"])]
+        listing = self._request(prefix, "listed", lambda: obstore.list_with_delimiter(self._store, prefix or None))
+        paths = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
         return sorted({path.rstrip("/").rpartition("/")[2] for path in paths})
 
     def delete(self, key: str) -> None:

@@ -175,12 +175,12 @@ class _Folder:
         return sorted(self._walk(self._folder / prefix))
 
     def objects(self, prefix: str) -> list[StoredObject]:
-        found = []
+        objects = []
         for key in self.keys(prefix):
             with contextlib.suppress(MissingObjectError), self._readable(key):  # another program may have deleted it
                 status = (self._folder / key).stat()
-                found.append(StoredObject(key, status.st_size, status.st_mtime))
-        return found
+                objects.append(StoredObject(key, status.st_size, status.st_mtime))
+        return objects
 
     def children(self, prefix: str) -> list[str]:
         return sorted(entry.name for entry in self._entries(self._folder / prefix))

@@ -35,6 +35,6 @@ def find_no_progress(attempt: Attempt, now: datetime) -> ConditionUpdate | None:
     return ConditionUpdate(
         True,
         Reason.NO_PROGRESS,
-        f"The {attempt.engine} {attempt.name} has logged no progress since {start}; check in its log whether it waits for "
-        f"Kafka or the store.",
+        f"The {attempt.engine} {attempt.name} has logged no progress since {start}; check in its log whether it waits "
+        f"for Kafka or the store.",
     )

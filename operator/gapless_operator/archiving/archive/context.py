@@ -62,7 +62,7 @@ def context_of(archive: Archive, observed: WorkObserved, now: datetime, *, progr
     except ConfigurationError as error:
         access = NotFound(Reason.BAD_CONFIGURATION, str(error))
     spec, status = archive.spec, archive.status
-    schedule, error = _parse(spec.schedule)
+    schedule, schedule_error = _parse(spec.schedule)
     compaction, compaction_error = _parse(spec.compaction.schedule if spec.compaction is not None else None)
     last_compaction = status.compaction.last_attempt if status.compaction is not None else None
     return Context(
@@ -75,7 +75,7 @@ def context_of(archive: Archive, observed: WorkObserved, now: datetime, *, progr
         schedule=schedule,
         compaction=track_of(observed, last_compaction, now, roles=[COMPACT_ROLE]),
         compaction_schedule=compaction,
-        schedule_error=error or compaction_error,
+        schedule_error=schedule_error or compaction_error,
     )
 
 

@@ -79,7 +79,7 @@ def status_line(status: RunStatus) -> ArchiveLine:
     topics = [_topic_line(status, topic, partitions) for topic, partitions in by_topic.items()]
     topics.sort(key=lambda topic: (-topic.lag_records, topic.topic))
     totals = [chain.totals for chain in status.chains.values()]
-    left = [partition.seconds_left for partition in status.partitions if partition.seconds_left is not None]
+    seconds_left = [partition.seconds_left for partition in status.partitions if partition.seconds_left is not None]
     return ArchiveLine(
         time=_moment(status.now),
         region=status.region,
@@ -88,7 +88,7 @@ def status_line(status: RunStatus) -> ArchiveLine:
         records=sum(total.records for total in totals),
         lag_records=sum(partition.lag_records for partition in status.partitions),
         lag_seconds=_longest(partition.lag_seconds for partition in status.partitions),
-        retention_seconds=round(min(left), 1) if left else None,
+        retention_seconds=round(min(seconds_left), 1) if seconds_left else None,
         lost_records=sum(topic.lost_records for topic in topics),
         last_commit=max((chain.state.archived_at for chain in status.chains.values()), default="") or None,
         read_by=status.read_by,
