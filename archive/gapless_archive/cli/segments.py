@@ -71,7 +71,7 @@ def verify(file: Path | None, **options: str | None) -> int:
 def delete(file: Path | None, **options: str | None) -> int:
     """Remove the oldest segments, by age or by size, or all segments of topics.
 
-    Shows the segments first, and asks for confirmation. Segments are removed from the beginning of each partition, and
+    Shows the segments first, and requires confirmation. Segments are removed from the beginning of each partition, and
     never from topics on hold. Their objects are deleted after the grace period, by this command or by gapless compact.
 
     \b
