@@ -14,19 +14,16 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from gapless_archive.segments.builder import SegmentBuilder
-from gapless_archive.segments.row_buffer import MAX_BUFFERED_BYTES, MAX_RETAINED_BYTES, PartitionBuffer
-from gapless_archive.segments.rows import content_bytes
-from gapless_archive.segments.writer import MAX_ROW_GROUP_BYTES, ROW_GROUP_BYTES, ObjectWriter, split_rows
+from gapless_archive.segments.row_buffer import BufferedWriter, PartitionBuffer
+from gapless_archive.segments.writer import MAX_ROW_GROUP_BYTES, ObjectWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
-    from gapless_api.offsets.ids import TopicPartition
     from gapless_archive.catalog.entry import Segment
     from gapless_archive.segments.builder import Origin
-    from gapless_archive.segments.rows import PartitionRows
     from gapless_archive.store.places import Place
 
 _MIN_ROW_GROUP_BYTES = 1024 * 1024
@@ -94,7 +91,7 @@ class _Partition(PartitionBuffer):
         self.builder = SegmentBuilder(self.coverage.partition, end)
 
 
-class LevelZeroWriter:
+class LevelZeroWriter(BufferedWriter[_Partition]):
     """Writes the records of some partitions to new objects of a place, in a ``with`` block."""
 
     def __init__(self, place: Place, scratch: Path, coverages: Iterable[Coverage]) -> None:
@@ -105,18 +102,13 @@ class LevelZeroWriter:
             scratch: a local folder for unfinished files.
             coverages: of the partitions, one for each.
         """
-        self._place, self._scratch = place, scratch
-        self._partitions: dict[TopicPartition, _Partition] = {
-            (coverage.topic, coverage.partition): _Partition(
-                coverage, SegmentBuilder(coverage.partition, coverage.first)
-            )
+        super().__init__(
+            _Partition(coverage, SegmentBuilder(coverage.partition, coverage.first))
             for coverage in sorted(coverages, key=attrgetter("topic", "partition"))
-        }
+        )
+        self._place, self._scratch = place, scratch
         self._objects: dict[str, _OpenObject] = {}
         """By topic."""
-        self._buffered_bytes = 0
-        self._retained_bytes = 0
-        """At most so many bytes of rows are kept in memory by the buffers."""
         self._uploads = ThreadPoolExecutor(1, "upload")
         self._upload: Future[None] | None = None
 
@@ -125,31 +117,6 @@ class LevelZeroWriter:
 
     def __exit__(self, *_: object) -> None:
         self._uploads.shutdown(cancel_futures=True)
-
-    def add(self, run: PartitionRows) -> None:
-        """Add the next records of a partition. Raises GaplessError when they cannot be written."""
-        partition = self._partitions[run.topic, run.partition]
-        self._retained_bytes += run.rows.nbytes
-        for piece in split_rows(run.rows):
-            rows = piece
-            while rows.num_rows:
-                part, rows = rows.slice(0, partition.room), rows.slice(partition.room)
-                size = content_bytes(part)
-                partition.append(part, size)
-                self._buffered_bytes += size
-                if partition.is_full:
-                    target = self._write([partition])
-                    partition.end_segment(target)
-                    self._end_object_if_full(run.topic, target)
-                elif partition.buffered_bytes >= ROW_GROUP_BYTES:
-                    self._end_object_if_full(run.topic, self._write([partition]))
-        while self._buffered_bytes > MAX_BUFFERED_BYTES:
-            self._write_largest()
-        if self._retained_bytes > self._buffered_bytes + MAX_RETAINED_BYTES:
-            for buffer in self._partitions.values():
-                if buffer.batches:
-                    buffer.detach()
-            self._retained_bytes = self._buffered_bytes
 
     def close(self) -> list[TopicSegment]:
         """Write the buffered rows, and return all segments, which together cover what was to be read.
@@ -167,11 +134,19 @@ class LevelZeroWriter:
             for segment in _build_segments(partition)
         ]
 
+    def _end_segment(self, partition: _Partition) -> None:
+        target = self._write([partition])
+        partition.end_segment(target)
+        self._end_object_if_full(partition.coverage.topic, target)
+
+    def _write_row_group(self, partition: _Partition) -> None:
+        self._end_object_if_full(partition.coverage.topic, self._write([partition]))
+
     def _write_largest(self) -> None:
         """Write the partition with the largest buffer, or all of them if each is small."""
         partition = max(self._partitions.values(), key=attrgetter("buffered_bytes"))
         if partition.buffered_bytes >= _MIN_ROW_GROUP_BYTES:
-            self._end_object_if_full(partition.coverage.topic, self._write([partition]))
+            self._write_row_group(partition)
         else:
             self._write_shared()
 

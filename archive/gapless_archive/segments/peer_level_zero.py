@@ -17,19 +17,17 @@ from gapless_archive.catalog.peer_keys import PeerKey
 from gapless_archive.segments.builder import SegmentBuilder
 from gapless_archive.segments.level_zero import TopicSegment
 from gapless_archive.segments.peer_writer import PeerObjectWriter, drop_unstorable
-from gapless_archive.segments.row_buffer import MAX_BUFFERED_BYTES, MAX_RETAINED_BYTES, PartitionBuffer
-from gapless_archive.segments.rows import content_bytes
-from gapless_archive.segments.writer import ROW_GROUP_BYTES, split_rows
+from gapless_archive.segments.row_buffer import BufferedWriter, PartitionBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from concurrent.futures import Future
     from pathlib import Path
 
-    from gapless_api.offsets.ids import TopicPartition
+    import pyarrow as pa
+
     from gapless_archive.catalog.entry import Segment
     from gapless_archive.segments.level_zero import Coverage
-    from gapless_archive.segments.rows import PartitionRows
     from gapless_archive.store.places import Place
 
 _MAX_OPEN_FILES = 128
@@ -56,7 +54,7 @@ class _Partition(PartitionBuffer):
     finished: list[_FinishedSegment] = field(default_factory=list)
 
 
-class PeerLevelZeroWriter:
+class PeerLevelZeroWriter(BufferedWriter[_Partition]):
     """Writes the records of some partitions to new objects of a place, in a ``with`` block."""
 
     def __init__(self, place: Place, scratch: Path, coverages: Iterable[Coverage]) -> None:
@@ -67,18 +65,15 @@ class PeerLevelZeroWriter:
             scratch: a local folder for unfinished files.
             coverages: of the partitions, one for each; their prefix is ``<region>/<topic>``.
         """
-        self._place, self._scratch = place, scratch
-        self._partitions: dict[TopicPartition, _Partition] = {
-            (coverage.topic, coverage.partition): _Partition(
+        super().__init__(
+            _Partition(
                 coverage,
                 SegmentBuilder(coverage.partition, coverage.first),
                 coverage.first if coverage.key_first is None else coverage.key_first,
             )
             for coverage in sorted(coverages, key=attrgetter("topic", "partition"))
-        }
-        self._buffered_bytes = 0
-        self._retained_bytes = 0
-        """At most so many bytes of rows are kept in memory by the buffers."""
+        )
+        self._place, self._scratch = place, scratch
         self._open_files = 0
         self._pool = ThreadPoolExecutor(_MAX_CONCURRENT_UPLOADS, "upload")
         self._uploads: deque[Future[None]] = deque()
@@ -88,29 +83,6 @@ class PeerLevelZeroWriter:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-
-    def add(self, run: PartitionRows) -> None:
-        """Add the next records of a partition. Raises GaplessError when they cannot be written."""
-        partition = self._partitions[run.topic, run.partition]
-        self._retained_bytes += run.rows.nbytes
-        for piece in split_rows(run.rows):
-            rows = drop_unstorable(piece)
-            while rows.num_rows:
-                part, rows = rows.slice(0, partition.room), rows.slice(partition.room)
-                size = content_bytes(part)
-                partition.append(part, size)
-                self._buffered_bytes += size
-                if partition.is_full:
-                    self._end_segment(partition)
-                elif partition.buffered_bytes >= ROW_GROUP_BYTES:
-                    self._write(partition)
-        while self._buffered_bytes > MAX_BUFFERED_BYTES:
-            self._write(max(self._partitions.values(), key=attrgetter("buffered_bytes")))
-        if self._retained_bytes > self._buffered_bytes + MAX_RETAINED_BYTES:
-            for buffer in self._partitions.values():
-                if buffer.batches:
-                    buffer.detach()
-            self._retained_bytes = self._buffered_bytes
 
     def close(self) -> list[TopicSegment]:
         """Write the buffered rows, and return all segments, which together cover what was to be read.
@@ -129,8 +101,13 @@ class PeerLevelZeroWriter:
             for segment in _build_segments(partition)
         ]
 
-    def _write(self, partition: _Partition) -> None:
-        """Write the buffer of a partition as a row group."""
+    def _prepare(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return drop_unstorable(rows)
+
+    def _write_largest(self) -> None:
+        self._write_row_group(max(self._partitions.values(), key=attrgetter("buffered_bytes")))
+
+    def _write_row_group(self, partition: _Partition) -> None:
         if partition.writer is None:
             if self._open_files >= _MAX_OPEN_FILES:
                 open_partitions = (each for each in self._partitions.values() if each.writer is not None)
@@ -147,7 +124,7 @@ class PeerLevelZeroWriter:
     def _end_segment(self, partition: _Partition) -> None:
         """Finish the segment of a partition and its object, and begin the next segment."""
         if partition.batches:
-            self._write(partition)
+            self._write_row_group(partition)
         writer, builder = partition.writer, partition.builder
         if writer is None:
             raise ValueError("a segment without records has no object")

@@ -1,17 +1,23 @@
-"""Owns the rows of a partition that wait in memory until they are written, and when their segment is full."""
+"""Owns the rows of partitions that wait in memory until they are written: how many, and when they must be written."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from gapless_archive.segments.writer import concat_batches, copy_rows
+from gapless_archive.segments.rows import content_bytes
+from gapless_archive.segments.writer import ROW_GROUP_BYTES, concat_batches, copy_rows, split_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
+    from gapless_api.offsets.ids import TopicPartition
     from gapless_archive.segments.builder import SegmentBuilder
     from gapless_archive.segments.level_zero import Coverage
+    from gapless_archive.segments.rows import PartitionRows
 
 MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 """Content of the buffered rows of all partitions."""
@@ -58,3 +64,58 @@ class PartitionBuffer:
         rows = concat_batches(self.batches)
         self.batches, self.buffered_bytes, self.buffered_records = [], 0, 0
         return rows
+
+
+Buffer = TypeVar("Buffer", bound=PartitionBuffer)
+
+
+class BufferedWriter(ABC, Generic[Buffer]):
+    """Buffers the records of some partitions in bounded memory."""
+
+    def __init__(self, buffers: Iterable[Buffer]) -> None:
+        """Start with empty buffers, one for each partition."""
+        self._partitions: dict[TopicPartition, Buffer] = {
+            (buffer.coverage.topic, buffer.coverage.partition): buffer for buffer in buffers
+        }
+        self._buffered_bytes = 0
+        self._retained_bytes = 0
+        """At most so many bytes of rows are kept in memory by the buffers."""
+
+    def add(self, records: PartitionRows) -> None:
+        """Add the next records of a partition. Raises GaplessError when they cannot be written."""
+        partition = self._partitions[records.topic, records.partition]
+        self._retained_bytes += records.rows.nbytes
+        for batch in split_rows(records.rows):
+            rows = self._prepare(batch)
+            while rows.num_rows:
+                part, rows = rows.slice(0, partition.room), rows.slice(partition.room)
+                size = content_bytes(part)
+                partition.append(part, size)
+                self._buffered_bytes += size
+                if partition.is_full:
+                    self._end_segment(partition)
+                elif partition.buffered_bytes >= ROW_GROUP_BYTES:
+                    self._write_row_group(partition)
+        while self._buffered_bytes > MAX_BUFFERED_BYTES:
+            self._write_largest()
+        if self._retained_bytes > self._buffered_bytes + MAX_RETAINED_BYTES:
+            for buffer in self._partitions.values():
+                if buffer.batches:
+                    buffer.detach()
+            self._retained_bytes = self._buffered_bytes
+
+    def _prepare(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Convert rows before they are buffered."""
+        return rows
+
+    @abstractmethod
+    def _end_segment(self, partition: Buffer) -> None:
+        """Write the buffer of a partition, and finish its segment."""
+
+    @abstractmethod
+    def _write_row_group(self, partition: Buffer) -> None:
+        """Write the buffer of a partition as a row group."""
+
+    @abstractmethod
+    def _write_largest(self) -> None:
+        """Write at least the largest buffer."""

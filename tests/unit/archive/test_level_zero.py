@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gapless_api.base.errors import LocalStorageError
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.entry import absent_ranges
-from gapless_archive.segments import level_zero, writer
+from gapless_archive.segments import level_zero, row_buffer, writer
 from gapless_archive.segments.builder import Origin, SegmentBuilder
 from gapless_archive.segments.digest import ContentDigest
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits, TopicSegment
@@ -133,13 +133,10 @@ def test_every_record_is_kept_once_and_every_offset_covered(
     place = open_place(parse_place(str(tmp_path_factory.mktemp("archive"))), S3Access())
     given_rows: dict[Any, list[Any]] = {(one.topic, one.partition): [] for one in coverages}
     with pytest.MonkeyPatch.context() as sizes:
-        for name, size in {
-            "MAX_BUFFERED_BYTES": held,
-            "MAX_RETAINED_BYTES": held,
-            "_MIN_ROW_GROUP_BYTES": worth,
-        }.items():
-            sizes.setattr(level_zero, name, size)
-        sizes.setattr(level_zero, "ROW_GROUP_BYTES", 500)
+        sizes.setattr(row_buffer, "MAX_BUFFERED_BYTES", held)
+        sizes.setattr(row_buffer, "MAX_RETAINED_BYTES", held)
+        sizes.setattr(row_buffer, "ROW_GROUP_BYTES", 500)
+        sizes.setattr(level_zero, "_MIN_ROW_GROUP_BYTES", worth)
         sizes.setattr(level_zero, "MAX_ROW_GROUP_BYTES", 700)
         with place.scratch() as scratch, LevelZeroWriter(place, scratch, coverages) as writing:
             for run in runs:
@@ -217,7 +214,7 @@ def test_an_object_ends_when_it_is_large_enough(place: Place) -> None:
 def test_what_is_written_does_not_stay_in_memory_beside_what_waits(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(level_zero, "MAX_RETAINED_BYTES", 1_000_000)
+    monkeypatch.setattr(row_buffer, "MAX_RETAINED_BYTES", 1_000_000)
     limits = Limits(10**6, 10**9)
     before = pa.total_allocated_bytes()
     with place.scratch() as scratch:

@@ -24,7 +24,7 @@ from gapless_archive.compaction.removal import find_orphans
 from gapless_archive.compaction.retention import Retention
 from gapless_archive.inspection.verification import Verification, verify_topic
 from gapless_archive.reading import open_archive
-from gapless_archive.segments import peer_level_zero
+from gapless_archive.segments import peer_level_zero, row_buffer
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, Limits
 from gapless_archive.segments.peer_adoption import find_foreign_changes
@@ -389,7 +389,7 @@ def test_an_input_with_other_records_than_its_manifest_says_is_not_joined(place:
 
 def test_files_that_are_open_at_once_are_bounded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_level_zero, "_MAX_OPEN_FILES", 2)
-    monkeypatch.setattr(peer_level_zero, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(row_buffer, "ROW_GROUP_BYTES", 1)
     writes = [list(range(5)), list(range(5, 20))]
     origin = Origin(log_start=0, high_watermark=2**62, epoch=1, codec="snappy", layout="kafka-replicator")
     coverages = [
