@@ -12,7 +12,7 @@ from gapless_archive import reading
 from gapless_archive.catalog.entry import Entry
 from gapless_archive.catalog.state import TopicState
 from gapless_archive.reading import TopicArchive
-from gapless_archive.segments import level_zero
+from gapless_archive.segments import row_buffer
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter
 from gapless_archive.segments.level_zero import Limits as SegmentLimits
@@ -180,7 +180,7 @@ def test_another_segment_takes_the_place_of_a_damaged_one(tmp_path: Path) -> Non
 def test_only_the_damaged_row_group_of_a_segment_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(level_zero, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(row_buffer, "ROW_GROUP_BYTES", 1)
     place = place_in(tmp_path)
     (segment,) = write(place, [*range(12), *range(20, 40)], 0, 50, at_once=10)
     assert [(group.first, group.last) for group in segment.row_groups] == [(0, 9), (10, 27), (28, 37), (38, 39)]
