@@ -1,1 +1,1 @@
-"""Files kept in folders and S3-compatible stores; knows neither Kafka nor Spark."""
+"""Archives in folders and S3-compatible stores; must not know Kafka's protocol or Spark."""

@@ -1,6 +1,6 @@
-"""Owns how a bundle comes from an object store to this machine: complete, checked, or not at all.
+"""Owns the download of a bundle from an object store: the complete, verified file, or none.
 
-Must not know how a store is asked, nor what a bundle must be like.
+Must not know how requests are sent, nor the format of a bundle.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 def fetch_bundle(store: ObjectStore, address: ObjectAddress, output: Path, *, sha256: str | None = None) -> Bundle:
-    """Bring a bundle into the file `output`, as it is kept (plain or gzipped), and return what it says.
+    """Download a bundle to the file `output`, as it is stored (plain or gzipped), and return its content.
 
     Args:
         store: the bucket of `address`.
-        address: where the bundle is.
-        output: the file; an older one is replaced in one step, and stays when the bundle is bad.
-        sha256: the digest that it must have; ``None`` for the one that it carries itself, if it does.
+        address: of the bundle.
+        output: the file; an existing one is replaced atomically, and stays when the bundle is invalid.
+        sha256: the expected digest; ``None`` for the one in the bundle, if there is one.
 
     Raises:
-        BundleError: it is cut, altered, no bundle, or another one.
-        ConfigurationError: it is not there, or we may not read it.
+        BundleError: it is truncated, altered, not a bundle, or has another digest.
+        ConfigurationError: it does not exist, or permission to read it is missing.
         LocalStorageError: the file cannot be written.
         StoreUnreachableError: the store does not answer.
     """
     if output.exists() and not output.is_file():
         raise LocalStorageError(
-            f"The bundle {output} cannot be written (it is not a regular file); give another place."
+            f"The bundle {output} cannot be written (it is not a regular file); choose another location."
         )
     with written_whole(output, what="bundle") as stream:
         store.get(address.key, stream)
@@ -43,7 +43,7 @@ def fetch_bundle(store: ObjectStore, address: ObjectAddress, output: Path, *, sh
         digest = bundle.sha256
         if sha256 is not None and digest != sha256.lower():
             raise BundleError(
-                f"The bundle {address} is another one: its digest is {digest[:12]}… and {sha256[:12]}… is expected; "
-                f"give the digest of this one, or the address of the other."
+                f"The bundle {address} has the digest {digest[:12]}…, but {sha256[:12]}… is expected; correct the "
+                f"digest or the address."
             )
     return bundle

@@ -1,4 +1,4 @@
-"""Owns how a topic is read from an archive by offsets: from which segments, in which order, and what is not there.
+"""Owns how offsets of a topic are read from an archive: from which segments, in which order, and which are not there.
 
 Segments may overlap, as they do after a crash in the layout of kafka-replicator; each offset is read once.
 """
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import find_chain
-from gapless_archive.catalog.state import covered
-from gapless_archive.segments.layouts import records_in, values_in
+from gapless_archive.catalog.state import covered_ranges
+from gapless_archive.segments.layouts import read_records, read_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -26,17 +26,16 @@ if TYPE_CHECKING:
     from gapless_archive.segments.values import Values
     from gapless_archive.store.places import Place
 
-
-FRESH_SECONDS = 10.0
-"""What was read of a chain is not read again for so long, unless it matters what was archived meanwhile."""
+MAX_STATE_AGE_SECONDS = 10.0
+"""The state of a chain is not reloaded before this age, unless the caller needs what was archived meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Wanted offsets that are read from one segment."""
+    """Requested offsets that are read from one segment."""
 
     segment: Segment
-    wanted: OffsetRanges
+    offsets: OffsetRanges
     """All are covered by the segment; those that are absent have no record."""
 
 
@@ -50,91 +49,92 @@ class TopicArchive:
         self._loaded_at = time.monotonic()
 
     def refresh(self, partition: int, *, since: float | None = None) -> bool:
-        """Read again what the archive has, unless it was read just now; say whether a partition has changed.
+        """Reload the state of the chain, unless it is recent; return whether a partition has changed.
 
-        For reading that takes long: meanwhile more is archived, and objects of joined segments are deleted.
+        During a long read, more is archived and the objects of joined segments are deleted.
 
         Args:
             partition: of the topic.
-            since: a moment of the monotonic clock; what was read after it is new enough.
+            since: a monotonic time; a state that was loaded after it is recent.
 
         Raises:
             ArchiveDamagedError: the chain cannot be read.
             StoreUnreachableError: the store does not answer.
         """
         now = time.monotonic()
-        if self._loaded_at >= (now - FRESH_SECONDS if since is None else since):
+        if self._loaded_at >= (now - MAX_STATE_AGE_SECONDS if since is None else since):
             return False
         before, self._loaded_at = self.state, now
         if self.chain.is_newest(before):
             return False
         self.state = self.chain.load()
-        same_segments = self.state.segments(partition) == before.segments(partition)
-        return not same_segments or self.state.head(partition) != before.head(partition)
+        if self.state.segments(partition) != before.segments(partition):
+            return True
+        return self.state.head(partition) != before.head(partition)
 
     def covered(self, partition: int) -> OffsetRanges:
-        """The offsets of which is known what they hold: a record, or nothing for good."""
-        ranges = covered(self.state.segments(partition))
+        """The offsets that segments cover: each has a record, or will never have one."""
+        ranges = covered_ranges(self.state.segments(partition))
         return OffsetRanges((first, end - 1) for first, end in ranges if first < end)
 
-    def pieces(self, partition: int, wanted: OffsetRanges, *, without: Collection[str] = ()) -> list[Piece]:
-        """Choose the segments to read `wanted` from, ascending; what no segment covers is left out.
+    def pieces(self, partition: int, offsets: OffsetRanges, *, without: Collection[str] = ()) -> list[Piece]:
+        """Choose the segments to read `offsets` from, ascending; offsets that no segment covers are omitted.
 
         Args:
             partition: of the topic.
-            wanted: the offsets.
-            without: objects that are damaged.
+            offsets: those to read.
+            without: objects that are not used, because they are damaged.
         """
         segments = self.state.segments(partition)
-        return choose([segment for segment in segments if segment.object not in without], wanted)
+        return choose_pieces([segment for segment in segments if segment.object not in without], offsets)
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a piece in their order.
+        """Yield the records of a piece in order.
 
         Raises:
-            SegmentDamagedError: the segment is missing or damaged, and so may be what of the piece was not yielded.
+            SegmentDamagedError: the segment is missing or damaged. What was yielded before is valid.
             StoreUnreachableError: the store does not answer.
         """
-        return records_in(self.place, piece.segment, piece.wanted)
+        return read_records(self.place, piece.segment, piece.offsets)
 
     def read_values(self, piece: Piece, *, times: bool = True) -> Iterator[Values]:
-        """Yield offsets, timestamps and values of a piece, reading less than `read` where few are wanted.
+        """Yield offsets, timestamps and values of a piece. For few offsets, this reads less than `read`.
 
         Without `times`, timestamps may be null. Raises like `read`.
         """
-        return values_in(self.place, piece.segment, piece.wanted, times=times)
+        return read_values(self.place, piece.segment, piece.offsets, times=times)
 
 
 def open_archive(place: Place, topic: str, *, region: str | None = None, topic_id: str | None = None) -> TopicArchive:
-    """Read what the archive has of a topic; see `find_chain` for the choice and the errors."""
+    """Open a topic of an archive and load its state; see `find_chain` for the arguments and errors."""
     chain = find_chain(place, topic, region=region, topic_id=topic_id)
     return TopicArchive(place, chain, chain.load())
 
 
-def choose(segments: Sequence[Segment], wanted: OffsetRanges) -> list[Piece]:
-    """Choose which of `segments`, sorted by their first offset, to read each of `wanted` from.
+def choose_pieces(segments: Sequence[Segment], offsets: OffsetRanges) -> list[Piece]:
+    """Choose which of `segments`, sorted by their first offset, to read each of `offsets` from.
 
-    Where several cover an offset, it is the one that reaches furthest, so that few are opened.
+    Where several segments cover an offset, the one with the highest end is chosen, so that few are opened.
     """
     pieces: list[Piece] = []
     best: Segment | None = None
-    number = 0
-    at = _next(wanted, 0)
-    while at is not None:
-        while number < len(segments) and segments[number].first <= at:
-            best = max(filter(None, (best, segments[number])), key=attrgetter("end", "level"))
-            number += 1
-        if best is not None and best.end > at:
-            pieces.append(Piece(best, wanted.clip(at, best.end - 1)))
-            at = _next(wanted, best.end)
-        elif number < len(segments):
-            at = _next(wanted, segments[number].first)
+    index = 0
+    offset = _next_offset(offsets, 0)
+    while offset is not None:
+        while index < len(segments) and segments[index].first <= offset:
+            best = max(filter(None, (best, segments[index])), key=attrgetter("end", "level"))
+            index += 1
+        if best is not None and best.end > offset:
+            pieces.append(Piece(best, offsets.clip(offset, best.end - 1)))
+            offset = _next_offset(offsets, best.end)
+        elif index < len(segments):
+            offset = _next_offset(offsets, segments[index].first)
         else:
             break
     return pieces
 
 
-def _next(wanted: OffsetRanges, at: int) -> int | None:
-    """The first of `wanted` that is `at` or higher."""
-    index = wanted.index_reaching(at)
-    return max(wanted[index].first, at) if index < len(wanted) else None
+def _next_offset(offsets: OffsetRanges, at: int) -> int | None:
+    """Return the first of `offsets` that is >= `at`."""
+    index = offsets.index_reaching(at)
+    return max(offsets[index].first, at) if index < len(offsets) else None

@@ -1,4 +1,4 @@
-"""Owns which topics of an archive a command works on, and the settings that choose them."""
+"""Owns the selection of topics of an archive that a command works on, and its settings."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _GROUP = "What to work on"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Topics of an archive."""
+    """Selected topics of an archive."""
 
     address: PlaceAddress
     access: S3Access
     region: str | None = None
     """``None`` for the only one."""
     topics: tuple[str, ...] = ()
-    """Names, and beginnings of names with ``*`` behind them; all without any."""
+    """Names, and prefixes of names followed by ``*``; empty for all."""
     topic_id: str | None = None
     """``None`` for all generations."""
     partitions: frozenset[int] | None = None
@@ -46,70 +46,69 @@ class Selection:
         return open_place(self.address, access)
 
     def chains(self, place: Place, *, changes: bool = True) -> list[Chain]:
-        """The chains of the topics, by name and ID; none if the region that is named has no topic yet.
+        """Return the chains of the topics, by name and ID; none if the given region has no topic yet.
 
         Args:
             place: the archive.
-            changes: whether the archive may be changed. Topics that kafka-replicator has archived are left out then,
-                and refused when they are named or there are no others.
+            changes: whether the command changes the archive. It then skips topics that kafka-replicator has archived,
+                unless they are selected by name or there are no others, which is an error.
 
         Raises:
-            ConfigurationError: the archive does not have a topic or an ID that is named, or it may not be changed.
+            ConfigurationError: the archive does not have a selected topic or ID, or the topic is read-only.
             StoreUnreachableError: the store does not answer.
         """
         region = only_region(place, self.region)
-        there = topics(place, region)
-        if not there and not self.topics:
+        existing = topics(place, region)
+        if not existing and not self.topics:
             return []  # nothing is archived yet
-        chosen = sorted({name for topic in self.topics or ("*",) for name in _matching(topic, there, place, region)})
+        patterns = self.topics or ("*",)
+        selected = sorted({name for pattern in patterns for name in _matching(pattern, existing, place, region)})
         writer = new_writer()
-        found = [
+        chains = [
             chain_of(place, region, topic, topic_id, writer=writer)
-            for topic in chosen
+            for topic in selected
             for topic_id in sorted(generations(place, region, topic))
             if self.topic_id in {None, topic_id}
         ]
-        if not found:
+        if not chains:
             raise ConfigurationError(
                 f"{place.name} has no topic with the ID {self.topic_id} in the region {region}; gapless segments list "
-                f"shows what it has."
+                f"shows all topic IDs."
             )
         if not changes:
-            return found
-        ours = [chain for chain in found if not isinstance(chain, PeerChain)]
-        foreign = [
-            chain for chain in found if isinstance(chain, PeerChain) and (chain.topic in self.topics or not ours)
-        ]
-        if foreign:
-            raise foreign[0].refusal()
-        return ours
+            return chains
+        writable = [chain for chain in chains if not isinstance(chain, PeerChain)]
+        for chain in chains:
+            if isinstance(chain, PeerChain) and (chain.topic in self.topics or not writable):
+                raise chain.read_only_error()
+        return writable
 
 
-def _matching(topic: str, there: list[str], place: Place, region: str) -> list[str]:
-    if topic.endswith("*"):
-        found = [name for name in there if name.startswith(topic[:-1])]
+def _matching(pattern: str, existing: list[str], place: Place, region: str) -> list[str]:
+    if pattern.endswith("*"):
+        matching = [name for name in existing if name.startswith(pattern[:-1])]
     else:
-        found = [topic] if topic in there else []
-    if not found:
+        matching = [pattern] if pattern in existing else []
+    if not matching:
         raise ConfigurationError(
-            f"{place.name} has no topic {topic} in the region {region}, but {', '.join(there) or 'none'}; correct the "
-            f"name."
+            f"{place.name} has no topic {pattern} in the region {region} (topics: {', '.join(existing) or 'none'}); "
+            f"correct the name."
         )
-    return found
+    return matching
 
 
 def region_name(text: str) -> str:
-    """Read the name of a region. Raises ValueError with the end of the sentence "it must be …"."""
+    """Parse the name of a region. Raises ValueError with the end of the sentence "it must be …"."""
     if not is_region(text):
         raise ValueError("a name of up to 63 letters, digits, dashes, dots and underscores, such as site-a")
     return text
 
 
 def _names(text: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    if not found:
+    names = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not names:
         raise ValueError("one or several topics, separated by commas")
-    return found
+    return names
 
 
 ARCHIVE = Setting(
@@ -165,10 +164,10 @@ SELECTION_SETTINGS: tuple[Setting, ...] = (ARCHIVE, REGION, TOPICS, GENERATION, 
 
 
 def selection_from(values: Mapping[str, Any]) -> Selection:
-    """The topics that a command's `SELECTION_SETTINGS` choose, and how their archive is reached."""
+    """Build the selection from a command's `SELECTION_SETTINGS` and `S3_SETTINGS`."""
     address: PlaceAddress = values["archive"]
     if address.folder is not None:
-        address = replace(address, folder=address.folder.absolute())  # tasks run in other folders
+        address = replace(address, folder=address.folder.absolute())  # Spark tasks run in other folders
     return Selection(
         address=address,
         access=access_from(values),

@@ -23,7 +23,7 @@ from bench_scan import GAPLESS, measured
 from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits
-from gapless_archive.segments.rows import SCHEMA, Run
+from gapless_archive.segments.rows import SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
 
@@ -88,7 +88,7 @@ def fill(folder: Path, kind: str, records: int) -> None:
             )
             with place.scratch() as scratch, LevelZeroWriter(place, scratch, [coverage]) as writer:
                 for rows in batches(kind, partition, first, each):
-                    writer.add(Run(kind, partition, rows))
+                    writer.add(PartitionRows(kind, partition, rows))
                 added = tuple(segment for _, segment in writer.close())
             chain.commit(chain.load(), Changes(action="archive", epoch=1, added=added, partitions=PARTITIONS))
 

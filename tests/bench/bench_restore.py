@@ -26,7 +26,7 @@ from few_records import ONE_OF, few_records
 from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits
-from gapless_archive.segments.rows import HEADERS, SCHEMA, Run
+from gapless_archive.segments.rows import HEADERS, SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
 from kit.kafka.broker import KafkaBroker
@@ -156,9 +156,9 @@ def make_archive(
         )
         with place.scratch() as scratch, LevelZeroWriter(place, scratch, [coverage]) as writer:
             for rows in batches(size, count, partition):
-                writer.add(Run(topic, partition, rows))
+                writer.add(PartitionRows(topic, partition, rows))
             segments += [one.segment for one in writer.close()]
-    chain.committed(
+    chain.update(
         lambda _: (
             Changes(
                 action="archive",

@@ -139,7 +139,7 @@ def test_what_is_wrong_is_one_sentence_and_the_old_file_stays(
         ("none", (), 2, f"s3://{BUCKET}/none at {store.endpoint} cannot be read (NoSuchKey)"),
         ("altered", (), 2, f"The bundle s3://{BUCKET}/altered was altered"),
         ("cut", (), 2, f"The bundle s3://{BUCKET}/cut is cut off within its gzip compression"),
-        ("good", ("--sha256=" + 64 * "0",), 2, "is another one"),
+        ("good", ("--sha256=" + 64 * "0",), 2, "has the digest"),
         (
             "good",
             ("--endpoint-url=http://127.0.0.1:1",),

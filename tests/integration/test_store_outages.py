@@ -98,7 +98,7 @@ def test_a_store_that_asks_to_slow_down_is_asked_again(
 def test_content_that_breaks_off_or_does_not_come_is_read_again(
     store: ObjectStore, proxy: StoreProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
 ) -> None:
-    monkeypatch.setattr(object_store, "_QUIET", timedelta(seconds=1))
+    monkeypatch.setitem(object_store._TIMEOUTS, "read_timeout", timedelta(seconds=1))
     place = opened(store, proxy, tmp_path)
     archived(place, {0: (0, 400)})
     rule = proxy.breaks(fault, "GET", r"\.parquet", times=2)
@@ -153,7 +153,7 @@ def test_a_store_that_stays_away_is_one_sentence_after_some_tries(
 def test_a_store_that_is_silent_is_one_sentence_after_some_tries(
     store: ObjectStore, proxy: StoreProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_store, "_QUIET", timedelta(milliseconds=200))
+    monkeypatch.setitem(object_store._TIMEOUTS, "read_timeout", timedelta(milliseconds=200))
     place = opened(store, proxy, tmp_path)
     rule = proxy.breaks(SILENCE)
     with pytest.raises(StoreUnreachableError, match=r"does not answer \(no answer in time\)"):
@@ -164,7 +164,7 @@ def test_a_store_that_is_silent_is_one_sentence_after_some_tries(
 def test_a_signal_ends_the_waiting_for_a_store_that_is_silent(
     store: ObjectStore, proxy: StoreProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_store, "_QUIET", timedelta(seconds=3))
+    monkeypatch.setitem(object_store._TIMEOUTS, "read_timeout", timedelta(seconds=3))
     place = opened(store, proxy, tmp_path)
     rule = proxy.breaks(SILENCE)
 
@@ -192,7 +192,7 @@ def test_credentials_that_run_out_while_a_segment_is_read_are_no_damage(place: P
         list(read_segment(place, segment))
     proxy.heal()
     place.delete(segment.object)
-    with pytest.raises(SegmentDamagedError, match="is missing; bring it back"):
+    with pytest.raises(SegmentDamagedError, match="is missing; restore it from a backup"):
         list(read_segment(place, segment))
 
 
@@ -213,7 +213,7 @@ def test_a_commit_that_the_store_puts_off_for_another_one_is_tried_again(place: 
     archived(place, {0: (0, 10)})
     rule = proxy.breaks(Fault(status=409, code="ConditionalRequestConflict"), "PUT", "/chain/", times=2)
     ours = chain(place)
-    ours.committed(lambda state: None if state.is_held else Changes(action="hold", hold=True))
+    ours.update(lambda state: None if state.is_held else Changes(action="hold", hold=True))
     assert (rule.met, chain(place).load().sequence) == (2, 2)
 
 
@@ -225,7 +225,7 @@ def test_of_many_writers_each_makes_its_commit_once(store: ObjectStore, proxy: S
 
     def write(own: Chain) -> None:
         together.wait()
-        made.extend(own.committed(lambda _: Changes(action="hold", hold=True)).sequence for _ in range(commits))
+        made.extend(own.update(lambda _: Changes(action="hold", hold=True)).sequence for _ in range(commits))
 
     threads = [threading.Thread(target=write, args=[chain(opened(store, proxy, tmp_path))]) for _ in range(writers)]
     for thread in threads:
@@ -254,7 +254,7 @@ def test_of_two_programs_that_archive_the_earlier_one_is_fenced(
     proxy.breaks(LOST_ANSWER, "PUT", "/chain/", times=1)
     later = begun()
     assert archive(later, 1)
-    with pytest.raises(FencedError, match=r"archives t to s3://outages/.* since this one began \(epoch 2 after 1\)"):
+    with pytest.raises(FencedError, match=r"has started to archive t to s3://outages/.* \(epoch 2 after 1\)"):
         archive(earlier, 1)
     assert archive(later, 2)
     assert [(one.first, one.end) for one in chain(place=opened(store, proxy, tmp_path)).load().lost] == [
@@ -301,7 +301,7 @@ def test_a_compaction_loses_nothing_whatever_the_store_refuses(
 
 
 def run(place: Place) -> None:
-    compact([chain(place)], RULES, lambda _: LocalRunner(lambda _: place, parallelism=1, most_records=None))
+    compact([chain(place)], RULES, lambda _: LocalRunner(lambda _: place, parallelism=1, max_row_group_records=None))
 
 
 MIB = 1 << 20

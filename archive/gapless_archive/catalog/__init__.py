@@ -1,1 +1,1 @@
-"""Which segments an archive has, and how that changes: chains of commits."""
+"""The segments of an archive, recorded in chains of commits."""

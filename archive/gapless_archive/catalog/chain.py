@@ -1,8 +1,8 @@
-"""Owns the chain of commits of one topic generation: how it is read, and how one commit follows on another.
+"""Owns the chain of commits of one topic generation: how it is loaded, and how commits are added.
 
-A commit is a file with the next number, made by a conditional put: of several programs that have seen the same state,
-one succeeds, and the others read again. There is no other truth about what an archive holds. Snapshots only shorten
-the reading.
+A commit is a file with the next number, created by a conditional put: of several programs that have loaded the same
+state, one succeeds, and the others load again. The chain is the only record of what an archive contains. Snapshots only
+make loading quicker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gapless_api.base.errors import GaplessError
 from gapless_api.codec.canonical import moment_text
 from gapless_api.wire.form import WireError, parsed
 from gapless_archive.catalog.entry import ENTRY, SNAPSHOT, Entry
-from gapless_archive.catalog.peer_keys import BESIDE
+from gapless_archive.catalog.peer_keys import COMMITS_FOLDER
 from gapless_archive.catalog.state import ArchiveDamagedError, TopicState
 from gapless_archive.store.object_store import MissingObjectError
 
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
     Message = TypeVar("Message")
 
 _SNAPSHOT_EVERY = 64
-_KEPT = 1024
-"""So many commits before a snapshot stay, so that a program that has slept for minutes does not write an old number."""
-_FRESH_SECONDS = 300.0
+_KEPT_COMMITS = 1024
+"""Commits before a snapshot that are kept, so that a program with a state that is minutes old cannot reuse a number."""
+_MAX_STATE_AGE_SECONDS = 300.0
 _COMMIT = re.compile(r"(\d{20})\.json")
 _SNAPSHOT = re.compile(r"(\d{20})\.snapshot\.json")
-_TRIES = 5
+_MAX_ATTEMPTS = 5
 
 
 class ConflictError(Exception):
-    """Another program has committed since the state was read."""
+    """Another program has committed since the state was loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a commit is to change."""
+    """The changes that a commit makes."""
 
     action: Action
     epoch: int | None = None
-    """Of an archiving program; ``None`` for the others."""
+    """Of an archiving program; ``None`` for other programs."""
     cluster_id: str = ""
     partitions: int | None = None
     configuration: Mapping[str, str] | None = None
@@ -65,7 +65,7 @@ class Changes:
 
 
 class Chain:
-    """The commits about one generation of a topic."""
+    """The chain of commits of one generation of a topic."""
 
     def __init__(  # noqa: PLR0913 -- what names a chain
         self,
@@ -80,54 +80,53 @@ class Chain:
         self.place = place
         self.region, self.topic, self.topic_id = region, topic, topic_id
         self.layout = layout
-        """Of the segments that are added."""
+        """Of new segments."""
         own = f"{region}/{topic}/{topic_id}"
         self.prefix = own if layout == "gapless" else f"{region}/{topic}"
-        """Of the objects, without a slash at its end."""
-        self._folder = f"{own}/chain" if layout == "gapless" else f"{BESIDE}/{own}/chain"
+        """Of the objects, without a trailing slash."""
+        self._folder = f"{own}/chain" if layout == "gapless" else f"{COMMITS_FOLDER}/{own}/chain"
         self.writer = writer or new_writer()
-        """Who commits; another one for each run of a program."""
+        """ID of this run of the program, recorded in its commits."""
         self._loaded_at = 0.0
 
     def load(self) -> TopicState:
-        """Read all commits.
+        """Load the current state from all commits.
 
         Raises:
-            ArchiveDamagedError: one is missing, or cannot be read.
+            ArchiveDamagedError: a commit is missing or cannot be read.
             StoreUnreachableError: the store does not answer.
         """
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             try:
                 return self._load()
             except MissingObjectError as error:
-                missing = error  # A snapshot was made and what is before it removed, since the commits were listed.
+                missing = error  # after the list, a snapshot was made and earlier commits were removed
         raise ArchiveDamagedError(str(missing))
 
     def is_newest(self, state: TopicState) -> bool:
-        """Whether nothing was committed after `state`, which takes one list. Raises StoreUnreachableError."""
-        return _newest(self.place.children(self._folder)) <= state.sequence
+        """Whether no commit follows `state`; takes one list request. Raises StoreUnreachableError."""
+        return _last_sequence(self.place.children(self._folder)) <= state.sequence
 
     def _load(self) -> TopicState:
         self._loaded_at = time.monotonic()
         names = self.place.children(self._folder)
-        snapshots = sorted(int(found[1]) for found in map(_SNAPSHOT.fullmatch, names) if found)
-        newest = _newest(names)
+        snapshots = [int(match[1]) for match in map(_SNAPSHOT.fullmatch, names) if match]
         state = TopicState()
         if snapshots:
-            state = TopicState.of_snapshot(self._read(self._snapshot_key(snapshots[-1]), SNAPSHOT))
-        # A list may lack some that are made while it is read, and have later ones.
-        for number in range(state.sequence + 1, newest + 1):
+            state = TopicState.from_snapshot(self._read(self._snapshot_key(max(snapshots)), SNAPSHOT))
+        # A list may lack commits that were made while it was read, and contain later ones.
+        for number in range(state.sequence + 1, _last_sequence(names) + 1):
             state.apply(self._read(self._key(number), ENTRY))
         return state
 
     def commit(self, state: TopicState, changes: Changes) -> TopicState:
-        """Make the commit that follows on `state`, and return the state after it; `state` must not be used any more.
+        """Add the commit that follows `state`, and return the new state; `state` must not be used afterwards.
 
         Raises:
-            ConflictError: another program has committed; nothing has changed.
+            ConflictError: another program has committed; nothing was changed.
             StoreUnreachableError: the store does not answer; the commit may have been made.
         """
-        if time.monotonic() - self._loaded_at > _FRESH_SECONDS and self.load().sequence != state.sequence:
+        if time.monotonic() - self._loaded_at > _MAX_STATE_AGE_SECONDS and self.load().sequence != state.sequence:
             raise ConflictError
         entry = Entry(
             sequence=state.sequence + 1,
@@ -147,28 +146,28 @@ class Chain:
             deleted=changes.deleted,
             hold=changes.hold,
         )
-        content = _content(ENTRY, entry)
+        content = _encode(ENTRY, entry)
         key = self._key(entry.sequence)
-        # A store may keep the file although the answer is lost; when the client asks again, the file is there.
-        if not self.place.create(key, content) and not self._is_there(key, content):
+        # If the response to a successful put is lost, the client's retry finds that the file exists.
+        if not self.place.create(key, content) and not self._has_content(key, content):
             raise ConflictError
         state.apply(entry)
         if entry.sequence % _SNAPSHOT_EVERY == 0:
-            self._shorten(state)
+            self._write_snapshot(state)
         return state
 
-    def _is_there(self, key: str, content: bytes) -> bool:
-        """Whether a file is ours. A store that has two to decide on may refuse both."""
+    def _has_content(self, key: str, content: bytes) -> bool:
+        """Whether a file exists with this content. A store may refuse both of two concurrent puts."""
         try:
             return self.place.read(key) == content
         except MissingObjectError:
             return False
 
-    def committed(self, change: Callable[[TopicState], Changes | None]) -> TopicState:
-        """Load, commit what `change` makes of the state, and begin again when another program was quicker.
+    def update(self, change: Callable[[TopicState], Changes | None]) -> TopicState:
+        """Load the state and commit a change to it; retry when another program commits first.
 
         Args:
-            change: returns ``None`` when nothing is to be committed; may raise to end the work.
+            change: returns the changes to a state, or ``None`` for none; may raise to end the update.
         """
         while True:
             state = self.load()
@@ -180,15 +179,15 @@ class Chain:
             except ConflictError:
                 continue
 
-    def _shorten(self, state: TopicState) -> None:
-        """Write a snapshot and remove what nobody needs any more; the next one tries again if that fails."""
+    def _write_snapshot(self, state: TopicState) -> None:
+        """Write a snapshot and remove old commits; after a failure, the next snapshot does both."""
         try:
-            self.place.create(self._snapshot_key(state.sequence), _content(SNAPSHOT, state.snapshot()))
+            self.place.create(self._snapshot_key(state.sequence), _encode(SNAPSHOT, state.snapshot()))
             for name in self.place.children(self._folder):
-                found = _COMMIT.fullmatch(name) or _SNAPSHOT.fullmatch(name)
-                if found is not None and int(found[1]) < state.sequence - _KEPT:
+                match = _COMMIT.fullmatch(name) or _SNAPSHOT.fullmatch(name)
+                if match is not None and int(match[1]) < state.sequence - _KEPT_COMMITS:
                     self.place.delete(f"{self._folder}/{name}")
-        except GaplessError:  # the commit is made, and who may not delete can archive all the same
+        except GaplessError:  # the commit was made, and archiving needs no permission to delete
             return
 
     def _key(self, number: int) -> str:
@@ -202,19 +201,20 @@ class Chain:
             return form.from_json(parsed(self.place.read(key).decode("utf-8", "replace")))
         except WireError as error:
             raise ArchiveDamagedError(
-                f"{self.place.name}/{key} cannot be read ({error}); bring it back, or use programs of one release."
+                f"{self.place.name}/{key} cannot be read ({error}); restore it from a backup, or upgrade all programs "
+                f"to the same release."
             ) from None
 
 
-def _newest(names: Iterable[str]) -> int:
-    """The number of the last commit among files; 0 for none."""
-    return max((int(found[1]) for found in map(_COMMIT.fullmatch, names) if found), default=0)
+def _last_sequence(names: Iterable[str]) -> int:
+    """Return the number of the last commit among files; 0 for none."""
+    return max((int(match[1]) for match in map(_COMMIT.fullmatch, names) if match), default=0)
 
 
 def new_writer() -> str:
-    """A name for this run of a program, which says where it runs."""
+    """Return a unique ID for this run of a program, which names its host."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def _content(form: Form[Message], message: Message) -> bytes:
+def _encode(form: Form[Message], message: Message) -> bytes:
     return json.dumps(form.to_json(message), separators=(",", ":")).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Owns the commits of an archive: what each one says, and how it becomes JSON; must not know where it is kept."""
+"""Owns the content of an archive's commits and their JSON format; must not know where they are stored."""
 
 import base64
 import binascii
@@ -15,17 +15,17 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.wire.form import Form, Offset, PartitionNumber
 
 Action = Literal["archive", "claim", "compact", "expire", "delete", "hold"]
-"""Why a commit was made."""
+"""The reason for a commit."""
 Layout = Literal["gapless", "kafka-replicator"]
-"""How keys and objects look."""
+"""The format of keys and objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Where records of a segment are in its object."""
+    """The rows of a segment in one row group of its object."""
 
     number: int
-    """Of the row group, which may hold records of other segments as well."""
+    """Of the row group, which may also contain rows of other segments."""
     first_row: int
     rows: int
     first: Offset
@@ -36,51 +36,52 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Consecutive offsets of a partition, and where their records are."""
+    """Consecutive offsets of a partition, and where their records are stored."""
 
     object: str
     """The key below the place; empty for a segment without records."""
     partition: PartitionNumber
     level: int
     first: Offset
-    """The first offset that it covers, inclusive."""
+    """The first covered offset, inclusive."""
     end: Offset
-    """The last offset that it covers plus one. Covered offsets hold a record or are absent for good."""
+    """The last covered offset plus one. Each covered offset has a record, or will never have one."""
     absent: str
     """The offsets without a record, such as markers of transactions: see `absent_ranges`."""
     records: int
     bytes: int
-    """Of all records: 16, key, value, header keys and values."""
+    """Size of all records: 16 bytes each, plus key, value, header keys and values."""
     stored_bytes: int
-    """Of the object, where the segment is the only one in it; else its share."""
+    """Size of the object, or the segment's share of it when the object has several segments."""
     min_timestamp: int | None
-    """In milliseconds; null without a record that has a timestamp."""
+    """In milliseconds; null when no record has a timestamp."""
     max_timestamp: int | None
     digest: str
-    """Of key, value, headers and timestamp of all records in their order."""
+    """Of key, value, headers and timestamp of all records, in order."""
     isolation: Literal["read_committed"]
     log_start: Offset
     """The partition's first offset when the segment was read."""
     high_watermark: Offset
-    """The partition's end at that time."""
+    """The partition's high watermark at that time."""
     epoch: int
-    """Of the program that wrote it."""
+    """Of the program that wrote the segment."""
     codec: str
     layout: Layout
     written_at: str
     row_groups: tuple[RowGroup, ...]
-    """In the order of their offsets; empty where the layout has no such index."""
+    """By offset; empty in a layout without this index."""
 
     @property
     def last(self) -> int:
-        """The last offset that it covers."""
+        """The last covered offset."""
         return self.end - 1
 
     @property
     def is_listed(self) -> bool:
-        """Whether only its key is known: `records` is the most it can have, `bytes` those of the object.
+        """Whether only the key and size of the object are known, as for segments that kafka-replicator has written.
 
-        Timestamps, absent offsets and the digest are not known then, as of segments that kafka-replicator has written.
+        `records` is then an upper bound, `bytes` the size of the object, and timestamps, absent offsets and the digest
+        are unknown.
         """
         return self.layout == "kafka-replicator" and not self.digest
 
@@ -97,13 +98,13 @@ class LostRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One commit. What it does not change is null or empty."""
+    """One commit. Fields that it does not change are null or empty."""
 
     sequence: int
     epoch: int
-    """Of the archiving program; the later one wins."""
+    """Of the archiving program; the highest epoch wins."""
     writer: str
-    """Who wrote this; unique for each run."""
+    """ID of the run that made the commit."""
     at: str
     action: Action
     region: str
@@ -111,7 +112,7 @@ class Entry:
     topic_id: str
     cluster_id: str
     partitions: int | None = None
-    """How many the topic has."""
+    """How many partitions the topic has."""
     configuration: Mapping[str, str] | None = None
     """The topic's own settings, without defaults."""
     added: tuple[Segment, ...] = ()
@@ -119,14 +120,14 @@ class Entry:
     """Segments that are no longer part of the archive; their objects are deleted later."""
     lost: tuple[LostRange, ...] = ()
     deleted: tuple[str, ...] = ()
-    """Objects that are gone."""
+    """Objects that were deleted."""
     hold: bool | None = None
-    """Whether nothing may be removed for its age or size from now on."""
+    """Whether the topic is on hold from now on: nothing is removed because of its age or size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """An object of segments that were removed."""
+    """An object whose segments were all removed."""
 
     object: str
     removed_at: str
@@ -134,7 +135,7 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How far a partition is archived."""
+    """The next offset of a partition to archive."""
 
     partition: PartitionNumber
     next_offset: Offset
@@ -142,12 +143,12 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What the commits up to one say together."""
+    """The state that results from all commits up to one."""
 
     last: Entry
-    """The last commit, with what is in force after it: count of partitions, configuration, hold."""
+    """The last commit, with the partition count, configuration and hold that apply after it."""
     archive_writer: str
-    """Who archived last; empty if nobody has."""
+    """The run that archived last; empty for none."""
     archived_at: str
     segments: tuple[Segment, ...]
     lost: tuple[LostRange, ...]
@@ -158,11 +159,11 @@ class Snapshot:
 ENTRY: Form[Entry] = Form("commit of the archive", "gaplessArchive", 1, Entry)
 SNAPSHOT: Form[Snapshot] = Form("snapshot of the archive", "gaplessArchiveSnapshot", 1, Snapshot)
 SEGMENT: Form[Segment] = Form("segment manifest", "gaplessSegment", 1, Segment)
-"""A segment by itself, as a task hands it to the program that commits it."""
+"""A single segment, as a task returns it to the program that commits it."""
 
 
 def absent_text(ranges: OffsetRanges) -> str:
-    """Pack ranges into text: the distances between their bounds as 64-bit integers, deflated, in Base64."""
+    """Encode ranges as text: the distances between their bounds as 64-bit integers, deflated, in Base64."""
     if not ranges:
         return ""
     bounds = list(chain.from_iterable((first, last + 1) for first, last in ranges))
@@ -173,16 +174,16 @@ def absent_text(ranges: OffsetRanges) -> str:
 
 
 def absent_ranges(text: str) -> OffsetRanges:
-    """Unpack what `absent_text` packed. Raises ValueError for anything else."""
+    """Decode the text of `absent_text`. Raises ValueError for anything else."""
     if not text:
         return OffsetRanges()
     try:
         distances = array("q", zlib.decompress(base64.b64decode(text, validate=True)))
     except (binascii.Error, zlib.error, ValueError) as error:
-        raise ValueError(f"no packed ranges ({error})") from None
+        raise ValueError(f"not encoded ranges ({error})") from None
     if sys.byteorder == "big":
         distances.byteswap()
     bounds = list(accumulate(distances))
     if len(bounds) % 2 or min(distances[1:], default=1) <= 0 or bounds[0] < 0 or bounds[-1] > MAX_OFFSET + 1:
-        raise ValueError("no packed ranges (its bounds do not ascend)")
+        raise ValueError("not encoded ranges (bounds do not ascend)")
     return OffsetRanges(zip(bounds[::2], (end - 1 for end in bounds[1::2]), strict=True))

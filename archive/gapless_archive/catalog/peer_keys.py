@@ -1,7 +1,7 @@
-"""Owns the keys of kafka-replicator's objects, and where the commits about such objects are; no store.
+"""Owns the format of the keys of kafka-replicator's objects, and the folder of the commits about such objects.
 
 An object's key is ``<region>/<topic>/<partition>/<level>/<first>-<last>`` with offsets of 20 digits. The layout has no
-room for commits and topic IDs, so ours stand beside the objects, below a name that cannot be a region.
+place for commits and topic IDs, so they are stored next to it, in a folder whose name cannot be a region.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
     from gapless_archive.catalog.entry import Segment
 
-BESIDE = "_gapless"
-"""The folder of the commits; kafka-replicator lists ``<region>/<topic>/<partition>/`` only and never sees it."""
+COMMITS_FOLDER = "_gapless"
+"""kafka-replicator lists only ``<region>/<topic>/<partition>/``, so it never sees this folder."""
 _NAME = re.compile(r"(\d{20})-(\d{20})")
-_MOST_LEVELS = 2**31 - 1
+_MAX_LEVEL = 2**31 - 1
 
 
 class PeerKey(NamedTuple):
-    """Which records an object holds."""
+    """The key of an object, which names the offsets that it covers."""
 
     region: str
     topic: str
     partition: int
     level: int
     first: int
-    """No record between this offset and the first one of the object exists; kafka-replicator itself uses the first."""
+    """At most the offset of the first record, with no record in between; for kafka-replicator it is that offset."""
     last: int
     """The offset of the last record."""
 
@@ -41,11 +41,11 @@ class PeerKey(NamedTuple):
 
 
 def parse_peer_key(text: str) -> PeerKey | None:
-    """Read a key; ``None`` when it is none of kafka-replicator."""
+    """Parse a key; ``None`` for a key of another format."""
     parts = text.split("/")
     if len(parts) != 5:
         return None
-    partition, level = unpadded_decimal(parts[2], MAX_PARTITION), unpadded_decimal(parts[3], _MOST_LEVELS)
+    partition, level = unpadded_decimal(parts[2], MAX_PARTITION), unpadded_decimal(parts[3], _MAX_LEVEL)
     name = _NAME.fullmatch(parts[4])
     if partition is None or level is None or name is None:
         return None
@@ -54,22 +54,22 @@ def parse_peer_key(text: str) -> PeerKey | None:
 
 
 def key_of(segment: Segment) -> PeerKey:
-    """The key of a segment that has an object in this layout."""
-    found = parse_peer_key(segment.object)
-    if found is None:
-        raise ValueError(f"{segment.object} is no key of kafka-replicator")
-    return found
+    """Return the key of a segment that has an object in this layout."""
+    key = parse_peer_key(segment.object)
+    if key is None:
+        raise ValueError(f"{segment.object} is not a key of kafka-replicator")
+    return key
 
 
-def next_first(segments: Sequence[Segment], first: int) -> int:
-    """Which first offset the key of the next object has, so that kafka-replicator finds no hole before it.
+def next_key_first(segments: Sequence[Segment], first: int) -> int:
+    """Return where the key of the next object begins, so that kafka-replicator finds no hole before it.
 
-    It takes an offset without a record between two segments for a missing segment, and waits for that. So the key of a
-    segment begins behind the last record of the one before, unless offsets between them are not archived.
+    kafka-replicator treats an offset between the keys of two segments as a missing segment, and waits for it. So a key
+    begins right after the last record of the previous segment, unless offsets in between are not archived.
 
     Args:
-        segments: of the partition, by their first offset.
-        first: the first offset that the next segment covers.
+        segments: of the partition, sorted by first offset.
+        first: the first covered offset of the next segment.
     """
     for segment in reversed(segments):
         if segment.end < first:

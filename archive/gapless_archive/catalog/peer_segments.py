@@ -1,6 +1,6 @@
-"""Owns what an archive has of a topic that kafka-replicator has archived: found by listing, as it keeps no commits.
+"""Owns the state of topics that kafka-replicator has archived: listed from the store, as there are no commits.
 
-Must not know what is in an object.
+Must not know the content of objects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gapless_archive.store.places import Place
 
 NO_ID = ""
-"""The topic ID of what kafka-replicator has archived, which does not store it."""
+"""The topic ID of topics that kafka-replicator has archived, because it does not store the real one."""
 PEER_NOTE = (
     "its segments were written by kafka-replicator, which stores null as empty: tombstones come back as empty values, "
     "and the topic ID is not known"
@@ -36,14 +36,14 @@ PEER_LAYOUT_NOTE = (
 
 
 def layout_note(chain: Chain) -> str:
-    """What a reader of a topic must know about its layout; empty for nothing."""
+    """Return what a user must know about the layout of a topic; empty for nothing."""
     if chain.layout == "gapless":
         return ""
     return PEER_NOTE if chain.topic_id == NO_ID else PEER_LAYOUT_NOTE
 
 
 def has_peer_segments(place: Place, region: str, topic: str) -> bool:
-    """Whether there is an object with a key of kafka-replicator. Raises StoreUnreachableError."""
+    """Whether a topic has objects with keys of kafka-replicator. Raises StoreUnreachableError."""
     prefix = f"{region}/{topic}"
     return any(
         parse_peer_key(f"{prefix}/{partition}/{level}/{name}") is not None
@@ -54,25 +54,25 @@ def has_peer_segments(place: Place, region: str, topic: str) -> bool:
     )
 
 
-def listed_segments(place: Place, region: str, topic: str) -> tuple[Segment, ...]:
-    """The segments of all objects with a key of kafka-replicator; what keys do not say is not known.
+def list_peer_segments(place: Place, region: str, topic: str) -> tuple[Segment, ...]:
+    """List the segments of all objects with keys of kafka-replicator; see `Segment.is_listed`.
 
     Raises:
         StoreUnreachableError: the store does not answer.
     """
-    found = map(_segment, place.objects(f"{region}/{topic}"))
-    return tuple(segment for segment in found if segment is not None)
+    segments = map(_listed_segment, place.objects(f"{region}/{topic}"))
+    return tuple(segment for segment in segments if segment is not None)
 
 
 class PeerChain(Chain):
-    """What stands for the commits about a topic that kafka-replicator has archived. It can be read only."""
+    """A read-only chain for a topic that kafka-replicator has archived without commits."""
 
     def __init__(self, place: Place, region: str, topic: str) -> None:
         super().__init__(place, region, topic, NO_ID, writer=NO_ID, layout="kafka-replicator")
 
     def load(self) -> TopicState:
-        """List the segments. What keys do not say is not known: see `Segment.is_listed`."""
-        segments = listed_segments(self.place, self.region, self.topic)
+        """List the segments; see `Segment.is_listed`."""
+        segments = list_peer_segments(self.place, self.region, self.topic)
         newest = max((segment.written_at for segment in segments), default="")
         ends: dict[int, int] = {}
         for segment in segments:
@@ -89,47 +89,47 @@ class PeerChain(Chain):
             cluster_id="",
         )
         heads = tuple(Head(partition, end) for partition, end in sorted(ends.items()))
-        return TopicState.of_snapshot(
+        return TopicState.from_snapshot(
             Snapshot(
                 last=last, archive_writer="", archived_at=newest, segments=segments, lost=(), garbage=(), heads=heads
             )
         )
 
     def is_newest(self, state: TopicState) -> bool:  # noqa: ARG002 -- as of every chain
-        """Nothing says so but a list of all segments."""
+        """Return false: only a list of all segments would show it."""
         return False
 
     def commit(self, state: TopicState, changes: Changes) -> NoReturn:  # noqa: ARG002 -- as of every chain
-        """Refuse."""
-        raise self.refusal()
+        """Raise ConfigurationError."""
+        raise self.read_only_error()
 
-    def committed(self, change: Callable[[TopicState], Changes | None]) -> NoReturn:  # noqa: ARG002 -- as of every chain
-        """Refuse."""
-        raise self.refusal()
+    def update(self, change: Callable[[TopicState], Changes | None]) -> NoReturn:  # noqa: ARG002 -- as of every chain
+        """Raise ConfigurationError."""
+        raise self.read_only_error()
 
-    def refusal(self) -> ConfigurationError:
-        """Why nothing is changed."""
+    def read_only_error(self) -> ConfigurationError:
+        """Return the error for an attempt to change the topic."""
         return ConfigurationError(
-            f"{self.place.name}/{self.prefix} was written by kafka-replicator and is only read; choose other topics "
-            f"with --topics, or take it over with gapless archive --layout=kafka-replicator."
+            f"{self.place.name}/{self.prefix} was written by kafka-replicator and is read-only; choose other topics "
+            f"with --topics, or adopt it with gapless archive --layout=kafka-replicator."
         )
 
 
-def _segment(found: StoredObject) -> Segment | None:
-    """The segment of an object; ``None`` for an object that is none."""
-    key = parse_peer_key(found.key)
+def _listed_segment(stored: StoredObject) -> Segment | None:
+    """Return the segment of an object; ``None`` for an object that is not a segment."""
+    key = parse_peer_key(stored.key)
     if key is None:
         return None
     return Segment(
-        object=found.key,
+        object=stored.key,
         partition=key.partition,
         level=key.level,
         first=key.first,
         end=key.last + 1,
         absent="",
         records=key.last + 1 - key.first,
-        bytes=found.bytes,
-        stored_bytes=found.bytes,
+        bytes=stored.bytes,
+        stored_bytes=stored.bytes,
         min_timestamp=None,
         max_timestamp=None,
         digest="",
@@ -139,6 +139,6 @@ def _segment(found: StoredObject) -> Segment | None:
         epoch=0,
         codec="snappy",
         layout="kafka-replicator",
-        written_at=moment_text(datetime.fromtimestamp(found.modified, UTC)),
+        written_at=moment_text(datetime.fromtimestamp(stored.modified, UTC)),
         row_groups=(),
     )

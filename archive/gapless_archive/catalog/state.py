@@ -1,4 +1,4 @@
-"""Owns what the commits of a topic's chain say together; must not know where a chain is kept."""
+"""Owns the state of a topic that results from its commits; must not know where commits are stored."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ _by_offset = attrgetter("first", "end")
 
 
 class ArchiveDamagedError(ConfigurationError):
-    """What an archive says about itself does not fit together, or cannot be read."""
+    """The commits of an archive are inconsistent, missing or unreadable."""
 
 
 class TopicState:
     """One generation of a topic in the archive: its segments, and how far each partition is archived.
 
-    An empty one has sequence 0. `apply` and `of_snapshot` are the only ways to change it.
+    An empty state has sequence 0. Only `apply` and `from_snapshot` change it.
     """
 
     def __init__(self) -> None:
         self.last: Entry | None = None
-        """The last commit, with the count of partitions, configuration and hold that are in force after it."""
+        """The last commit, with the partition count, configuration and hold that apply after it."""
         self.archive_writer = ""
-        """Who archived last."""
+        """The run that archived last."""
         self.archived_at = ""
-        """When something was archived last, like 2026-11-20T10:00:00Z; empty for never."""
+        """When something was archived last, such as 2026-11-20T10:00:00Z; empty for never."""
         self.garbage: dict[str, str] = {}
-        """Objects without a segment, and since when."""
+        """Objects without segments, and since when they have none."""
         self._segments: dict[int, list[Segment]] = {}
         self._heads: dict[int, int] = {}
         self._lost: list[LostRange] = []
-        self._users: Counter[str] = Counter()
+        self._segment_counts: Counter[str] = Counter()
+        """By object."""
 
     @property
     def sequence(self) -> int:
@@ -55,32 +56,32 @@ class TopicState:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the topic had when that was archived last; 0 for not known."""
+        """How many partitions the topic had in the last commit that records it; 0 when unknown."""
         return (self.last.partitions if self.last is not None else None) or 0
 
     @property
     def configuration(self) -> dict[str, str]:
-        """The topic's own settings, as they were archived last."""
+        """The topic's own settings in the last commit that records them."""
         return dict((self.last.configuration if self.last is not None else None) or {})
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing may be removed for its age or size."""
+        """Whether the topic is on hold: nothing is removed because of its age or size."""
         return bool(self.last is not None and self.last.hold)
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions of which something was archived or lost, ascending."""
+        """The partitions with archived or lost offsets, ascending."""
         return sorted(self._heads.keys() | self._segments.keys())
 
     @property
     def objects(self) -> set[str]:
         """The objects of all segments."""
-        return {name for name, count in self._users.items() if count}
+        return {name for name, count in self._segment_counts.items() if count}
 
     @property
     def lost(self) -> tuple[LostRange, ...]:
-        """What Kafka deleted before it was archived."""
+        """The offsets that Kafka deleted before they were archived."""
         return tuple(self._lost)
 
     def segments(self, partition: int) -> tuple[Segment, ...]:
@@ -93,19 +94,19 @@ class TopicState:
             yield from self._segments[partition]
 
     def head(self, partition: int) -> int | None:
-        """The next offset to archive; ``None`` when nothing of the partition was archived."""
+        """The next offset of a partition to archive; ``None`` when nothing of it was archived."""
         return self._heads.get(partition)
 
-    def is_taken_over(self, epoch: int, writer: str) -> bool:
-        """Whether another program archives this topic since the program `writer` began as `epoch`."""
+    def is_fenced(self, epoch: int, writer: str) -> bool:
+        """Whether another program has claimed the topic since `writer` claimed it with `epoch`."""
         return self.epoch > epoch or (self.epoch == epoch and self.archive_writer not in {"", writer})
 
     def apply(self, entry: Entry) -> None:
-        """Take the next commit. Raises ArchiveDamagedError when it does not follow on what is here."""
+        """Apply the next commit. Raises ArchiveDamagedError when it does not follow the last one."""
         if entry.sequence != self.sequence + 1:
             raise ArchiveDamagedError(
-                f"Commit {entry.sequence} of the archive of {entry.topic} ({entry.topic_id}) does not follow on "
-                f"{self.sequence}; bring back the commits between them."
+                f"Commit {entry.sequence} of the archive of {entry.topic} ({entry.topic_id}) does not follow "
+                f"{self.sequence}; restore the commits in between from a backup."
             )
         self._remove(entry)
         for segment in entry.added:
@@ -136,7 +137,7 @@ class TopicState:
         )
 
     def snapshot(self) -> Snapshot:
-        """What all commits so far say together. Needs at least one."""
+        """Return the state as a snapshot. Raises ValueError without any commit."""
         if self.last is None:
             raise ValueError("there is no commit yet")
         return Snapshot(
@@ -150,47 +151,47 @@ class TopicState:
         )
 
     @classmethod
-    def of_snapshot(cls, found: Snapshot) -> TopicState:
-        """The state that `snapshot` gave."""
+    def from_snapshot(cls, snapshot: Snapshot) -> TopicState:
+        """Return the state that a snapshot describes."""
         state = cls()
-        state.last = found.last
-        state.archive_writer, state.archived_at = found.archive_writer, found.archived_at
-        for segment in found.segments:
+        state.last = snapshot.last
+        state.archive_writer, state.archived_at = snapshot.archive_writer, snapshot.archived_at
+        for segment in snapshot.segments:
             state._add(segment)
-        state._lost = list(found.lost)
-        state.garbage = {garbage.object: garbage.removed_at for garbage in found.garbage}
-        state._heads = {head.partition: head.next_offset for head in found.heads}
+        state._lost = list(snapshot.lost)
+        state.garbage = {garbage.object: garbage.removed_at for garbage in snapshot.garbage}
+        state._heads = {head.partition: head.next_offset for head in snapshot.heads}
         return state
 
     def _add(self, segment: Segment) -> None:
         insort(self._segments.setdefault(segment.partition, []), segment, key=_by_offset)
         if segment.object:
-            self._users[segment.object] += 1
+            self._segment_counts[segment.object] += 1
             self.garbage.pop(segment.object, None)
 
     def _remove(self, entry: Entry) -> None:
         for segment in entry.removed:
-            held = self._segments.get(segment.partition, [])
-            if segment not in held:
+            segments = self._segments.get(segment.partition, [])
+            if segment not in segments:
                 raise ArchiveDamagedError(
                     f"Commit {entry.sequence} of the archive of {entry.topic} ({entry.topic_id}) removes the segment "
-                    f"{segment.partition}/{segment.first}-{segment.last}, which is not there; bring back the commits "
-                    f"before it."
+                    f"{segment.partition}/{segment.first}-{segment.last}, which does not exist; restore the earlier "
+                    f"commits from a backup."
                 )
-            held.remove(segment)
-            if not held:
+            segments.remove(segment)
+            if not segments:
                 del self._segments[segment.partition]
-            self._users[segment.object] -= 1
-            if segment.object and not self._users[segment.object]:
+            self._segment_counts[segment.object] -= 1
+            if segment.object and not self._segment_counts[segment.object]:
                 self.garbage[segment.object] = entry.at
 
 
-def covered(segments: Iterable[Segment]) -> list[tuple[int, int]]:
-    """What segments cover together, as ascending, disjoint ranges of (first, end), the end exclusive."""
-    found: list[tuple[int, int]] = []
+def covered_ranges(segments: Iterable[Segment]) -> list[tuple[int, int]]:
+    """Merge what segments cover into ascending, disjoint ranges of (first, end), the end exclusive."""
+    ranges: list[tuple[int, int]] = []
     for first, end in sorted((segment.first, segment.end) for segment in segments):
-        if found and first <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if ranges and first <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
         else:
-            found.append((first, end))
-    return found
+            ranges.append((first, end))
+    return ranges

@@ -1,4 +1,4 @@
-"""The commands of the archive."""
+"""Commands of the archive."""
 
 from gapless_archive.cli.fetch import fetch
 

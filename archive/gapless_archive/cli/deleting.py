@@ -1,4 +1,4 @@
-"""Owns how ``gapless segments delete``, ``hold`` and ``release`` speak; must not know what is removed, and how."""
+"""Owns ``gapless segments delete``, ``hold`` and ``release``; must not know how segments are chosen and removed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def run(settings: Resolved) -> int:
-    """Show what goes, ask, and remove it. Raises GaplessError."""
+    """Show the segments that expire, ask for confirmation, and remove them. Raises GaplessError."""
     values = settings.values
     retention = retention_from(values)
     if not retention.is_set:
-        raise ConfigurationError("Nothing is chosen; give --older-than, --keep-bytes or --all.")
+        raise ConfigurationError("Nothing is selected; give --older-than, --keep-bytes or --all.")
     if retention.everything and not values["topics"]:
         raise ConfigurationError("--all needs the names of the topics; give --topics.")
     selection = selection_from(values)
@@ -38,11 +38,11 @@ def run(settings: Resolved) -> int:
     for chain in chains:
         state = chain.load()
         if state.is_held:
-            click.echo(f"{chain.topic} ({chain.topic_id}): held, so nothing goes.")
+            click.echo(f"{chain.topic} ({chain.topic_id}): on hold; no segments are removed.")
             continue
-        going = plan_expiry(state, retention, now, partitions=selection.partitions)
-        count += len(going)
-        _show(chain, going)
+        expired = plan_expiry(state, retention, now, partitions=selection.partitions)
+        count += len(expired)
+        _show(chain, expired)
     if values["plan"]:
         return 0
     if count:
@@ -55,7 +55,7 @@ def run(settings: Resolved) -> int:
 
 
 def retention_from(values: Mapping[str, Any]) -> Retention:
-    """What a command's settings keep."""
+    """Build the retention from a command's settings."""
     age = values["olderThan"]
     return Retention(
         older_than=None if age is None else timedelta(seconds=age),
@@ -65,40 +65,41 @@ def retention_from(values: Mapping[str, Any]) -> Retention:
 
 
 def run_hold(settings: Resolved, *, is_held: bool) -> int:
-    """Hold or release the chosen topics. Raises GaplessError."""
+    """Put the selected topics on hold, or release them. Raises GaplessError."""
     values = {**settings.values, "partitions": None}
     if not values["topics"]:
-        raise ConfigurationError("No topics are named; give --topics.")
+        raise ConfigurationError("No topics are selected; give --topics.")
     selection = selection_from(values)
-    word = "held" if is_held else "released"
+    state = "on hold" if is_held else "released"
     for chain in selection.chains(selection.open()):
         changed = hold(chain, is_held=is_held)
-        click.echo(f"{chain.topic} ({chain.topic_id}): {word}{'' if changed else ' before'}.")
+        click.echo(f"{chain.topic} ({chain.topic_id}): {'' if changed else 'already '}{state}.")
     return 0
 
 
-def _show(chain: Chain, going: Sequence[Segment]) -> None:
+def _show(chain: Chain, expired: Sequence[Segment]) -> None:
     by_partition: dict[int, list[Segment]] = {}
-    for segment in going:
+    for segment in expired:
         by_partition.setdefault(segment.partition, []).append(segment)
-    for partition, some in by_partition.items():
-        records, stored = sum(one.records for one in some), sum(one.stored_bytes for one in some)
-        last = max(one.last for one in some)
+    for partition, segments in by_partition.items():
+        records = sum(segment.records for segment in segments)
+        stored = sum(segment.stored_bytes for segment in segments)
+        last = max(segment.last for segment in segments)
         click.echo(
-            f"{chain.topic} ({chain.topic_id}), partition {partition}: {len(some):,} segments up to offset {last:,} "
-            f"with {records:,} records, {size_text(stored)} stored."
+            f"{chain.topic} ({chain.topic_id}), partition {partition}: {len(segments):,} segments up to offset "
+            f"{last:,} with {records:,} records, {size_text(stored)} stored."
         )
-    if not going:
-        click.echo(f"{chain.topic} ({chain.topic_id}): nothing goes.")
+    if not expired:
+        click.echo(f"{chain.topic} ({chain.topic_id}): no segments to remove.")
 
 
 def _confirm(count: int, *, yes: bool) -> None:
-    """Ask. Raises ConfigurationError where nobody can answer, and click.Abort for no."""
+    """Ask for confirmation. Raises ConfigurationError without a terminal, and click.Abort for no."""
     if yes:
         return
     if not sys.stdin.isatty():
         raise ConfigurationError(
-            f"{count:,} segments would be removed and there is no terminal to ask; give --yes to remove them, or "
-            f"--plan to show them only."
+            f"{count:,} segments would be removed, and there is no terminal for a confirmation; give --yes to remove "
+            f"them, or --plan to only show them."
         )
     click.confirm(f"Remove these {count:,} segments from the archive?", abort=True, err=True)

@@ -82,12 +82,12 @@ _FILE = click.Path(path_type=Path)
     "ca_file",
     cls=AliasedOption,
     type=_FILE,
-    help="Certificates (PEM) to trust beside the system's.",
+    help="Certificates (PEM) to trust in addition to the system's.",
 )
 @click.option(
     "--refuse-local-endpoint",
     is_flag=True,
-    help="Refuse a store whose address is loopback, link-local or a metadata service.",
+    help="Reject a store whose address is loopback, link-local or a metadata service.",
 )
 def fetch(url: ObjectAddress, output: Path, sha256: str | None, *, refuse_local_endpoint: bool, **access: Any) -> None:
     """Fetch the bundle s3://BUCKET/KEY from an S3-compatible store and verify it. An invalid bundle is not kept.
@@ -100,5 +100,5 @@ def fetch(url: ObjectAddress, output: Path, sha256: str | None, *, refuse_local_
 
     if refuse_local_endpoint:
         check_endpoint(access["endpoint_url"])
-    found = fetch_bundle(open_store(url.bucket, S3Access(**access)), url, output, sha256=sha256)
-    click.echo(f"Fetched {output} ({found.missing} missing in {len(found.results)} partitions).")
+    bundle = fetch_bundle(open_store(url.bucket, S3Access(**access)), url, output, sha256=sha256)
+    click.echo(f"Fetched {output} ({bundle.missing} missing in {len(bundle.results)} partitions).")

@@ -1,4 +1,4 @@
-"""Owns how ``gapless segments list`` and ``show`` look; must not know how a summary is made."""
+"""Owns the output of ``gapless segments list`` and ``show``; must not know how a summary is computed."""
 
 from __future__ import annotations
 
@@ -31,40 +31,42 @@ _HEADINGS = ("topic", "topic ID", "partition", "segments", "levels", "records", 
 
 
 def run_list(settings: Resolved) -> int:
-    """Print the partitions of the chosen topics. Raises GaplessError."""
+    """Print the partitions of the selected topics. Raises GaplessError."""
     selection = selection_from(settings.values)
     place = selection.open()
     chains = selection.chains(place, changes=False)
-    found = [summary for chain in chains for summary in summaries(chain, chain.load(), partitions=selection.partitions)]
+    partitions = [
+        summary for chain in chains for summary in summaries(chain, chain.load(), partitions=selection.partitions)
+    ]
     if settings.values["json"]:
-        click.echo(json.dumps({"archive": place.name, "partitions": [plain(each) for each in found]}, indent=2))
+        click.echo(json.dumps({"archive": place.name, "partitions": [plain(each) for each in partitions]}, indent=2))
         return 0
-    click.echo(table_text(_HEADINGS, [_row(each) for each in found], left=2))
-    topics = {(each.topic, each.topic_id) for each in found}
-    stored = size_text(sum(each.stored_bytes for each in found))
-    records = sum(each.records for each in found)
-    click.echo(f"{records:,} records of {len(topics):,} topics in {len(found):,} partitions, {stored} stored.")
+    click.echo(table_text(_HEADINGS, [_row(each) for each in partitions], left=2))
+    topics = {(each.topic, each.topic_id) for each in partitions}
+    stored = size_text(sum(each.stored_bytes for each in partitions))
+    records = sum(each.records for each in partitions)
+    click.echo(f"{records:,} records of {len(topics):,} topics in {len(partitions):,} partitions, {stored} stored.")
     for note in sorted({note for chain in chains if (note := layout_note(chain))}):
-        named = ", ".join(sorted({chain.topic for chain in chains if layout_note(chain) == note}))
-        click.echo(f"{named}: {note}; records of segments that kafka-replicator has written are at most so many.")
-    held = sorted({each.topic for each in found if each.held})
+        noted = ", ".join(sorted({chain.topic for chain in chains if layout_note(chain) == note}))
+        click.echo(f"{noted}: {note}; the number of records in segments of kafka-replicator is an upper bound.")
+    held = sorted({each.topic for each in partitions if each.held})
     if held:
-        click.echo(f"Held, so nothing is deleted: {', '.join(held)}.")
+        click.echo(f"On hold, nothing is deleted: {', '.join(held)}.")
     return 0
 
 
-def _row(one: PartitionSummary) -> tuple[str, ...]:
-    lost = sum(last - first + 1 for first, last in one.lost)
+def _row(partition: PartitionSummary) -> tuple[str, ...]:
+    lost = sum(last - first + 1 for first, last in partition.lost)
     return (
-        one.topic,
-        one.topic_id,
-        str(one.partition),
-        f"{one.segments:,}",
-        ",".join(map(str, one.levels)) or "-",
-        f"{one.records:,}",
-        size_text(one.stored_bytes),
+        partition.topic,
+        partition.topic_id,
+        str(partition.partition),
+        f"{partition.segments:,}",
+        ",".join(map(str, partition.levels)) or "-",
+        f"{partition.records:,}",
+        size_text(partition.stored_bytes),
         f"{lost:,}",
-        ranges_text(one.covered),
+        ranges_text(partition.covered),
     )
 
 
@@ -73,16 +75,16 @@ def run_show(what: str, settings: Resolved) -> int:
     values = {**settings.values, "topics": (), "generation": None, "partitions": None}
     selection = selection_from(values)
     place = selection.open()
-    found = list(_found(what, place, selection))
-    if not found:
+    segments = list(_find_segments(what, place, selection))
+    if not segments:
         raise ConfigurationError(
-            f"{place.name} has no segment {what}; give TOPIC/PARTITION/OFFSET or the key of an object, as gapless "
-            f"segments list and verify show them."
+            f"{place.name} has no segment {what}; give TOPIC/PARTITION/OFFSET, or the key of an object from gapless "
+            f"segments verify."
         )
     if values["json"]:
-        click.echo(json.dumps([_as_json(chain, segment, state) for chain, state, segment in found], indent=2))
+        click.echo(json.dumps([_as_json(chain, segment, state) for chain, state, segment in segments], indent=2))
         return 0
-    for number, (chain, state, segment) in enumerate(found):
+    for number, (chain, state, segment) in enumerate(segments):
         if number:
             click.echo()
         for name, text in _lines(chain, segment, state):
@@ -90,29 +92,27 @@ def run_show(what: str, settings: Resolved) -> int:
     return 0
 
 
-def _found(what: str, place: Place, selection: Selection) -> Iterator[tuple[Chain, TopicState, Segment]]:
+def _find_segments(what: str, place: Place, selection: Selection) -> Iterator[tuple[Chain, TopicState, Segment]]:
     rest, _, number = what.rpartition("/")
     topic, _, partition_text = rest.rpartition("/")
     partition = unpadded_decimal(partition_text, MAX_PARTITION) if partition_text else None
     offset = unpadded_decimal(number, MAX_OFFSET) if number else None
-    by_offset = partition is not None and offset is not None and topic != ""
     region = only_region(place, selection.region)
     for chain in selection.chains(place, changes=False):
-        if chain.topic != topic if by_offset else not what.startswith(f"{region}/{chain.topic}/"):
-            continue
-        state = chain.load()
-        for segment in state.all_segments():
-            if by_offset and partition is not None and offset is not None:
-                if segment.partition == partition and segment.first <= offset < segment.end:
-                    yield chain, state, segment
-            elif segment.object == what:
-                yield chain, state, segment
+        if topic and partition is not None and offset is not None:
+            if chain.topic == topic:
+                state = chain.load()
+                segments = state.segments(partition)
+                yield from ((chain, state, each) for each in segments if each.first <= offset < each.end)
+        elif what.startswith(f"{region}/{chain.topic}/"):
+            state = chain.load()
+            yield from ((chain, state, each) for each in state.all_segments() if each.object == what)
 
 
 def _lines(chain: Chain, segment: Segment, state: TopicState) -> list[tuple[str, str]]:
     absent = absent_ranges(segment.absent)
     return [
-        ("object", segment.object or "none, because it has no records"),
+        ("object", segment.object or "none, as there are no records"),
         ("topic", f"{chain.topic} ({chain.topic_id}), partition {segment.partition}"),
         ("level", str(segment.level)),
         ("covered offsets", ranges_text([(segment.first, segment.last)])),

@@ -17,7 +17,7 @@ _WIDE = {"max_content_width": 110}
 
 @click.group()
 def segments() -> None:
-    """List, verify and delete what an archive holds.
+    """List, verify and delete the segments of an archive.
 
     An archive is a folder or s3://BUCKET/PREFIX, as gapless archive writes it.
     """
@@ -26,9 +26,9 @@ def segments() -> None:
 @segments.command("list", cls=command_with(LIST), context_settings=_WIDE)
 @with_settings(LIST)
 def list_segments(file: Path | None, **options: str | None) -> int:
-    """List topics, their generations and partitions, with what is covered and what was lost.
+    """List topics, their generations and partitions, with covered and lost offsets.
 
-    Covered offsets hold a record, or none for good. Lost offsets were deleted by Kafka before they were archived.
+    Covered offsets have a record, or will never have one. Lost offsets were deleted by Kafka before they were archived.
     """
     settings = resolved(LIST, file, options)
     from gapless_archive.cli.listing import run_list  # noqa: PLC0415 -- --help needs no archive
@@ -54,12 +54,11 @@ def show(what: str, file: Path | None, **options: str | None) -> int:
 @segments.command("verify", cls=command_with(VERIFY), context_settings=_WIDE)
 @with_settings(VERIFY)
 def verify(file: Path | None, **options: str | None) -> int:
-    """Read what the archive holds and compare it with the manifests: count, order, offsets, times and digest.
+    """Read all records of the archive and compare them with the manifests: count, order, offsets, times and digest.
 
-    Names every damaged and missing object with the offsets that it affects, and lists objects that no commit names.
+    Reports every damaged or missing object with the affected offsets, and lists objects that no commit names.
 
-    Ends with 0 when nothing is damaged, 4 when something is, 2 bad configuration or a damaged chain, 3 store
-    unreachable.
+    Exit codes: 0 no damage, 2 bad configuration or a damaged chain, 3 store unreachable, 4 damaged or missing objects.
     """
     settings = resolved(VERIFY, file, options)
     from gapless_archive.cli.verifying import run  # noqa: PLC0415
@@ -72,8 +71,8 @@ def verify(file: Path | None, **options: str | None) -> int:
 def delete(file: Path | None, **options: str | None) -> int:
     """Remove the oldest segments, by age or by size, or all segments of topics.
 
-    First it shows what goes, and asks. Segments leave from the beginning of each partition; topics that are held lose
-    nothing. Objects are deleted after the grace period, by this command or by gapless compact.
+    Shows the segments first, and requires confirmation. Segments are removed from the beginning of each partition, and
+    never from topics on hold. Their objects are deleted after the grace period, by this command or by gapless compact.
 
     \b
       gapless segments delete --archive=/archive --topics=transfer --older-than=90d --plan
@@ -89,9 +88,9 @@ def delete(file: Path | None, **options: str | None) -> int:
 @segments.command("hold", cls=command_with(HOLD), context_settings=_WIDE)
 @with_settings(HOLD)
 def hold(file: Path | None, **options: str | None) -> int:
-    """Hold topics: nothing of them is deleted until they are released.
+    """Put topics on hold: nothing of them is deleted until they are released.
 
-    Segments are still joined by gapless compact, and the objects of the joined ones stay as well.
+    gapless compact still joins their segments, but keeps the objects of the joined segments.
     """
     settings = resolved(HOLD, file, options)
     from gapless_archive.cli.deleting import run_hold  # noqa: PLC0415
@@ -102,7 +101,7 @@ def hold(file: Path | None, **options: str | None) -> int:
 @segments.command("release", cls=command_with(HOLD), context_settings=_WIDE)
 @with_settings(HOLD)
 def release(file: Path | None, **options: str | None) -> int:
-    """Release topics that gapless segments hold has held."""
+    """Release topics from a hold."""
     settings = resolved(HOLD, file, options)
     from gapless_archive.cli.deleting import run_hold  # noqa: PLC0415
 

@@ -29,7 +29,7 @@ def _switch(name: str, text: str, group: str) -> Setting:
 JSON = _switch("json", "Whether to print JSON.", _OUTPUT)
 OLDER_THAN = Setting(
     "olderThan",
-    "Segments go when their newest record is older, such as 90d. Without timestamps the time of writing counts.",
+    "Remove segments whose newest record is older, such as 90d. Without timestamps, the time of writing counts.",
     parse=duration(0),
     metavar="DURATION",
     own=True,
@@ -37,17 +37,17 @@ OLDER_THAN = Setting(
 )
 KEEP_BYTES = Setting(
     "keepBytes",
-    "The oldest segments of each topic go until the others have so many stored bytes, such as 2TiB.",
+    "Remove the oldest segments of each topic until at most so many stored bytes remain, such as 2TiB.",
     parse=byte_count(0),
     metavar="SIZE",
     own=True,
     group="What to delete",
 )
 RETENTION_SETTINGS = (OLDER_THAN, KEEP_BYTES)
-"""What leaves an archive. Segments leave from the beginning of a partition, and never from a topic that is held."""
+"""Segments are removed from the beginning of a partition, and never from a topic on hold."""
 GRACE_PERIOD = Setting(
     "gracePeriod",
-    "How long objects stay after their segments have left the archive, for programs that still read them.",
+    "How long objects stay after their segments were removed, for programs that still read them.",
     parse=duration(0),
     default=3600.0,
     shown_default="1h",
@@ -65,9 +65,9 @@ DELETE = SettingsTable(
     (
         *SELECTION_SETTINGS,
         *RETENTION_SETTINGS,
-        _switch("all", "Whether all segments go, of the topics that are named.", "What to delete"),
-        _switch("plan", "Whether to show only what would go.", _HOW),
-        _switch("yes", "Whether to delete without a question. Needed where there is no terminal.", _HOW),
+        _switch("all", "Whether to remove all segments of the selected topics.", "What to delete"),
+        _switch("plan", "Whether to only show what would be removed.", _HOW),
+        _switch("yes", "Whether to delete without confirmation. Required without a terminal.", _HOW),
         GRACE_PERIOD,
         *S3_SETTINGS,
     ),

@@ -1,4 +1,4 @@
-"""Owns how numbers and tables look on a terminal."""
+"""Owns the format of numbers and tables on a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def size_text(count: int) -> str:
-    """Write a number of bytes with three digits, such as 1.21 GiB."""
+    """Format a number of bytes with three digits, such as 1.21 GiB."""
     value, unit = float(count), 0
     while value >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -19,14 +19,16 @@ def size_text(count: int) -> str:
     return f"{value:.{digits}f} {_UNITS[unit]}"
 
 
-def ranges_text(ranges: Sequence[tuple[int, int]], most: int = 3) -> str:
-    """Write ranges of offsets, both ends inclusive; a few of many."""
-    shown = [f"{first:,}" if first == last else f"{first:,}-{last:,}" for first, last in ranges[:most]]
-    return "; ".join(shown + ([f"and {len(ranges) - most:,} more"] if len(ranges) > most else [])) or "-"
+def ranges_text(ranges: Sequence[tuple[int, int]], max_ranges: int = 3) -> str:
+    """Format the first few ranges of offsets, both ends inclusive, and the number of the others."""
+    shown = [f"{first:,}" if first == last else f"{first:,}-{last:,}" for first, last in ranges[:max_ranges]]
+    if len(ranges) > max_ranges:
+        shown.append(f"and {len(ranges) - max_ranges:,} more")
+    return "; ".join(shown) or "-"
 
 
 def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    """Write a table, whose first `left` columns and last one are aligned to the left, the others to the right."""
+    """Format a table; the first `left` columns and the last one are left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     lines = []
     for row in (headings, *rows):

@@ -1,4 +1,4 @@
-"""Owns how ``gapless segments verify`` tells what it has found; must not know how an archive is checked."""
+"""Owns the output of ``gapless segments verify``; must not know how segments are verified."""
 
 from __future__ import annotations
 
@@ -17,80 +17,80 @@ if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
     from gapless_archive.inspection.verification import Damage
 
-_MOST_SHOWN = 5
+_MAX_SHOWN_RANGES = 5
 
 
 def run(settings: Resolved) -> int:
-    """Verify the chosen topics.
+    """Verify the selected topics.
 
     Raises:
-        UndeliveredError: something is damaged; it was printed.
+        UndeliveredError: objects are damaged or missing; they were printed.
         GaplessError: the archive could not be read.
     """
     selection = selection_from(settings.values)
     place = selection.open()
-    found = Verification()
+    result = Verification()
     topics = [(chain, chain.load()) for chain in selection.chains(place, changes=False)]
-    chosen = selection.partitions
+    partitions = selection.partitions
     with ReadingProgress("segments verify", interval_seconds=settings.values["progressInterval"]) as progress:
         progress.begin(
             sum(
                 segment.end - segment.first
                 for _, state in topics
                 for segment in state.all_segments()
-                if chosen is None or segment.partition in chosen
+                if partitions is None or segment.partition in partitions
             )
         )
         done = 0
 
-        def advanced(offsets: int) -> None:
+        def on_progress(offsets: int) -> None:
             nonlocal done
             done += offsets
             progress.advanced(lambda: done)
 
         for chain, state in topics:
-            verify_topic(chain, state, found, partitions=chosen, advanced=advanced)
+            verify_topic(chain, state, result, partitions=partitions, on_progress=on_progress)
     if settings.values["json"]:
-        click.echo(json.dumps(_as_json(place.name, found), indent=2))
+        click.echo(json.dumps(_as_json(place.name, result), indent=2))
     else:
-        for damage in found.damaged:
-            click.echo(f"{damage.sentence} {_affected(damage)}")
-        for orphan in found.orphans:
+        for damage in result.damaged:
+            click.echo(f"{damage.message} {_affected(damage)}")
+        for orphan in result.orphans:
             click.echo(f"{place.name}/{orphan} belongs to no segment; gapless compact deletes it.")
-    sentence = (
-        f"{found.records:,} records with {size_text(found.bytes)} in {found.segments:,} segments and {found.objects:,} "
-        f"objects are undamaged"
+    summary = (
+        f"{result.records:,} records with {size_text(result.bytes)} in {result.segments:,} segments and "
+        f"{result.objects:,} objects are undamaged"
     )
-    if found.damaged:
+    if result.damaged:
         raise UndeliveredError(
-            f"{len(found.damaged):,} of {found.segments:,} segments or objects are damaged or missing; bring them back "
-            f"from a copy. {sentence}."
+            f"{len(result.damaged):,} of {result.segments:,} segments or objects are damaged or missing; restore them "
+            f"from a backup. {summary}."
         )
     if not settings.values["json"]:
-        click.echo(f"{sentence}.")
+        click.echo(f"{summary}.")
     return 0
 
 
 def _affected(damage: Damage) -> str:
-    shown = [f"{part.partition}/{part.first}-{part.last}" for part in damage.affected[:_MOST_SHOWN]]
+    shown = [f"{part.partition}/{part.first}-{part.last}" for part in damage.affected[:_MAX_SHOWN_RANGES]]
     more = len(damage.affected) - len(shown)
     return f"Affected: {', '.join(shown)}{f' and {more:,} more' if more else ''}."
 
 
-def _as_json(archive: str, found: Verification) -> dict[str, object]:
+def _as_json(archive: str, result: Verification) -> dict[str, object]:
     return {
         "archive": archive,
-        "segments": found.segments,
-        "objects": found.objects,
-        "records": found.records,
-        "bytes": found.bytes,
+        "segments": result.segments,
+        "objects": result.objects,
+        "records": result.records,
+        "bytes": result.bytes,
         "damaged": [
             {
                 "object": damage.object,
-                "message": damage.sentence,
+                "message": damage.message,
                 "affected": [part._asdict() for part in damage.affected],
             }
-            for damage in found.damaged
+            for damage in result.damaged
         ],
-        "orphans": found.orphans,
+        "orphans": result.orphans,
     }

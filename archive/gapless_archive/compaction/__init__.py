@@ -1,1 +1,1 @@
-"""What keeps an archive small: joining segments, removing old ones, deleting what is no longer part of it."""
+"""Compaction of an archive: join segments, expire old ones, delete unneeded objects."""

@@ -1,6 +1,6 @@
-"""Owns one run of compaction over some topics: old segments leave, others are joined, then objects are deleted.
+"""Owns one compaction run over some topics: expire old segments, join others, then delete unneeded objects.
 
-Must not know where a join is carried out: in this process or in Spark's tasks.
+Must not know where joins run: in this process or in Spark tasks.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOptions:
-    """What a run does."""
+    """What a run may do."""
 
     rules: CompactionRules = field(default_factory=CompactionRules)
     retention: Retention = field(default_factory=Retention)
     partitions: frozenset[int] | None = None
-    """Those that are looked at; ``None`` for all."""
+    """Those that are compacted; ``None`` for all."""
     delete: bool = True
-    """Whether objects that are no longer needed are deleted."""
+    """Whether unneeded objects are deleted."""
     grace_period: timedelta = GRACE_PERIOD
-    """How long they stay for those who still read them."""
+    """How long unneeded objects stay, for programs that still read them."""
 
 
 @dataclass(slots=True)
 class CompactionResult:
-    """What a run has done."""
+    """What a run has done; the fields are those of the report."""
 
     inputs: int = 0
     outputs: int = 0
@@ -53,29 +53,29 @@ class CompactionResult:
     content_bytes: int = 0
     """Of the records in the new segments."""
     skipped: int = 0
-    """Joins whose inputs another program has changed meanwhile."""
+    """Joins whose inputs were changed by another program."""
     expired: int = 0
     deleted: int = 0
     orphans: int = 0
     waiting: int = 0
-    """Objects that are no longer needed and not deleted yet."""
+    """Unneeded objects that are not deleted yet."""
     held: list[str] = field(default_factory=list)
-    """Topics of which nothing is removed."""
+    """Topics on hold, of which nothing is removed."""
     damaged: list[str] = field(default_factory=list)
-    """A sentence for each join that met a damaged input."""
+    """A message for each join with a damaged input."""
 
 
 class JoinRunner(Protocol):
     """Carries out joins."""
 
     parallelism: int
-    """How many threads call `run` at once."""
+    """How many threads may call `run` concurrently."""
 
     def run(self, prefix: str, joins: Sequence[Join]) -> list[Segment | DamagedInput]:
-        """Write the new segments of joins of one level; see `write_joins`."""
+        """Write the new segments of joins that all have the same level; see `write_joins`."""
 
     def stop(self) -> None:
-        """Make `run` end soon in all threads."""
+        """Make `run` return or raise soon in all threads."""
 
 
 def compact(  # noqa: PLR0913 -- what a run needs
@@ -87,15 +87,15 @@ def compact(  # noqa: PLR0913 -- what a run needs
     on_joined: Callable[[Join], None] = lambda _: None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> CompactionResult:
-    """Do one run.
+    """Run the compaction once.
 
     Args:
         chains: of the topics.
-        options: what is done.
-        open_runner: gets all joins and returns who carries them out; is not called without any.
-        result: what is done is added to it, also when the run fails later; ``None`` for a new one.
-        on_joined: is told which join is done, whatever has become of it.
-        clock: gives the time.
+        options: what the run may do.
+        open_runner: returns a runner for all planned joins; is called only if there are any.
+        result: is updated while the run works, so that it is right after a failure, too; ``None`` for a new one.
+        on_joined: is called with each join that has ended, successfully or not.
+        clock: returns the time.
 
     Raises:
         GaplessError: the place does not answer or cannot be written. What was committed before stays.
@@ -105,10 +105,10 @@ def compact(  # noqa: PLR0913 -- what a run needs
     for chain in chains:
         if options.retention.is_set:
             result.expired += len(expire(chain, options.retention, clock(), partitions=options.partitions))
-        planned += [(chain, joins) for joins in group_joins(_planned(chain.load(), options, clock()))]
+        planned += [(chain, joins) for joins in group_joins(_plan(chain.load(), options, clock()))]
     if planned:
         runner = open_runner([join for _, joins in planned for join in joins])
-        _carry_out(planned, options, runner, result, on_joined)
+        _run_joins(planned, options, runner, result, on_joined)
     for chain in chains:
         if options.delete:
             result.deleted += delete_garbage(chain, options.grace_period, clock())
@@ -120,7 +120,7 @@ def compact(  # noqa: PLR0913 -- what a run needs
     return result
 
 
-def _planned(state: TopicState, options: CompactionOptions, now: datetime) -> list[Join]:
+def _plan(state: TopicState, options: CompactionOptions, now: datetime) -> list[Join]:
     return [
         join
         for partition in state.partitions
@@ -129,7 +129,7 @@ def _planned(state: TopicState, options: CompactionOptions, now: datetime) -> li
     ]
 
 
-def _carry_out(
+def _run_joins(
     planned: Sequence[tuple[Chain, tuple[Join, ...]]],
     options: CompactionOptions,
     runner: JoinRunner,
@@ -139,7 +139,7 @@ def _carry_out(
     lock = threading.Lock()
     pool = ThreadPoolExecutor(runner.parallelism, "compact")
     try:
-        works = {pool.submit(_join_all, each, options, runner, result, lock): each for each in planned}
+        works = {pool.submit(_run_group, each, options, runner, result, lock): each for each in planned}
         for work in as_completed(works):
             work.result()
             for join in works[work][1]:
@@ -151,54 +151,54 @@ def _carry_out(
         pool.shutdown(cancel_futures=True)
 
 
-def _join_all(
+def _run_group(
     planned: tuple[Chain, tuple[Join, ...]],
     options: CompactionOptions,
     runner: JoinRunner,
     result: CompactionResult,
     lock: threading.Lock,
 ) -> None:
-    """Carry out joins; what is left of one beside a damaged input is joined as far as the rules permit."""
+    """Carry out a group of joins. The undamaged inputs of a failed join are joined as far as the rules permit."""
     chain, joins = planned
     pending = list(joins)
     while pending:
         level = pending[0].level  # without a damaged input of a higher one it may be lower
-        failed = _join(chain, [join for join in pending if join.level == level], runner, result, lock)
+        retries = _run_level(chain, [join for join in pending if join.level == level], runner, result, lock)
         pending = [join for join in pending if join.level != level]
         now = datetime.now(UTC)
-        pending += [join for one in failed if one.inputs for join in plan_joins(one.inputs, options.rules, now)]
+        pending += [join for retry in retries if retry.inputs for join in plan_joins(retry.inputs, options.rules, now)]
 
 
-def _join(
+def _run_level(
     chain: Chain, joins: Sequence[Join], runner: JoinRunner, result: CompactionResult, lock: threading.Lock
 ) -> list[Join]:
-    """Carry out some joins and commit each, unless another program has changed its inputs.
+    """Carry out joins of one level and commit each, unless another program has changed its inputs.
 
     Returns:
-        Those that failed over one damaged input, without it.
+        The joins that failed because of one damaged input, without that input.
     """
     state = chain.load()
     current = [join for join in joins if _is_current(state, join)]
-    found = runner.run(chain.prefix, current) if current else []
-    if any(isinstance(made, DamagedInput) for made in found):
-        state = chain.load()  # Objects that another program has joined and deleted meanwhile are not damaged.
-    left = []
-    with lock:  # or the threads would disturb each other's commits
+    outcomes = runner.run(chain.prefix, current) if current else []
+    if any(isinstance(outcome, DamagedInput) for outcome in outcomes):
+        state = chain.load()  # objects that another program has joined and deleted meanwhile are not damaged
+    retries = []
+    with lock:  # or the commits of the threads would conflict
         result.skipped += len(joins) - len(current)
-        for join, made in zip(current, found, strict=True):
-            if isinstance(made, DamagedInput) and not _is_current(state, join):
+        for join, outcome in zip(current, outcomes, strict=True):
+            if isinstance(outcome, DamagedInput) and not _is_current(state, join):
                 result.skipped += 1
-            elif isinstance(made, DamagedInput):
-                result.damaged.append(made.sentence)
-                if made.index is not None:
-                    left.append(Join((*join.inputs[: made.index], *join.inputs[made.index + 1 :])))
-            elif commit_join(chain, join, made):
-                _count(result, join, made)
+            elif isinstance(outcome, DamagedInput):
+                result.damaged.append(outcome.message)
+                if outcome.index is not None:
+                    retries.append(Join((*join.inputs[: outcome.index], *join.inputs[outcome.index + 1 :])))
+            elif commit_join(chain, join, outcome):
+                _count(result, join, outcome)
             else:
                 if chain.layout == "gapless":  # else another program may have committed the same object
-                    discard(chain.place, made)
+                    discard(chain.place, outcome)
                 result.skipped += 1
-    return left
+    return retries
 
 
 def _count(result: CompactionResult, join: Join, segment: Segment) -> None:
@@ -211,7 +211,7 @@ def _count(result: CompactionResult, join: Join, segment: Segment) -> None:
 
 
 def commit_join(chain: Chain, join: Join, segment: Segment) -> bool:
-    """Put `segment` in the place of its inputs in one commit; ``False`` when one of them is no longer there."""
+    """Replace the inputs with `segment` in one commit; ``False`` when one of them is no longer in the archive."""
     is_committed = False
 
     def change(state: TopicState) -> Changes | None:
@@ -219,10 +219,10 @@ def commit_join(chain: Chain, join: Join, segment: Segment) -> bool:
         is_committed = _is_current(state, join)
         return Changes(action="compact", added=(segment,), removed=join.inputs) if is_committed else None
 
-    chain.committed(change)
+    chain.update(change)
     return is_committed
 
 
 def _is_current(state: TopicState, join: Join) -> bool:
-    there = state.segments(join.partition)
-    return all(segment in there for segment in join.inputs)
+    segments = state.segments(join.partition)
+    return all(segment in segments for segment in join.inputs)

@@ -21,29 +21,35 @@ class LocalRunner:
     """Carries out joins in the threads that call it."""
 
     def __init__(
-        self, place_of_level: Callable[[int], Place], *, parallelism: int = 1, most_records: int | None = None
+        self, place_of_level: Callable[[int], Place], *, parallelism: int = 1, max_row_group_records: int | None = None
     ) -> None:
-        """Begin.
+        """Set up the runner.
 
         Args:
-            place_of_level: the place that new segments of a level go to; all are of one archive.
+            place_of_level: returns where new segments of a level are stored, always in the same archive.
             parallelism: how many joins are carried out at once.
-            most_records: of a row group; ``None`` for as many as its size permits.
+            max_row_group_records: of a row group; ``None`` for as many as its size permits.
         """
         self._place_of_level = place_of_level
-        self._most_records = most_records
+        self._max_row_group_records = max_row_group_records
         self.parallelism = parallelism
         self._stopped = threading.Event()
 
     def run(self, prefix: str, joins: Sequence[Join]) -> list[Segment | DamagedInput]:
         """Write the new segments of joins of one level; see `write_joins`."""
         place = self._place_of_level(joins[0].level)
-        return write_joins(place, prefix, joins, most_records=self._most_records, go_on=self._go_on)
+        return write_joins(
+            place,
+            prefix,
+            joins,
+            max_row_group_records=self._max_row_group_records,
+            check_stopped=self._check_stopped,
+        )
 
     def stop(self) -> None:
-        """Make `run` end soon in all threads."""
+        """Make `run` raise StoppedError soon in all threads."""
         self._stopped.set()
 
-    def _go_on(self) -> None:
+    def _check_stopped(self) -> None:
         if self._stopped.is_set():
             raise StoppedError("Stopped; nothing of this join was committed.", by_terminal=False)

@@ -1,7 +1,7 @@
-"""Owns which segments of a partition are joined; must not know how that is done.
+"""Owns which segments of a partition are joined; must not know how joins are carried out.
 
-Segments follow on each other by what they cover, so an offset without a record never divides them. What no segment
-covers does, whether Kafka deleted it before it was archived or not: a segment covers only what its inputs covered.
+Only segments that cover adjacent or overlapping offsets are joined, so that a new segment covers only what its inputs
+covered. Covered offsets without a record do not separate segments; offsets that no segment covers do.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ class CompactionRules:
     max_level: int = 0
     """Segments of these levels are joined, both inclusive."""
     min_segment_age: timedelta = timedelta(hours=1)
-    """Younger segments wait."""
+    """Younger segments are not joined yet."""
     min_segment_count: int = 10
     min_segment_bytes: int = _GIB
-    """Fewer segments, or segments with fewer stored bytes together, wait for more."""
+    """Fewer segments, or fewer stored bytes in total, are not joined yet."""
     max_segment_count: int = 1000
     max_segment_bytes: int = 4 * _GIB
-    """A new segment gets no more inputs when it has so many, or so many stored bytes. Inputs that add no offset are
-    not counted."""
+    """A new segment gets no more inputs once it has so many, or so many stored bytes. Inputs that add no offset are not
+    counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Segments of a partition that become one."""
+    """Segments of a partition that are joined into one."""
 
     inputs: tuple[Segment, ...]
-    """By their first offset. They may overlap, and cover one range together."""
+    """Sorted by first offset. They may overlap; together they cover one range."""
 
     @property
     def partition(self) -> int:
@@ -53,12 +53,12 @@ class Join:
 
     @property
     def first(self) -> int:
-        """The first offset that is covered."""
+        """The first covered offset."""
         return self.inputs[0].first
 
     @property
     def end(self) -> int:
-        """The last offset that is covered plus one; an input inside another one may come last."""
+        """The last covered offset plus one. It need not be that of the last input, which may be inside another one."""
         return max(segment.end for segment in self.inputs)
 
     @property
@@ -73,20 +73,20 @@ class Join:
 
 
 def plan_joins(segments: Iterable[Segment], rules: CompactionRules, now: datetime) -> list[Join]:
-    """Choose what to join of the segments of one partition.
+    """Choose which segments of one partition to join.
 
     Args:
         segments: all of the partition, in any order.
         rules: which are joined.
         now: the time, for the age of segments.
     """
-    chosen = sorted(
+    candidates = sorted(
         (segment for segment in segments if _is_candidate(segment, rules, now)),
         key=lambda segment: (segment.first, -segment.end),
     )
     joins: list[Join] = []
     group = _Group()
-    for segment in chosen:
+    for segment in candidates:
         if group.inputs and not group.takes(segment, rules):
             joins += group.joins(rules)
             group = _Group()
@@ -102,7 +102,7 @@ def _is_candidate(segment: Segment, rules: CompactionRules, now: datetime) -> bo
 
 
 class _Group:
-    """Inputs of one new segment, while they are chosen."""
+    """The inputs of one join while they are chosen."""
 
     def __init__(self) -> None:
         self.inputs: list[Segment] = []
@@ -111,7 +111,7 @@ class _Group:
         self._count = 0
 
     def takes(self, segment: Segment, rules: CompactionRules) -> bool:
-        """Whether the next candidate may join."""
+        """Whether the next candidate may be added."""
         if segment.end <= self._end:
             return True
         is_full = self._count >= rules.max_segment_count or self._bytes >= rules.max_segment_bytes
@@ -124,6 +124,6 @@ class _Group:
         self._end = max(self._end, segment.end)
 
     def joins(self, rules: CompactionRules) -> list[Join]:
-        """One, or none when that is not worth it."""
+        """Return the join, or nothing when the inputs are too few or too small."""
         too_few = len(self.inputs) < rules.min_segment_count or self._bytes < rules.min_segment_bytes
         return [] if too_few or not self.inputs else [Join(tuple(self.inputs))]

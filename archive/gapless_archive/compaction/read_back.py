@@ -1,7 +1,7 @@
-"""Owns the proof that a new segment holds what its inputs hold, before anybody commits it: its object is read again.
+"""Owns the check that a new segment holds the records of its inputs: its object is read again before the commit.
 
-What the manifests of the inputs say is compared with what the object holds, so records need no digest on their way
-from one to the other.
+The digests in the manifests of the inputs are compared with the content of the object, so records need no digest while
+they are copied.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_archive.segments.check import SegmentCheck
 from gapless_archive.segments.digest import ContentDigest
-from gapless_archive.segments.layouts import records_in
+from gapless_archive.segments.layouts import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,76 +23,78 @@ if TYPE_CHECKING:
     from gapless_archive.store.places import Place
 
 
-class Stretch(NamedTuple):
-    """Records of a new segment that follow on each other."""
+class ExpectedRecords(NamedTuple):
+    """Consecutive records that a new segment must contain."""
 
     records: int
-    """One at least."""
+    """At least one."""
     digest: str
-    """What `ContentDigest` gives for them."""
+    """Of `ContentDigest`."""
     origin: Segment | None
-    """The input whose manifest says so; ``None`` when the digest is that of records that were read."""
+    """The input with this digest in its manifest; ``None`` when the digest was computed while reading."""
 
 
-class OtherContentError(Exception):
-    """A new segment does not hold what it must."""
+class ContentMismatchError(Exception):
+    """A new segment does not contain the expected records."""
 
-    def __init__(self, stretch: Stretch, problem: str) -> None:
-        """Name the stretch."""
+    def __init__(self, expected: ExpectedRecords, problem: str) -> None:
         super().__init__(problem)
-        self.stretch = stretch
+        self.expected = expected
 
 
-def read_back(place: Place, segment: Segment, stretches: Sequence[Stretch]) -> Segment:
-    """Read all of a new segment and compare it with what it must hold.
+def read_back(place: Place, segment: Segment, expected: Sequence[ExpectedRecords]) -> Segment:
+    """Read a new segment completely and compare it with what it must contain.
 
     Args:
         place: of the archive.
         segment: its manifest, without a digest.
-        stretches: what it must hold, in this order; together as many records as the manifest says.
+        expected: what it must contain, in this order; as many records in total as in the manifest.
 
     Returns:
         The manifest with the digest of what was read.
 
     Raises:
-        OtherContentError: records are not those of an input.
+        ContentMismatchError: records differ from those of an input.
         SegmentDamagedError: the object is missing, damaged, or holds something else than the manifest says.
         StoreUnreachableError: the store does not answer.
-        ValueError: the stretches have another number of records.
+        ValueError: the number of expected records differs from the manifest.
     """
-    if sum(stretch.records for stretch in stretches) != segment.records:
-        raise ValueError(f"{segment.object} has {segment.records} records, and its inputs have another number")
+    expected_records = sum(each.records for each in expected)
+    if expected_records != segment.records:
+        raise ValueError(f"{segment.object} has {segment.records} records, and its inputs have {expected_records}")
     check = SegmentCheck(place.name, segment, with_digest=False)
-    comparison = _Comparison(stretches)
-    for rows in records_in(place, segment):
-        check.take(rows)
-        comparison.take(rows)
+    comparison = _Comparison(expected)
+    for rows in read_records(place, segment):
+        check.add(rows)
+        comparison.add(rows)
     check.finish()
     return replace(segment, digest=comparison.digest.text())
 
 
 class _Comparison:
-    def __init__(self, stretches: Sequence[Stretch]) -> None:
+    def __init__(self, expected: Sequence[ExpectedRecords]) -> None:
         self.digest = ContentDigest()
-        self._left = deque(stretches)
-        self._part = ContentDigest()
-        self._taken = 0
+        self._expected = deque(expected)
+        self._part_digest = ContentDigest()
+        self._part_records = 0
 
-    def take(self, rows: pa.RecordBatch) -> None:
+    def add(self, rows: pa.RecordBatch) -> None:
         self.digest.update(rows)
-        left = rows
-        while left.num_rows and self._left:  # the manifest tells when there are more
-            stretch = self._left[0]
-            part = left.slice(0, stretch.records - self._taken)
-            left = left.slice(part.num_rows)
-            self._part.update(part)
-            self._taken += part.num_rows
-            if self._taken == stretch.records:
-                self._end(stretch)
+        remaining = rows
+        while remaining.num_rows and self._expected:  # SegmentCheck reports surplus records
+            expected = self._expected[0]
+            part = remaining.slice(0, expected.records - self._part_records)
+            remaining = remaining.slice(part.num_rows)
+            self._part_digest.update(part)
+            self._part_records += part.num_rows
+            if self._part_records == expected.records:
+                self._compare(expected)
 
-    def _end(self, stretch: Stretch) -> None:
-        found = self._part.text()
-        if found != stretch.digest:
-            raise OtherContentError(stretch, f"{stretch.records} records have {found} and must have {stretch.digest}")
-        self._left.popleft()
-        self._part, self._taken = ContentDigest(), 0
+    def _compare(self, expected: ExpectedRecords) -> None:
+        digest = self._part_digest.text()
+        if digest != expected.digest:
+            raise ContentMismatchError(
+                expected, f"{expected.records} records have {digest} and must have {expected.digest}"
+            )
+        self._expected.popleft()
+        self._part_digest, self._part_records = ContentDigest(), 0

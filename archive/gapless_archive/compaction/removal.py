@@ -1,7 +1,7 @@
-"""Owns how segments and objects leave an archive: first out of the chain, and after a grace period out of the place.
+"""Owns how segments and objects are removed: segments from the chain, and their objects after a grace period.
 
-A program that has read the chain before may still read an object meanwhile. A crash at any moment leaves objects that
-the next run deletes. Of a topic that is held nothing is deleted.
+A program that loaded the chain earlier may still read the objects. After a crash, the next run deletes the objects that
+remain. Nothing of a topic on hold is deleted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gapless_api.codec.canonical import moment_of
 from gapless_archive.catalog.chain import Changes
 from gapless_archive.catalog.peer_keys import parse_peer_key
 from gapless_archive.compaction.retention import plan_expiry
-from gapless_archive.segments.takeover import written_by_us
+from gapless_archive.segments.peer_adoption import written_by_gapless
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 GRACE_PERIOD = timedelta(hours=1)
 ORPHAN_AGE = timedelta(hours=24)
-"""A program that archives or compacts commits its objects much sooner."""
-_AT_ONCE = 16
-_MOST_IN_A_COMMIT = 1000
+"""Programs commit their objects much sooner."""
+_MAX_CONCURRENT_DELETES = 16
+_MAX_OBJECTS_PER_COMMIT = 1000
 
 
 def expire(
     chain: Chain, retention: Retention, now: datetime, *, partitions: Collection[int] | None = None
 ) -> list[Segment]:
-    """Commit that segments are no longer part of the archive, and return them. Raises GaplessError."""
-    going: list[Segment] = []
+    """Commit the removal of expired segments, and return them. Raises GaplessError."""
+    expired: list[Segment] = []
 
     def change(state: TopicState) -> Changes | None:
-        going[:] = plan_expiry(state, retention, now, partitions=partitions)
-        return Changes(action="expire", removed=tuple(going)) if going else None
+        expired[:] = plan_expiry(state, retention, now, partitions=partitions)
+        return Changes(action="expire", removed=tuple(expired)) if expired else None
 
-    chain.committed(change)
-    return going
+    chain.update(change)
+    return expired
 
 
 def hold(chain: Chain, *, is_held: bool) -> bool:
-    """Commit that nothing is removed from now on, or that it may be again; return whether that is a change."""
+    """Put a topic on hold, or release it; return whether that is a change. Raises GaplessError."""
     changed = False
 
     def change(state: TopicState) -> Changes | None:
@@ -55,82 +55,85 @@ def hold(chain: Chain, *, is_held: bool) -> bool:
         changed = state.is_held != is_held
         return Changes(action="hold", hold=is_held) if changed else None
 
-    chain.committed(change)
+    chain.update(change)
     return changed
 
 
 def delete_garbage(chain: Chain, grace: timedelta, now: datetime) -> int:
-    """Delete objects that no segment has needed for `grace`, record that, and return how many. Raises GaplessError."""
+    """Delete objects that have been without segments for `grace`, commit that, and return how many.
+
+    Raises:
+        GaplessError: the archive cannot be read or written.
+    """
     count = 0
     while True:
         state = chain.load()
-        due = [name for name, since in state.garbage.items() if _is_older(since, now - grace)][:_MOST_IN_A_COMMIT]
+        due = [name for name, since in state.garbage.items() if _is_older(since, now - grace)][:_MAX_OBJECTS_PER_COMMIT]
         if state.is_held or not due:
             return count
         _delete(chain, due)
-        _record(chain, frozenset(due))
+        _commit_deletion(chain, frozenset(due))
         count += len(due)
 
 
-def _record(chain: Chain, gone: frozenset[str]) -> None:
-    """Commit which objects are gone."""
+def _commit_deletion(chain: Chain, objects: frozenset[str]) -> None:
 
     def change(state: TopicState) -> Changes | None:
-        deleted = tuple(name for name in state.garbage if name in gone)
+        deleted = tuple(name for name in state.garbage if name in objects)
         return Changes(action="delete", deleted=deleted) if deleted else None
 
-    chain.committed(change)
+    chain.update(change)
 
 
 def find_orphans(chain: Chain, age: timedelta, now: datetime) -> list[StoredObject]:
-    """Objects of the topic that no commit names, and that are older than `age`. Raises GaplessError."""
-    found = [
-        one
+    """List objects of the topic that no commit names and that are older than `age`. Raises GaplessError."""
+    old = [
+        stored
         for name in chain.place.children(chain.prefix)
         if name != "chain"
-        for one in chain.place.objects(f"{chain.prefix}/{name}")
-        if datetime.fromtimestamp(one.modified, UTC) < now - age
+        for stored in chain.place.objects(f"{chain.prefix}/{name}")
+        if datetime.fromtimestamp(stored.modified, UTC) < now - age
     ]
-    if not found:
+    if not old:
         return []
-    state = chain.load()  # after the list, so that what was committed meanwhile is no orphan
+    state = chain.load()  # after the list, so that objects that were committed meanwhile are not orphans
     named = state.objects | state.garbage.keys()
-    unnamed = [one for one in found if one.key not in named]
+    unnamed = [stored for stored in old if stored.key not in named]
     return unnamed if chain.layout == "gapless" else _peer_orphans(chain, state, unnamed)
 
 
 def _peer_orphans(chain: Chain, state: TopicState, unnamed: Sequence[StoredObject]) -> list[StoredObject]:
-    """Of objects in the layout of kafka-replicator, those that are ours and that nobody writes again under their name.
+    """Return the objects in the layout of kafka-replicator that Gapless wrote and will not write again.
 
-    An archiving program writes behind what is archived only, and a compactor joins segments of lower levels only.
+    Archiving writes only after the archived offsets, and compaction joins only segments of lower levels.
     """
-    done = []
-    for one in unnamed:
-        key = parse_peer_key(one.key)
+    abandoned = []
+    for stored in unnamed:
+        key = parse_peer_key(stored.key)
         if key is None or key.first >= (state.head(key.partition) or 0):
             continue
         lower = (segment for segment in state.segments(key.partition) if segment.level < key.level)
         if not any(segment.first <= key.last and key.first < segment.end for segment in lower):
-            done.append(one)
-    ours = written_by_us(chain.place, [one.key for one in done])
-    return [one for one in done if one.key in ours]
+            abandoned.append(stored)
+    ours = written_by_gapless(chain.place, [stored.key for stored in abandoned])
+    return [stored for stored in abandoned if stored.key in ours]
 
 
 def delete_orphans(chain: Chain, now: datetime, *, age: timedelta = ORPHAN_AGE) -> int:
-    """Delete objects that killed programs have left, and return how many. Raises GaplessError."""
-    found = find_orphans(chain, age, now)
-    if not found or chain.load().is_held:
+    """Delete objects of programs that were killed before their commit, and return how many. Raises GaplessError."""
+    orphans = find_orphans(chain, age, now)
+    if not orphans or chain.load().is_held:
         return 0
-    _delete(chain, [one.key for one in found])
-    return len(found)
+    _delete(chain, [orphan.key for orphan in orphans])
+    return len(orphans)
 
 
 def _delete(chain: Chain, names: Collection[str]) -> None:
-    with ThreadPoolExecutor(_AT_ONCE, "delete") as pool:
+    with ThreadPoolExecutor(_MAX_CONCURRENT_DELETES, "delete") as pool:
         for _ in pool.map(chain.place.delete, names):
             pass
 
 
 def _is_older(moment: str, limit: datetime) -> bool:
-    found = moment_of(moment)
-    return found is not None and found <= limit
+    parsed = moment_of(moment)
+    return parsed is not None and parsed <= limit

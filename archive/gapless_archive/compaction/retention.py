@@ -1,6 +1,6 @@
-"""Owns which segments are old enough to go, or too many; must not know how they are removed.
+"""Owns which segments expire by age or size; must not know how they are removed.
 
-Segments leave from the beginning of a partition only, so what remains has no new hole.
+Segments expire only from the beginning of a partition, so that no new hole appears.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What an archive keeps of each topic; without any of these, all."""
+    """What an archive keeps of each topic; everything by default."""
 
     older_than: timedelta | None = None
-    """Segments go when their newest record is older."""
+    """Segments expire when their newest record is older."""
     keep_bytes: int | None = None
-    """The oldest segments go until the others have so many stored bytes, or fewer."""
+    """The oldest segments expire until the remaining ones have at most so many stored bytes."""
     everything: bool = False
-    """All segments go."""
+    """All segments expire."""
 
     @property
     def is_set(self) -> bool:
-        """Whether anything goes at all."""
+        """Whether any segment may expire."""
         return self.everything or self.older_than is not None or self.keep_bytes is not None
 
 
 def plan_expiry(
     state: TopicState, retention: Retention, now: datetime, *, partitions: Collection[int] | None = None
 ) -> list[Segment]:
-    """Choose the segments that go, by partition and offset; none when the topic is held.
+    """Choose the segments that expire, by partition and offset; none when the topic is on hold.
 
     Args:
         state: of the topic.
@@ -54,46 +54,46 @@ def plan_expiry(
     if retention.everything:
         return [segment for number in chosen for segment in state.segments(number)]
     queues = [list(state.segments(number)) for number in chosen]
-    going: list[Segment] = []
+    expired: list[Segment] = []
     if retention.older_than is not None:
         for queue in queues:
             count = _count_older(queue, now - retention.older_than)
-            going += queue[:count]
+            expired += queue[:count]
             del queue[:count]
     if retention.keep_bytes is not None:
-        going += _oldest_beyond(queues, retention.keep_bytes)
-    return sorted(going, key=lambda segment: (segment.partition, segment.first, segment.end))
+        expired += _oldest_over_limit(queues, retention.keep_bytes)
+    return sorted(expired, key=lambda segment: (segment.partition, segment.first, segment.end))
 
 
-def newest(segment: Segment) -> datetime:
-    """The time of the newest record, or when the segment was written if no record has one."""
+def newest_time(segment: Segment) -> datetime:
+    """Return the time of the newest record, or when the segment was written if no record has a timestamp."""
     if segment.max_timestamp is not None:
         try:
             return datetime.fromtimestamp(segment.max_timestamp / 1000, UTC)
         except (OverflowError, ValueError, OSError):
-            pass  # beyond the year 9999
+            pass  # after the year 9999
     return moment_of(segment.written_at) or datetime.max.replace(tzinfo=UTC)
 
 
 def _count_older(segments: list[Segment], limit: datetime) -> int:
-    """How many segments from the first one on are older than `limit`."""
+    """Count the segments at the beginning that are older than `limit`."""
     for count, segment in enumerate(segments):
-        if newest(segment) >= limit:
+        if newest_time(segment) >= limit:
             return count
     return len(segments)
 
 
-def _oldest_beyond(queues: list[list[Segment]], keep_bytes: int) -> list[Segment]:
-    """The oldest segments whose removal leaves `keep_bytes` at most; those of a partition in their order."""
-    left = sum(segment.stored_bytes for queue in queues for segment in queue)
-    heads = [(newest(queue[0]), number, 0) for number, queue in enumerate(queues) if queue]
+def _oldest_over_limit(queues: list[list[Segment]], keep_bytes: int) -> list[Segment]:
+    """Return the oldest segments whose removal leaves at most `keep_bytes`; those of a partition in order."""
+    remaining = sum(segment.stored_bytes for queue in queues for segment in queue)
+    heads = [(newest_time(queue[0]), number, 0) for number, queue in enumerate(queues) if queue]
     heapq.heapify(heads)
-    going = []
-    while left > keep_bytes and heads:
-        _, number, place = heapq.heappop(heads)
+    expired = []
+    while remaining > keep_bytes and heads:
+        _, number, index = heapq.heappop(heads)
         queue = queues[number]
-        going.append(queue[place])
-        left -= queue[place].stored_bytes
-        if place + 1 < len(queue):
-            heapq.heappush(heads, (newest(queue[place + 1]), number, place + 1))
-    return going
+        expired.append(queue[index])
+        remaining -= queue[index].stored_bytes
+        if index + 1 < len(queue):
+            heapq.heappush(heads, (newest_time(queue[index + 1]), number, index + 1))
+    return expired

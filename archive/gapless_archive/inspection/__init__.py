@@ -1,1 +1,1 @@
-"""What an archive has, and whether it is undamaged."""
+"""Summaries and verification of an archive."""

@@ -1,11 +1,11 @@
-"""Owns what a list of an archive says of each partition; must not know how it is shown."""
+"""Owns the summary of each partition of an archive; must not know how it is shown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gapless_archive.catalog.state import covered
+from gapless_archive.catalog.state import covered_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSummary:
-    """What an archive has of one partition of one generation of a topic."""
+    """The archived offsets of one partition of a topic generation; the fields are those of the JSON output."""
 
     region: str
     topic: str
@@ -24,32 +24,32 @@ class PartitionSummary:
     partition: int
     segments: int
     levels: tuple[int, ...]
-    """Of the segments, ascending."""
+    """Levels of the segments, ascending."""
     records: int
     bytes: int
     """Of the records."""
     stored_bytes: int
     covered: tuple[tuple[int, int], ...]
-    """Ranges of offsets, both ends inclusive: a record, or none for good."""
+    """Ranges of offsets, both ends inclusive: each offset has a record, or will never have one."""
     lost: tuple[tuple[int, int], ...]
     """Ranges of offsets that Kafka deleted before they were archived, both ends inclusive."""
     next_offset: int | None
-    """The next one to archive."""
+    """The next offset to archive."""
     newest_timestamp: int | None
     """In milliseconds."""
     held: bool
-    """Whether nothing of the topic is removed."""
+    """Whether the topic is on hold."""
 
 
 def summaries(
     chain: Chain, state: TopicState, *, partitions: Collection[int] | None = None
 ) -> Iterator[PartitionSummary]:
-    """Sum up the partitions of a topic, ascending.
+    """Summarize the partitions of a topic, ascending.
 
     Args:
         chain: of the topic.
-        state: what the chain says.
-        partitions: those that count; ``None`` for all.
+        state: of the chain.
+        partitions: those that are summarized; ``None`` for all.
     """
     for partition in state.partitions:
         if partitions is not None and partition not in partitions:
@@ -66,7 +66,7 @@ def summaries(
             records=sum(segment.records for segment in segments),
             bytes=sum(segment.bytes for segment in segments),
             stored_bytes=sum(segment.stored_bytes for segment in segments),
-            covered=tuple((first, end - 1) for first, end in covered(segments) if first < end),
+            covered=tuple((first, end - 1) for first, end in covered_ranges(segments) if first < end),
             lost=tuple((lost.first, lost.end - 1) for lost in state.lost if lost.partition == partition),
             next_offset=state.head(partition),
             newest_timestamp=max(times, default=None),

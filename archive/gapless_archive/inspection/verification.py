@@ -1,4 +1,4 @@
-"""Owns the check of everything that an archive holds of a topic: each object is read once, each segment compared."""
+"""Owns the verification of an archived topic: each object is read once, and each segment compared."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class AffectedRange(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A missing object, a damaged one, or one that holds something else than its manifest says."""
+    """An object that is missing, damaged, or different from its manifest."""
 
     object: str
-    sentence: str
+    message: str
     affected: tuple[AffectedRange, ...]
 
 
 @dataclass(slots=True)
 class Verification:
-    """What a check has found."""
+    """The result of a verification."""
 
     segments: int = 0
     objects: int = 0
@@ -51,27 +51,27 @@ class Verification:
     bytes: int = 0
     damaged: list[Damage] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
-    """Objects that no commit names, left by programs that were killed."""
+    """Objects that no commit names, because a program was killed before its commit."""
 
 
 def verify_topic(
     chain: Chain,
     state: TopicState,
-    found: Verification,
+    result: Verification,
     *,
     partitions: Collection[int] | None = None,
-    advanced: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Read the segments of a topic and compare them with their manifests.
 
-    What compaction has joined meanwhile, and deleted, is read where it is now.
+    Segments that compaction has joined and deleted meanwhile are verified in the new segments.
 
     Args:
         chain: of the topic.
-        state: what the chain says.
-        found: what is found is added to it.
+        state: of the chain.
+        result: is updated with what is found.
         partitions: those that are read; ``None`` for all.
-        advanced: gets the number of offsets of each object after it was read.
+        on_progress: is called with the number of offsets of each object after it was read.
 
     Raises:
         ArchiveDamagedError: a commit is missing or cannot be read.
@@ -80,74 +80,75 @@ def verify_topic(
     pending, verified = _by_object(state, partitions), set[str]()
     while pending:
         name = next(iter(pending))
-        segments, damaged_before = pending.pop(name), len(found.damaged)
+        segments, damaged_before = pending.pop(name), len(result.damaged)
         verify = _verify_listed if segments[0].is_listed else _verify_object
-        verify(chain.place, segments, found)
-        if len(found.damaged) > damaged_before:
-            now = chain.load()
-            if not any(segment in now.segments(segment.partition) for segment in segments):
-                del found.damaged[damaged_before:]
-                pending = {key: some for key, some in _by_object(now, partitions).items() if key not in verified}
+        verify(chain.place, segments, result)
+        if len(result.damaged) > damaged_before:
+            current = chain.load()
+            if not any(segment in current.segments(segment.partition) for segment in segments):
+                del result.damaged[damaged_before:]
+                by_object = _by_object(current, partitions)
+                pending = {key: segments for key, segments in by_object.items() if key not in verified}
                 continue
         verified.add(name)
-        found.segments += len(segments)
-        found.objects += bool(name)
-        advanced(sum(segment.end - segment.first for segment in segments))
+        result.segments += len(segments)
+        result.objects += bool(name)
+        on_progress(sum(segment.end - segment.first for segment in segments))
     if isinstance(chain, PeerChain):
         return
-    found.orphans += [one.key for one in find_orphans(chain, ORPHAN_AGE, datetime.now(UTC))]
+    result.orphans += [orphan.key for orphan in find_orphans(chain, ORPHAN_AGE, datetime.now(UTC))]
 
 
 def _by_object(state: TopicState, partitions: Collection[int] | None) -> dict[str, list[Segment]]:
-    found: dict[str, list[Segment]] = {}
+    by_object: dict[str, list[Segment]] = {}
     for segment in state.all_segments():
         if partitions is None or segment.partition in partitions:
-            found.setdefault(segment.object, []).append(segment)
-    return found
+            by_object.setdefault(segment.object, []).append(segment)
+    return by_object
 
 
-def _verify_listed(place: Place, segments: Sequence[Segment], found: Verification) -> None:
-    """Read a segment of which no manifest says what it holds; it has no digest."""
-    (segment,) = segments  # as the layout has them
+def _verify_listed(place: Place, segments: Sequence[Segment], result: Verification) -> None:
+    """Read a segment without manifest or digest."""
+    (segment,) = segments  # the layout has one in each object
     try:
         for rows in read_peer_segment(place, segment):
-            found.records += rows.num_rows
-            found.bytes += content_bytes(rows)
+            result.records += rows.num_rows
+            result.bytes += content_bytes(rows)
     except SegmentDamagedError as error:
-        found.damaged.append(Damage(segment.object, str(error), (_place_of(segment),)))
+        result.damaged.append(Damage(segment.object, str(error), (_affected_range(segment),)))
 
 
-def _verify_object(place: Place, segments: Sequence[Segment], found: Verification) -> None:
+def _verify_object(place: Place, segments: Sequence[Segment], result: Verification) -> None:
     checks = [SegmentCheck(place.name, segment) for segment in segments]
     failed: dict[int, str] = {}
-    parts: Iterator[tuple[int, pa.RecordBatch]]
+    batches: Iterator[tuple[int, pa.RecordBatch]]
     if segments[0].layout == "kafka-replicator":  # one segment in each object
-        parts = ((number, rows) for number, each in enumerate(segments) for rows in read_peer_segment(place, each))
+        batches = ((number, rows) for number, each in enumerate(segments) for rows in read_peer_segment(place, each))
     else:
-        parts = read_object(place, segments)
+        batches = read_object(place, segments)
     try:
-        for number, rows in parts:
+        for number, rows in batches:
             if number not in failed:
-                _note(failed, number, partial(checks[number].take, rows))
+                _record_damage(failed, number, partial(checks[number].add, rows))
     except SegmentDamagedError as error:
-        found.damaged.append(Damage(segments[0].object, str(error), tuple(map(_place_of, segments))))
+        result.damaged.append(Damage(segments[0].object, str(error), tuple(map(_affected_range, segments))))
         return
     for number, segment in enumerate(segments):
         if number not in failed:
-            _note(failed, number, checks[number].finish)
+            _record_damage(failed, number, checks[number].finish)
         if number in failed:
-            found.damaged.append(Damage(segment.object, failed[number], (_place_of(segment),)))
+            result.damaged.append(Damage(segment.object, failed[number], (_affected_range(segment),)))
         else:
-            found.records += segment.records
-            found.bytes += segment.bytes
+            result.records += segment.records
+            result.bytes += segment.bytes
 
 
-def _note(failed: dict[int, str], number: int, action: Callable[[], None]) -> None:
+def _record_damage(failed: dict[int, str], number: int, action: Callable[[], None]) -> None:
     try:
         action()
     except SegmentDamagedError as error:
         failed[number] = str(error)
 
 
-def _place_of(segment: Segment) -> AffectedRange:
+def _affected_range(segment: Segment) -> AffectedRange:
     return AffectedRange(segment.partition, segment.first, segment.last)

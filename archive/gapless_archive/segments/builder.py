@@ -1,4 +1,4 @@
-"""Owns what is known of a segment while its records are written: count, bytes, times, digest and absent offsets.
+"""Owns the manifest of a segment while its records are written: count, bytes, timestamps, digest, absent offsets.
 
 Must not know where the records are written.
 """
@@ -27,11 +27,11 @@ _ONE = int64_array([1])[0]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Under which circumstances segments of a partition are written."""
+    """What the manifests of a partition's segments record about the run that wrote them."""
 
     log_start: int
     high_watermark: int
-    """Both as Kafka told them before the records were read."""
+    """Both as Kafka returned them before the records were read."""
     epoch: int
     level: int = 0
     codec: str = "zstd"
@@ -39,14 +39,14 @@ class Origin:
 
 
 class SegmentBuilder:
-    """Takes the records of a segment in their order."""
+    """Collects the manifest of a segment from its records, in order."""
 
     def __init__(self, partition: int, first: int, *, with_digest: bool = True) -> None:
-        """Begin a segment that covers offsets from `first` on. Without a digest, that of its manifest is empty."""
+        """Start a segment that covers offsets from `first` on. Without a digest, the manifest has an empty one."""
         self.partition = partition
         self.first = first
         self.next_offset = first
-        """The last offset that was taken plus one; `first` without any."""
+        """The last offset that was added plus one; `first` without any."""
         self.records = 0
         self.bytes = 0
         self._digest = ContentDigest() if with_digest else None
@@ -54,9 +54,9 @@ class SegmentBuilder:
         self._times: list[tuple[int, int]] = []
         self._row_groups: list[RowGroup] = []
 
-    def take(self, rows: pa.RecordBatch) -> None:
-        """Take the next records, as rows of the segments' schema; there is one at least."""
-        self._take_offsets(rows.column("offset"))
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add the next records, at least one, as rows of `SCHEMA`. Raises ValueError when offsets do not ascend."""
+        self._add_offsets(rows.column("offset"))
         if self._digest is not None:
             self._digest.update(rows)
         self.records += rows.num_rows
@@ -65,12 +65,12 @@ class SegmentBuilder:
         if times["min"] is not None:
             self._times.append((times["min"], times["max"]))
 
-    def stored(self, row_group: RowGroup) -> None:
-        """Note where the records are that were taken last."""
+    def add_row_group(self, row_group: RowGroup) -> None:
+        """Record where the records are that were added last."""
         self._row_groups.append(row_group)
 
-    def segment(self, object_name: str, stored_bytes: int, end: int, origin: Origin) -> Segment:
-        """The manifest of the segment that covers offsets up to `end`, exclusive."""
+    def build(self, object_name: str, stored_bytes: int, end: int, origin: Origin) -> Segment:
+        """Return the manifest of the segment that covers offsets up to `end`, exclusive."""
         if end < self.next_offset:
             raise ValueError(f"a segment with offset {self.next_offset - 1} cannot end before it at {end}")
         if end > self.next_offset:
@@ -98,7 +98,7 @@ class SegmentBuilder:
             row_groups=tuple(self._row_groups),
         )
 
-    def _take_offsets(self, offsets: pa.Array) -> None:
+    def _add_offsets(self, offsets: pa.Array) -> None:
         first, last, count = offsets[0].as_py(), offsets[-1].as_py(), len(offsets)
         if first < self.next_offset:
             raise ValueError(f"offset {first} comes after {self.next_offset - 1}")
@@ -109,6 +109,6 @@ class SegmentBuilder:
             if pc.min(steps).as_py() < 1:
                 raise ValueError(f"offsets from {first} to {last} do not ascend")
             if last - first + 1 > count:
-                for place in pc.indices_nonzero(pc.greater(steps, _ONE)).to_pylist():
-                    self._absent.add(offsets[place].as_py() + 1, offsets[place + 1].as_py() - 1)
+                for index in pc.indices_nonzero(pc.greater(steps, _ONE)).to_pylist():
+                    self._absent.add(offsets[index].as_py() + 1, offsets[index + 1].as_py() - 1)
         self.next_offset = last + 1

@@ -1,4 +1,4 @@
-"""Owns the check whether a segment holds what its manifest says: every field that follows from its records."""
+"""Owns the check that the records of a segment match its manifest, in every field that depends on them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gapless_archive.catalog.entry import absent_ranges
 from gapless_archive.segments.builder import Origin, SegmentBuilder
-from gapless_archive.segments.layouts import records_in
+from gapless_archive.segments.layouts import read_records
 from gapless_archive.segments.reader import SegmentDamagedError
 
 if TYPE_CHECKING:
@@ -19,49 +19,49 @@ _FIELDS = ("records", "bytes", "min_timestamp", "max_timestamp")
 
 
 class SegmentCheck:
-    """Takes all records of a segment in the order in which they are stored."""
+    """Compares all records of a segment, added in order, with its manifest."""
 
     def __init__(self, place_name: str, segment: Segment, *, with_digest: bool = True) -> None:
-        """Begin with no record. Without a digest, the caller compares it."""
+        """Start without records. Without a digest, the caller compares digests."""
         self._name = f"{place_name}/{segment.object}"
         self._segment = segment
-        self._found = SegmentBuilder(segment.partition, segment.first, with_digest=with_digest)
+        self._builder = SegmentBuilder(segment.partition, segment.first, with_digest=with_digest)
         self._fields = (*_FIELDS, "digest") if with_digest else _FIELDS
 
-    def take(self, rows: pa.RecordBatch) -> None:
-        """Take the next records; there is one at least. Raises SegmentDamagedError when they are out of order."""
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add the next records, at least one. Raises SegmentDamagedError when they are out of order."""
         try:
-            self._found.take(rows)
+            self._builder.add(rows)
         except ValueError as error:
             raise self._damaged(str(error)) from None
 
     def finish(self) -> None:
         """Compare with the manifest. Raises SegmentDamagedError."""
-        stated = self._segment
-        if self._found.next_offset > stated.end:
-            raise self._damaged(f"it holds offset {self._found.next_offset - 1} and must end at {stated.last}")
-        origin = Origin(log_start=stated.log_start, high_watermark=stated.high_watermark, epoch=stated.epoch)
-        found = self._found.segment(stated.object, stated.stored_bytes, stated.end, origin)
+        expected = self._segment
+        if self._builder.next_offset > expected.end:
+            raise self._damaged(f"it holds offset {self._builder.next_offset - 1} and must end at {expected.last}")
+        origin = Origin(log_start=expected.log_start, high_watermark=expected.high_watermark, epoch=expected.epoch)
+        actual = self._builder.build(expected.object, expected.stored_bytes, expected.end, origin)
         for name in self._fields:
-            if getattr(found, name) != getattr(stated, name):
-                raise self._damaged(f"its {name} is {getattr(found, name)} and must be {getattr(stated, name)}")
-        if absent_ranges(found.absent) != absent_ranges(stated.absent):
-            raise self._damaged("it lacks other offsets than its manifest says")
+            if getattr(actual, name) != getattr(expected, name):
+                raise self._damaged(f"its {name} is {getattr(actual, name)} and must be {getattr(expected, name)}")
+        if absent_ranges(actual.absent) != absent_ranges(expected.absent):
+            raise self._damaged("its absent offsets differ from its manifest")
 
     def _damaged(self, reason: str) -> SegmentDamagedError:
         segment = self._segment
         where = f"partition {segment.partition}, offsets {segment.first} to {segment.last}"
-        return SegmentDamagedError(f"{self._name} is damaged ({where}: {reason}); bring it back.")
+        return SegmentDamagedError(f"{self._name} is damaged ({where}: {reason}); restore it from a backup.")
 
 
 def check_segment(place: Place, segment: Segment) -> None:
-    """Read all of a segment and compare it with its manifest.
+    """Read a segment completely and compare it with its manifest.
 
     Raises:
-        SegmentDamagedError: it is missing, or holds something else.
+        SegmentDamagedError: it is missing or differs.
         StoreUnreachableError: the store does not answer.
     """
     check = SegmentCheck(place.name, segment)
-    for rows in records_in(place, segment):
-        check.take(rows)
+    for rows in read_records(place, segment):
+        check.add(rows)
     check.finish()

@@ -1,7 +1,7 @@
-"""Owns the digest of what a segment holds: equal for equal records in equal order, however they were divided.
+"""Owns the digest of a segment's content: equal for equal records in equal order, however they were batched.
 
-It covers key, value, headers and timestamp of each record, and neither offset nor partition nor timestamp type: a copy
-in another topic has the same digest. Columns are hashed as they lie in memory, never record by record.
+It covers key, value, headers and timestamp of each record, but not offset, partition or timestamp type: a copy in
+another topic has the same digest. Columns are hashed as they are in memory, never record by record.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STREAMS = 10
-_NONE = int64_array([-1])[0]
+_NULL = int64_array([-1])[0]
 """Stands for null among lengths, and for a record without timestamp."""
 _EMPTY = pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(bytes(8)), pa.py_buffer(b"")])[0]
 
 
 class ContentDigest:
-    """Takes records in their order. For each column there is one hash of all lengths and one of all bytes."""
+    """Hashes records in order. Each column has one hash of all lengths and one of all bytes."""
 
     __slots__ = ("_hashes", "_records")
 
     def __init__(self) -> None:
-        """Begin with no record."""
+        """Start without records."""
         self._hashes = [hashlib.sha256() for _ in range(_STREAMS)]
         self._records = 0
 
     def update(self, rows: pa.RecordBatch) -> None:
-        """Take the next records, as rows of the segments' schema."""
+        """Add the next records, as rows of `SCHEMA`."""
         self._records += rows.num_rows
         for stream, content in zip(self._hashes, _streams(rows), strict=True):
             stream.update(content)
 
     def text(self) -> str:
-        """``sha256:`` and 64 hexadecimal digits, for all records so far."""
+        """Return ``sha256:`` and 64 hexadecimal digits for all records so far."""
         total = hashlib.sha256(self._records.to_bytes(8, "little"))
         for stream in self._hashes:
             total.update(stream.digest())
@@ -48,31 +48,31 @@ class ContentDigest:
 
 
 def _streams(rows: pa.RecordBatch) -> Iterator[Any]:
-    yield _integers(rows.column("timestamp"))
+    yield _int64_bytes(rows.column("timestamp"))
     for name in ("key", "value"):
-        yield from _texts(rows.column(name))
+        yield from _hashed_bytes(rows.column(name))
     headers = rows.column("headers")
-    yield _integers(pc.list_value_length(headers))
+    yield _int64_bytes(pc.list_value_length(headers))
     for part in headers.flatten().flatten():
-        yield from _texts(part)
+        yield from _hashed_bytes(part)
 
 
-def _texts(column: pa.Array) -> Iterator[Any]:
+def _hashed_bytes(column: pa.Array) -> Iterator[Any]:
     """The lengths of a column of bytes or text, and all its bytes."""
-    yield _integers(pc.binary_length(column))
+    yield _int64_bytes(pc.binary_length(column))
     if not len(column):
         yield b""
         return
     if column.null_count:
-        column = pc.fill_null(column.cast(pa.binary()), _EMPTY)  # what lies below a null is not defined
+        column = pc.fill_null(column.cast(pa.binary()), _EMPTY)  # the bytes below a null are undefined
     _, ends, content = column.buffers()
-    places = memoryview(ends).cast("i")
-    yield memoryview(content or b"")[places[column.offset] : places[column.offset + len(column)]]
+    bounds = memoryview(ends).cast("i")
+    yield memoryview(content or b"")[bounds[column.offset] : bounds[column.offset + len(column)]]
 
 
-def _integers(column: pa.Array) -> Any:
+def _int64_bytes(column: pa.Array) -> Any:
     """A column of integers as int64, little-endian."""
     numbers = column.cast(pa.int64())
     if numbers.null_count:
-        numbers = pc.fill_null(numbers, _NONE)
+        numbers = pc.fill_null(numbers, _NULL)
     return memoryview(numbers.buffers()[1] or b"")[8 * numbers.offset : 8 * (numbers.offset + len(numbers))]

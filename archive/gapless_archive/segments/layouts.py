@@ -1,4 +1,4 @@
-"""Owns how records come out of a segment of any layout."""
+"""Owns how records of a segment are read, whatever its layout."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gapless_archive.segments.peer import read_peer_segment, read_peer_values
 from gapless_archive.segments.reader import read_segment
-from gapless_archive.segments.values import read_values
+from gapless_archive.segments.values import read_segment_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from gapless_archive.store.places import Place
 
 
-def records_in(place: Place, segment: Segment, wanted: OffsetRanges | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a segment in their order, as rows of `SCHEMA`, some at a time.
+def read_records(place: Place, segment: Segment, offsets: OffsetRanges | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a segment in order, as batches of rows of `SCHEMA`.
 
     Args:
         place: of the archive.
         segment: of any layout.
-        wanted: the offsets to read; ``None`` for all.
+        offsets: the offsets to read; ``None`` for all.
 
     Raises:
-        SegmentDamagedError: the object is missing or damaged. What was yielded before is right.
+        SegmentDamagedError: the object is missing or damaged. What was yielded before is valid.
         StoreUnreachableError: the store does not answer.
     """
     read = read_peer_segment if segment.layout == "kafka-replicator" else read_segment
-    return read(place, segment, wanted)
+    return read(place, segment, offsets)
 
 
-def values_in(place: Place, segment: Segment, wanted: OffsetRanges, *, times: bool = True) -> Iterator[Values]:
-    """Yield offsets, timestamps and values at `wanted`, reading less where few are wanted.
+def read_values(place: Place, segment: Segment, offsets: OffsetRanges, *, times: bool = True) -> Iterator[Values]:
+    """Yield offsets, timestamps and values at `offsets`; for few offsets, little is read.
 
-    Without `times`, timestamps may be null. Raises like `records_in`.
+    Without `times`, timestamps may be null. Raises like `read_records`.
     """
     if segment.layout == "kafka-replicator":
-        return read_peer_values(place, segment, wanted)
-    return read_values(place, segment, wanted, times=times)
+        return read_peer_values(place, segment, offsets)
+    return read_segment_values(place, segment, offsets, times=times)

@@ -1,7 +1,7 @@
-"""Owns how records that come from Kafka become objects in the layout of kafka-replicator: one for each segment.
+"""Owns how records from Kafka become objects in the layout of kafka-replicator: one for each segment.
 
-The keys of a partition's objects follow on each other without a hole, although offsets between their records may hold
-none. So each partition is written by one writer.
+The keys of a partition's objects are contiguous, although offsets between their records may have no record. So each
+partition is written by one writer.
 """
 
 from __future__ import annotations
@@ -15,33 +15,30 @@ from typing import TYPE_CHECKING, Self
 
 from gapless_archive.catalog.peer_keys import PeerKey
 from gapless_archive.segments.builder import SegmentBuilder
-from gapless_archive.segments.held_rows import MOST_HELD, MOST_UNUSED, HeldRows
 from gapless_archive.segments.level_zero import TopicSegment
-from gapless_archive.segments.peer_writer import PeerObjectWriter, as_stored
-from gapless_archive.segments.rows import content_bytes
-from gapless_archive.segments.writer import ROW_GROUP_BYTES, divided
+from gapless_archive.segments.peer_writer import PeerObjectWriter, drop_unstorable
+from gapless_archive.segments.row_buffer import BufferedWriter, PartitionBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from concurrent.futures import Future
     from pathlib import Path
 
-    from gapless_api.offsets.ids import TopicPartition
+    import pyarrow as pa
+
     from gapless_archive.catalog.entry import Segment
     from gapless_archive.segments.level_zero import Coverage
-    from gapless_archive.segments.rows import Run
     from gapless_archive.store.places import Place
 
-_MOST_OPEN = 128
-"""Files that are being written."""
-_UPLOADS_AT_ONCE = 8
-_MOST_WAITING = 16
-"""Finished files on this machine's disk."""
+_MAX_OPEN_FILES = 128
+_MAX_CONCURRENT_UPLOADS = 8
+_MAX_PENDING_UPLOADS = 16
+"""Finished files on the local disk."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """A segment that gets no more records."""
+class _FinishedSegment:
+    """A segment that gets no more records, before its manifest is built."""
 
     builder: SegmentBuilder
     object: str
@@ -50,49 +47,35 @@ class _Written:
 
 
 @dataclass(slots=True)
-class _Partition(HeldRows):
-    coverage: Coverage
-    builder: SegmentBuilder
+class _Partition(PartitionBuffer):
     key_first: int
-    """Of the object that is next."""
+    """Where the key of the next object begins."""
     writer: PeerObjectWriter | None = None
-    written: list[_Written] = field(default_factory=list)
-
-    @property
-    def is_full(self) -> bool:
-        limits = self.coverage.limits
-        full = self.builder.records + self.held_records >= limits.records
-        return full or self.builder.bytes + self.held_bytes >= limits.bytes
-
-    @property
-    def room(self) -> int:
-        """How many records the segment may still get."""
-        return self.coverage.limits.records - self.builder.records - self.held_records
+    finished: list[_FinishedSegment] = field(default_factory=list)
 
 
-class PeerLevelZeroWriter:
+class PeerLevelZeroWriter(BufferedWriter[_Partition]):
     """Writes the records of some partitions to new objects of a place, in a ``with`` block."""
 
     def __init__(self, place: Place, scratch: Path, coverages: Iterable[Coverage]) -> None:
         """Begin segments.
 
         Args:
-            place: where objects go when they are finished.
-            scratch: a folder for files that are being written.
-            coverages: of the partitions, each one once; their prefix is ``<region>/<topic>``.
+            place: where finished objects are stored.
+            scratch: a local folder for unfinished files.
+            coverages: of the partitions, one for each; their prefix is ``<region>/<topic>``.
         """
-        self._place, self._scratch = place, scratch
-        self._partitions: dict[TopicPartition, _Partition] = {
-            (one.topic, one.partition): _Partition(
-                one, SegmentBuilder(one.partition, one.first), one.first if one.key_first is None else one.key_first
+        super().__init__(
+            _Partition(
+                coverage,
+                SegmentBuilder(coverage.partition, coverage.first),
+                coverage.first if coverage.key_first is None else coverage.key_first,
             )
-            for one in sorted(coverages, key=attrgetter("topic", "partition"))
-        }
-        self._held_bytes = 0
-        self._in_memory = 0
-        """Bytes of all rows that what is held keeps in memory, at most."""
-        self._open = 0
-        self._pool = ThreadPoolExecutor(_UPLOADS_AT_ONCE, "upload")
+            for coverage in sorted(coverages, key=attrgetter("topic", "partition"))
+        )
+        self._place, self._scratch = place, scratch
+        self._open_files = 0
+        self._pool = ThreadPoolExecutor(_MAX_CONCURRENT_UPLOADS, "upload")
         self._uploads: deque[Future[None]] = deque()
 
     def __enter__(self) -> Self:
@@ -101,65 +84,47 @@ class PeerLevelZeroWriter:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def add(self, run: Run) -> None:
-        """Take the next records of a partition. Raises GaplessError when they cannot be written."""
-        partition = self._partitions[run.topic, run.partition]
-        self._in_memory += run.rows.nbytes
-        for piece in divided(run.rows):
-            rows = as_stored(piece)
-            while rows.num_rows:
-                part, rows = rows.slice(0, partition.room), rows.slice(partition.room)
-                size = content_bytes(part)
-                partition.hold(part, size)
-                self._held_bytes += size
-                if partition.is_full:
-                    self._end_segment(partition)
-                elif partition.held_bytes >= ROW_GROUP_BYTES:
-                    self._write(partition)
-        while self._held_bytes > MOST_HELD:
-            self._write(max(self._partitions.values(), key=attrgetter("held_bytes")))
-        if self._in_memory > self._held_bytes + MOST_UNUSED:
-            for holding in self._partitions.values():
-                if holding.held:
-                    holding.let_go()
-            self._in_memory = self._held_bytes
-
     def close(self) -> list[TopicSegment]:
-        """Write what is left, and return all segments, which cover together what was to be read.
+        """Write the buffered rows, and return all segments, which together cover what was to be read.
 
         Raises:
             GaplessError: an object cannot be written.
         """
         for partition in self._partitions.values():
-            if partition.builder.records or partition.held:
+            if partition.builder.records or partition.batches:
                 self._end_segment(partition)
         while self._uploads:
             self._uploads.popleft().result()
         return [
             TopicSegment(topic, segment)
             for (topic, _), partition in self._partitions.items()
-            for segment in _segments(partition)
+            for segment in _build_segments(partition)
         ]
 
-    def _write(self, partition: _Partition) -> None:
-        """Write what is held of a partition as a row group."""
+    def _prepare(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return drop_unstorable(rows)
+
+    def _write_largest(self) -> None:
+        self._write_row_group(max(self._partitions.values(), key=attrgetter("buffered_bytes")))
+
+    def _write_row_group(self, partition: _Partition) -> None:
         if partition.writer is None:
-            if self._open >= _MOST_OPEN:
-                opened = (one for one in self._partitions.values() if one.writer is not None)
-                self._end_segment(max(opened, key=attrgetter("builder.bytes")))
+            if self._open_files >= _MAX_OPEN_FILES:
+                open_partitions = (each for each in self._partitions.values() if each.writer is not None)
+                self._end_segment(max(open_partitions, key=attrgetter("builder.bytes")))
             coverage = partition.coverage
             file = self._scratch / f"{secrets.token_hex(8)}.parquet"
             partition.writer = PeerObjectWriter(file, coverage.topic, coverage.partition)
-            self._open += 1
-        self._held_bytes -= partition.held_bytes
-        rows = partition.release()
-        partition.builder.take(rows)
+            self._open_files += 1
+        self._buffered_bytes -= partition.buffered_bytes
+        rows = partition.drain()
+        partition.builder.add(rows)
         partition.writer.write(rows)
 
     def _end_segment(self, partition: _Partition) -> None:
-        """Finish the object of a partition, and begin another segment behind it."""
-        if partition.held:
-            self._write(partition)
+        """Finish the segment of a partition and its object, and begin the next segment."""
+        if partition.batches:
+            self._write_row_group(partition)
         writer, builder = partition.writer, partition.builder
         if writer is None:
             raise ValueError("a segment without records has no object")
@@ -173,12 +138,12 @@ class PeerLevelZeroWriter:
             builder.next_offset - 1,
         )
         stored_bytes = writer.close(key, builder.records)
-        partition.written.append(_Written(builder, key.text, stored_bytes, builder.next_offset))
+        partition.finished.append(_FinishedSegment(builder, key.text, stored_bytes, builder.next_offset))
         partition.builder = SegmentBuilder(builder.partition, builder.next_offset)
         partition.key_first = builder.next_offset
         partition.writer = None
-        self._open -= 1
-        if len(self._uploads) >= _MOST_WAITING:
+        self._open_files -= 1
+        if len(self._uploads) >= _MAX_PENDING_UPLOADS:
             self._uploads.popleft().result()
         self._uploads.append(self._pool.submit(self._upload, key.text, writer.file))
 
@@ -187,10 +152,10 @@ class PeerLevelZeroWriter:
         file.unlink(missing_ok=True)
 
 
-def _segments(partition: _Partition) -> Iterator[Segment]:
-    coverage, written = partition.coverage, partition.written
-    if not written:
-        yield partition.builder.segment("", 0, coverage.end, coverage.origin)
-    for number, one in enumerate(written, 1):
-        end = coverage.end if number == len(written) else one.end
-        yield one.builder.segment(one.object, one.stored_bytes, end, coverage.origin)
+def _build_segments(partition: _Partition) -> Iterator[Segment]:
+    coverage, finished = partition.coverage, partition.finished
+    if not finished:
+        yield partition.builder.build("", 0, coverage.end, coverage.origin)
+    for number, segment in enumerate(finished, 1):
+        end = coverage.end if number == len(finished) else segment.end
+        yield segment.builder.build(segment.object, segment.stored_bytes, end, coverage.origin)

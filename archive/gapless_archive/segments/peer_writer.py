@@ -1,7 +1,7 @@
-"""Owns how rows become an object in the layout of kafka-replicator, and what of a record that layout cannot hold.
+"""Owns how rows are written to an object in the layout of kafka-replicator, and what the layout cannot store.
 
-Its reader takes columns by their number and nesting, so the schema is exactly its own. Row groups are small and have
-bounds of their offsets, which it does not need, so that few records are read without all the others.
+Its reader identifies columns by number and nesting, so the schema is exactly its own. Row groups are small and have
+offset statistics, which it does not need, so that Gapless can read few records of an object.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 CODEC = "snappy"
 WRITER, WRITER_NAME = b"writer", b"gapless"
-"""A pair of the footer that kafka-replicator does not have, and does not look at."""
-_NANOSECONDS = 1_000_000
-"""Of a millisecond."""
-_LAST_MOMENT = (2**63 - 1) // _NANOSECONDS
+"""A pair of the footer that kafka-replicator does not write, and ignores."""
+_NANOSECONDS_PER_MS = 1_000_000
+_MAX_TIMESTAMP = (2**63 - 1) // _NANOSECONDS_PER_MS
 """The last millisecond that fits, in the year 2262."""
 _NO_TIMESTAMP = -1
-"""Kafka's own mark, in milliseconds."""
+"""As in Kafka, in milliseconds."""
 _PAGE_BYTES = 64 * 1024
 _BYTES = pa.binary()
 _HEADER = pa.struct([pa.field("key", _BYTES, nullable=False), pa.field("value", _BYTES, nullable=False)])
@@ -46,8 +45,8 @@ PEER_SCHEMA = pa.schema(
 """Timestamps are nanoseconds since 1970."""
 
 
-def as_stored(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """What is left of rows of `SCHEMA` when they are read again: null is empty, and a timestamp has no type."""
+def drop_unstorable(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Remove from rows of `SCHEMA` what the layout cannot store: null becomes empty, timestamps lose their type."""
     columns = {name: rows.column(name) for name in SCHEMA.names}
     for name in ("key", "value"):
         columns[name] = pc.fill_null(columns[name], b"")
@@ -80,10 +79,10 @@ class PeerObjectWriter:
         )
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Write a row group of rows that `as_stored` has returned.
+        """Write a row group of rows that `drop_unstorable` returned.
 
         Raises:
-            ConfigurationError: the layout cannot hold a timestamp.
+            ConfigurationError: a timestamp is out of the range of the layout.
             LocalStorageError: the disk is full.
         """
         columns = [
@@ -97,7 +96,7 @@ class PeerObjectWriter:
         self._parquet.write(table)
 
     def close(self, key: PeerKey, records: int) -> int:
-        """Finish the file, which gets `key`, and return how many bytes it has. Raises LocalStorageError."""
+        """Finish the file with a footer for `key`, and return its size in bytes. Raises LocalStorageError."""
         footer = {
             "region": key.region,
             "topic": key.topic,
@@ -114,13 +113,13 @@ class PeerObjectWriter:
     def _nanoseconds(self, rows: pa.RecordBatch) -> pa.Array:
         times = rows.column("timestamp")
         bounds = pc.min_max(times).as_py()
-        if bounds["max"] is not None and bounds["max"] > _LAST_MOMENT:
+        if bounds["max"] is not None and bounds["max"] > _MAX_TIMESTAMP:
             at = rows.column("offset")[pc.index(times, bounds["max"]).as_py()].as_py()
             raise ConfigurationError(
                 f"{self._name} has a record at offset {at} with a timestamp after the year 2262, which the layout of "
                 f"kafka-replicator cannot hold; archive this topic with --layout=gapless to another place."
             )
-        return pc.multiply(pc.fill_null(times, _NO_TIMESTAMP), _NANOSECONDS)
+        return pc.multiply(pc.fill_null(times, _NO_TIMESTAMP), _NANOSECONDS_PER_MS)
 
 
 def _peer_headers(column: pa.ListArray) -> pa.ListArray:
@@ -130,6 +129,6 @@ def _peer_headers(column: pa.ListArray) -> pa.ListArray:
 
 
 def _list_bounds(column: pa.ListArray) -> pa.Array:
-    """Where the lists of a column begin and end among its values, from 0 on although the column may be a part."""
+    """The list offsets of a column, starting at 0 even if the column is a slice."""
     ends = pc.cumulative_sum(pc.cast(pc.list_value_length(column), pa.int32()))
     return pa.concat_arrays([pa.array([0], pa.int32()), ends])

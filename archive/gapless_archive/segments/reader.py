@@ -1,6 +1,6 @@
-"""Owns how records come out of a segment: only the row groups that are needed, checked, one at a time in memory.
+"""Owns how records of a segment are read: only the row groups that are needed, one at a time, and checked.
 
-Pages carry a checksum, so a damaged one is noticed; what is damaged is named and never guessed.
+Pages have checksums, so damage is detected. Damaged objects are reported, never repaired.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless_api.base.errors import UndeliveredError
-from gapless_archive.segments.pages import columns_in
+from gapless_archive.segments.pages import find_columns
 from gapless_archive.segments.rows import SCHEMA, int64_array
 from gapless_archive.store.object_store import MissingObjectError
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 _TRAILER_BYTES = 8
 _PART_BYTES = 1024 * 1024
-_END_BYTES = 16 * 1024
-"""Enough for the end of most objects, where Parquet says what is in them. pyarrow alone would read four times as much,
-which counts where few records are read."""
+_FOOTER_BYTES = 16 * 1024
+"""Enough for the footers of most objects. pyarrow itself would read four times as much, which matters when few records
+are read."""
 
 
 class SegmentDamagedError(UndeliveredError):
-    """A segment is missing or damaged. The text names its object."""
+    """A segment is missing or damaged. The message names its object."""
 
 
 class ObjectReader:
-    """One Parquet object of an archive. It reads what is asked for and little more."""
+    """One Parquet object of an archive. It reads what is requested and little more."""
 
     def __init__(self, place: Place, key: str, *, in_parts: bool = False) -> None:
         """Open it.
@@ -47,22 +47,22 @@ class ObjectReader:
         Args:
             place: of the archive.
             key: of the object.
-            in_parts: whether row groups are too large to be read at once; see `parts_of`.
+            in_parts: whether row groups are too large to be read at once, as with `iter_batches`.
 
         Raises:
-            SegmentDamagedError: it is not there, or no Parquet.
+            SegmentDamagedError: it is missing, or not a Parquet file.
             StoreUnreachableError: the store does not answer.
         """
         self._name = f"{place.name}/{key}"
         size = place.size(key)
         if size is None:
-            raise SegmentDamagedError(f"{self._name} is missing; bring it back.")
-        self._source = _RandomAccess(place, key, size)
+            raise SegmentDamagedError(f"{self._name} is missing; restore it from a backup.")
+        self._source = _ObjectFile(place, key, size)
         self._columns: dict[str, list[Column]] = {}
         try:
             self._file = pq.ParquetFile(
                 pa.PythonFile(self._source, mode="r"),
-                metadata=pq.read_metadata(pa.BufferReader(self._source.end())),
+                metadata=pq.read_metadata(pa.BufferReader(self._source.footer())),
                 page_checksum_verification=True,
                 pre_buffer=not in_parts,
                 buffer_size=_PART_BYTES if in_parts else 0,
@@ -73,31 +73,33 @@ class ObjectReader:
 
     @property
     def bytes_read(self) -> int:
-        """How many bytes were read so far."""
+        """How many bytes were read."""
         return self._source.bytes_read
 
     @property
     def row_group_count(self) -> int:
-        """How many row groups it has."""
+        """How many row groups the object has."""
         return int(self._file.num_row_groups)
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
-        """The key-value pairs of its footer."""
+        """The key-value pairs in the footer."""
         return dict(self._file.metadata.metadata or {})
 
     def bounds(self, row_group: int, column: str) -> tuple[int, int] | None:
-        """The least and the greatest value of a plain column in a row group; ``None`` if the file has none."""
-        about = self._file.metadata.row_group(row_group)
-        for number in range(about.num_columns):
-            found = about.column(number)
-            if found.path_in_schema == column:
-                known = found.statistics
-                return (int(known.min), int(known.max)) if known is not None and known.has_min_max else None
+        """The lowest and highest value of a plain column in a row group; ``None`` if the file does not store them."""
+        metadata = self._file.metadata.row_group(row_group)
+        for number in range(metadata.num_columns):
+            chunk = metadata.column(number)
+            if chunk.path_in_schema == column:
+                statistics = chunk.statistics
+                if statistics is None or not statistics.has_min_max:
+                    return None
+                return int(statistics.min), int(statistics.max)
         return None
 
-    def rows(self, row_group: int, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
-        """All rows of a row group. Raises SegmentDamagedError."""
+    def read_row_group(self, row_group: int, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+        """Read all rows of a row group. Raises SegmentDamagedError."""
         try:
             table = self._file.read_row_group(row_group, columns=schema.names, use_threads=False)
             batches = table.cast(schema).combine_chunks().to_batches()
@@ -105,74 +107,74 @@ class ObjectReader:
             raise self.damaged(error) from None
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
 
-    def parts_of(
-        self, row_group: int, columns: Sequence[str], most_bytes: int, most_rows: int
+    def iter_batches(
+        self, row_group: int, columns: Sequence[str], batch_bytes: int, max_rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a row group in parts of about so many bytes; none is empty. Raises SegmentDamagedError."""
+        """Yield the rows of a row group in batches of about `batch_bytes`, none empty. Raises SegmentDamagedError."""
         try:
-            about = self._file.metadata.row_group(row_group)
-            rows = most_bytes * about.num_rows // max(about.total_byte_size, 1)
-            for part in self._file.iter_batches(
-                batch_size=min(max(rows, 1), most_rows),
+            metadata = self._file.metadata.row_group(row_group)
+            rows = batch_bytes * metadata.num_rows // max(metadata.total_byte_size, 1)
+            for batch in self._file.iter_batches(
+                batch_size=min(max(rows, 1), max_rows),
                 row_groups=[row_group],
                 columns=list(columns),
                 use_threads=False,
             ):
-                if part.num_rows:
-                    yield part
+                if batch.num_rows:
+                    yield batch
         except (pa.ArrowException, OSError, ValueError, LookupError) as error:
             raise self.damaged(error) from None
 
-    def column(self, name: str, row_group: int) -> Column:
-        """Where the pages of a column are. Raises OtherPagesError when they cannot be read alone."""
+    def locate_column(self, name: str, row_group: int) -> Column:
+        """Locate a column in a row group. Raises UnsupportedPagesError when its pages cannot be read individually."""
         if name not in self._columns:
-            self._columns[name] = columns_in(self._source.end(), name)
+            self._columns[name] = find_columns(self._source.footer(), name)
         return self._columns[name][row_group]
 
     def has_offsets(self, group: RowGroup) -> bool:
-        """Whether a row group is large enough and has the offsets of `group`, as far as the footer tells."""
+        """Whether the footer permits that the object has the rows of `group`."""
         if group.number >= self.row_group_count:
             return False
-        about = self._file.metadata.row_group(group.number)
-        column = about.column(SCHEMA.get_field_index("offset"))
+        metadata = self._file.metadata.row_group(group.number)
+        column = metadata.column(SCHEMA.get_field_index("offset"))
         bounds = column.statistics if column.path_in_schema == "offset" else None
-        is_long = about.num_rows >= group.first_row + group.rows
+        is_long = metadata.num_rows >= group.first_row + group.rows
         return bool(is_long and bounds is not None and bounds.min <= group.first and group.last <= bounds.max)
 
-    def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Parts of the object, each by where it begins and its length. Raises OSError when the object is gone."""
-        return self._source.parts(spans)
+    def read_ranges(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read ranges of the object, each given by start and length. Raises OSError when the object was deleted."""
+        return self._source.read_ranges(spans)
 
     def damaged(self, reason: object) -> SegmentDamagedError:
-        """The error for this object."""
+        """Return the error for damage in this object."""
         short = str(reason).partition("\n")[0][:160] or type(reason).__name__
-        return SegmentDamagedError(f"{self._name} is damaged ({short}); bring it back.")
+        return SegmentDamagedError(f"{self._name} is damaged ({short}); restore it from a backup.")
 
 
-def read_segment(place: Place, segment: Segment, wanted: OffsetRanges | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a segment in their order, as rows of `SCHEMA`, those of a row group at a time.
+def read_segment(place: Place, segment: Segment, offsets: OffsetRanges | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a segment in order, as rows of `SCHEMA`, one batch for each row group.
 
     Args:
         place: of the archive.
         segment: of the layout ``gapless``.
-        wanted: the offsets to read; ``None`` for all. Row groups without any of them are not read.
+        offsets: those to read; ``None`` for all. Row groups without any of them are not read.
 
     Raises:
-        SegmentDamagedError: the object is missing, damaged, or holds something else than the manifest says. What was
-            yielded before is right.
+        SegmentDamagedError: the object is missing, damaged, or differs from the manifest. What was yielded before is
+            valid.
         StoreUnreachableError: the store does not answer.
     """
     if not segment.records:
         return
-    groups = [group for group in segment.row_groups if wanted is None or has_any(wanted, group.first, group.last)]
+    groups = [group for group in segment.row_groups if offsets is None or intersects(offsets, group.first, group.last)]
     if not groups:
         return
     source = ObjectReader(place, segment.object)
     for group in groups:
-        rows = part_of(source, segment, group, source.rows(group.number))
-        chosen = rows if wanted is None else picked(rows, wanted)
-        if chosen.num_rows:
-            yield chosen
+        rows = slice_row_group(source, segment, group, source.read_row_group(group.number))
+        selected = rows if offsets is None else select_rows(rows, offsets)
+        if selected.num_rows:
+            yield selected
 
 
 def read_object(place: Place, segments: Sequence[Segment]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -180,7 +182,7 @@ def read_object(place: Place, segments: Sequence[Segment]) -> Iterator[tuple[int
 
     Args:
         place: of the archive.
-        segments: of the layout ``gapless``, with one object. What is yielded has the index of its segment here.
+        segments: of the layout ``gapless``, in the same object. Each batch is yielded with the index of its segment.
 
     Raises:
         SegmentDamagedError: as `read_segment` does.
@@ -197,60 +199,60 @@ def read_object(place: Place, segments: Sequence[Segment]) -> Iterator[tuple[int
     if not parts:
         return
     source = ObjectReader(place, segments[0].object)
-    for number, some in groupby(parts, key=itemgetter(0)):
-        rows = source.rows(number)
-        for _, _, index, group in some:
-            yield index, part_of(source, segments[index], group, rows)
+    for number, group_parts in groupby(parts, key=itemgetter(0)):
+        rows = source.read_row_group(number)
+        for _, _, index, group in group_parts:
+            yield index, slice_row_group(source, segments[index], group, rows)
 
 
-def has_any(wanted: OffsetRanges, first: int, last: int) -> bool:
-    """Whether one of `wanted` is between `first` and `last`, both inclusive."""
-    index = wanted.index_reaching(first)
-    return index < len(wanted) and wanted[index].first <= last
+def intersects(offsets: OffsetRanges, first: int, last: int) -> bool:
+    """Whether any of `offsets` is between `first` and `last`, both inclusive."""
+    index = offsets.index_reaching(first)
+    return index < len(offsets) and offsets[index].first <= last
 
 
-def picked(rows: pa.RecordBatch, wanted: OffsetRanges) -> pa.RecordBatch:
-    """The rows whose offsets are `wanted`; those of `rows` ascend."""
+def select_rows(rows: pa.RecordBatch, offsets: OffsetRanges) -> pa.RecordBatch:
+    """Select the rows at `offsets`; the offsets of `rows` ascend."""
     if not rows.num_rows:
         return rows
-    offsets: Sequence[int] = rows.column("offset").to_pylist()
-    runs = []
-    for first, last in wanted.clip(offsets[0], offsets[-1]):
-        low, high = bisect_left(offsets, first), bisect_left(offsets, last + 1)
+    row_offsets: Sequence[int] = rows.column("offset").to_pylist()
+    slices = []
+    for first, last in offsets.clip(row_offsets[0], row_offsets[-1]):
+        low, high = bisect_left(row_offsets, first), bisect_left(row_offsets, last + 1)
         if low < high:
-            runs.append((low, high))
-    if not runs:
+            slices.append((low, high))
+    if not slices:
         return rows.slice(0, 0)
-    if len(runs) == 1:
-        low, high = runs[0]
+    if len(slices) == 1:
+        low, high = slices[0]
         return rows.slice(low, high - low)
-    return rows.take(int64_array(row for low, high in runs for row in range(low, high)))
+    return rows.take(int64_array(row for low, high in slices for row in range(low, high)))
 
 
-def part_of(source: ObjectReader, segment: Segment, group: RowGroup, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The records of a segment among all `rows` of a row group.
+def slice_row_group(source: ObjectReader, segment: Segment, group: RowGroup, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of a segment out of all `rows` of a row group.
 
     Raises:
-        SegmentDamagedError: they are not those that the manifest lists.
+        SegmentDamagedError: they are not those of the manifest.
     """
     part = rows.slice(group.first_row, group.rows)
     if part.num_rows != group.rows or not part.num_rows:
         raise source.damaged(f"row group {group.number} has {part.num_rows} rows and must have {group.rows}")
-    found = [part.column("offset")[at].as_py() for at in (0, group.rows - 1)]
+    first, last = (part.column("offset")[index].as_py() for index in (0, group.rows - 1))
     partition = part.column("partition")[0].as_py()
-    if found != [group.first, group.last] or partition != segment.partition:
-        raise source.damaged(f"row group {group.number} holds {partition}/{found[0]}-{found[1]}")
+    if (first, last) != (group.first, group.last) or partition != segment.partition:
+        raise source.damaged(f"row group {group.number} holds {partition}/{first}-{last}")
     return part
 
 
-class _RandomAccess(io.RawIOBase):
-    """A file of a place for pyarrow, which begins with the end of a file."""
+class _ObjectFile(io.RawIOBase):
+    """An object as a seekable file for pyarrow. Its footer, which is read first, is cached."""
 
     def __init__(self, place: Place, key: str, size: int) -> None:
         self._place, self._key, self._size = place, key, size
         self._at = 0
         self.bytes_read = 0
-        self._end = b""
+        self._footer = b""
 
     def readable(self) -> bool:
         return True
@@ -266,37 +268,39 @@ class _RandomAccess(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        left = max(self._size - self._at, 0)
-        size = left if size is None or size < 0 else min(size, left)
-        found = self._content(self._at, size)
-        self._at += len(found)
-        return found
+        remaining = max(self._size - self._at, 0)
+        size = remaining if size is None or size < 0 else min(size, remaining)
+        content = self._content(self._at, size)
+        self._at += len(content)
+        return content
 
     def _content(self, start: int, length: int) -> bytes:
         if not length:
             return b""
-        end_at = self._size - len(self._end)
-        return self._end[start - end_at : start - end_at + length] if start >= end_at else self._fetch(start, length)
+        footer_start = self._size - len(self._footer)
+        if start < footer_start:
+            return self._fetch(start, length)
+        return self._footer[start - footer_start : start - footer_start + length]
 
-    def end(self) -> bytes:
-        """The end of the file, with all that Parquet says there."""
-        if not self._end:
-            self._end = self._fetch(max(self._size - _END_BYTES, 0), min(self._size, _END_BYTES))
-            length = int.from_bytes(self._end[-_TRAILER_BYTES:-4], "little") + _TRAILER_BYTES
-            if len(self._end) < length <= self._size:
-                self._end = self._fetch(self._size - length, length)
-        return self._end
+    def footer(self) -> bytes:
+        """The end of the file, with at least the complete Parquet footer."""
+        if not self._footer:
+            self._footer = self._fetch(max(self._size - _FOOTER_BYTES, 0), min(self._size, _FOOTER_BYTES))
+            length = int.from_bytes(self._footer[-_TRAILER_BYTES:-4], "little") + _TRAILER_BYTES
+            if len(self._footer) < length <= self._size:
+                self._footer = self._fetch(self._size - length, length)
+        return self._footer
 
-    def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+    def read_ranges(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         if any(start < 0 or length < 0 or start + length > self._size for start, length in spans):
-            raise OSError("a part beyond the end of the object")
+            raise OSError("a range beyond the end of the object")
         try:
-            found = self._place.read_ranges(self._key, spans)
+            contents = self._place.read_ranges(self._key, spans)
         except MissingObjectError as error:
             raise FileNotFoundError(str(error)) from None
-        self.bytes_read += sum(map(len, found))
-        return found
+        self.bytes_read += sum(map(len, contents))
+        return contents
 
     def _fetch(self, start: int, length: int) -> bytes:
-        (found,) = self.parts([(start, length)])
-        return found
+        (content,) = self.read_ranges([(start, length)])
+        return content

@@ -1,6 +1,6 @@
-"""Owns the rows of a segment: their schema, how records that come from Kafka become rows, and rows records again.
+"""Owns the rows of a segment: their schema, and the conversion of Kafka's records to rows and back.
 
-Null and empty are two things in keys, values and header values. Headers keep their order, also those of the same key.
+Null and empty are distinct in keys, values and header values. Headers keep their order, and duplicates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 record without timestamp. A record without headers has an empty list."""
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 RECORD_BYTES = 16
-"""What the size of a segment counts for each record beside keys, values and headers, as the peer counts."""
+"""Overhead of each record in the size of a segment, added to key, value and headers, as kafka-replicator counts."""
 
 _topic, _partition, _offset = methodcaller("topic"), methodcaller("partition"), methodcaller("offset")
 _timestamp, _headers = methodcaller("timestamp"), methodcaller("headers")
@@ -40,7 +40,7 @@ _key, _value = methodcaller("key"), methodcaller("value")
 
 
 class Message(Protocol):
-    """What Kafka's client gives for a record."""
+    """A record as Kafka's client returns it."""
 
     def topic(self) -> str | None:
         """Its topic."""
@@ -76,7 +76,7 @@ class Record(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
-class Run(NamedTuple):
+class PartitionRows(NamedTuple):
     """Rows of one partition, by offset."""
 
     topic: str
@@ -84,31 +84,31 @@ class Run(NamedTuple):
     rows: pa.RecordBatch
 
 
-def runs_of(messages: Sequence[Message]) -> Iterator[Run]:
-    """Turn messages, those of each partition in order, into rows, a run for each partition."""
+def rows_by_partition(messages: Sequence[Message]) -> Iterator[PartitionRows]:
+    """Convert messages, in order for each partition, to rows of each partition."""
     topics = set(map(_topic, messages))
     if len(topics) > 1:
-        for topic, some in groupby(sorted(messages, key=_topic), key=_topic):
-            yield from _runs_of_topic(topic, list(some))
+        for topic, group in groupby(sorted(messages, key=_topic), key=_topic):
+            yield from _rows_of_topic(topic, list(group))
     elif topics:
-        yield from _runs_of_topic(topics.pop() or "", messages)
+        yield from _rows_of_topic(topics.pop() or "", messages)
 
 
-def _runs_of_topic(topic: str, messages: Sequence[Message]) -> Iterator[Run]:
+def _rows_of_topic(topic: str, messages: Sequence[Message]) -> Iterator[PartitionRows]:
     partitions: list[Any] = list(map(_partition, messages))
     if len(set(partitions)) == 1:
-        yield Run(topic, partitions[0], rows_of(messages))
+        yield PartitionRows(topic, partitions[0], rows_of(messages))
         return
     messages = sorted(messages, key=_partition)  # stable, so each partition stays in order
     rows, first = rows_of(messages), 0
-    for partition, some in groupby(sorted(partitions)):
-        count = sum(1 for _ in some)
-        yield Run(topic, partition, rows.slice(first, count))
+    for partition, group in groupby(sorted(partitions)):
+        count = sum(1 for _ in group)
+        yield PartitionRows(topic, partition, rows.slice(first, count))
         first += count
 
 
 def rows_of(messages: Sequence[Message]) -> pa.RecordBatch:
-    """Turn messages into rows of `SCHEMA`, a column at a time."""
+    """Convert messages to rows of `SCHEMA`, column by column."""
     return pa.RecordBatch.from_arrays(
         [
             _numbers(list(map(_partition, messages)), pa.int32()),
@@ -123,23 +123,23 @@ def rows_of(messages: Sequence[Message]) -> pa.RecordBatch:
 
 
 def int64_array(numbers: Iterable[int]) -> pa.Array:
-    """A column of numbers, made of bytes.
+    """Make a column of numbers without pyarrow's conversion of Python objects.
 
-    pyarrow imports pandas when it converts an object of Python, which takes a third of a second and 40 MiB.
+    That imports pandas, which takes a third of a second and 40 MiB.
     """
     content = array("q", numbers)
     return pa.Array.from_buffers(pa.int64(), len(content), [None, pa.py_buffer(content)])
 
 
 def _numbers(numbers: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """A column that mostly holds one number."""
+    """Make a column, quickly if all numbers are equal."""
     if numbers and len(set(numbers)) == 1:
         return pa.repeat(pa.scalar(numbers[0], kind), len(numbers))
     return pa.array(numbers, kind)
 
 
 def _timestamp_columns(stamps: Sequence[tuple[int, int]]) -> tuple[pa.Array, pa.Array]:
-    """Timestamps and their types, both null where there is none."""
+    """Make the columns of timestamps and their types, both null for a record without timestamp."""
     times: list[int | None] = [time for _, time in stamps]
     kinds: list[int | None] = [kind - 1 for kind, _ in stamps]
     absent = [number for number, (kind, time) in enumerate(stamps) if kind < 1 or time < 0]
@@ -165,19 +165,19 @@ def _header_column(headers: Sequence[Any]) -> pa.ListArray:
 
 
 def records_of(rows: pa.RecordBatch) -> Iterator[Record]:
-    """Turn rows of `SCHEMA` into records."""
+    """Convert rows of `SCHEMA` to records."""
     columns, headers = [column.to_pylist() for column in rows.columns[:-1]], rows.column("headers")
     lengths = pc.list_value_length(headers).to_pylist()
     keys, values = (part.to_pylist() for part in headers.flatten().flatten())
     first = 0
     for *row, count in zip(*columns, lengths, strict=True):
-        behind = first + count
-        yield Record._make([*row, list(zip(keys[first:behind], values[first:behind], strict=True))])
-        first = behind
+        end = first + count
+        yield Record._make([*row, list(zip(keys[first:end], values[first:end], strict=True))])
+        first = end
 
 
 def content_bytes(rows: pa.RecordBatch) -> int:
-    """How many bytes the records have as the peer counts: 16 for each, and its key, value and headers."""
+    """Size of the records as kafka-replicator counts it: 16 bytes each, plus key, value and headers."""
     header_keys, header_values = rows.column("headers").flatten().flatten()
     parts = (rows.column("key"), rows.column("value"), header_keys, header_values)
     count: int = rows.num_rows

@@ -1,6 +1,6 @@
-"""Owns how offsets, timestamps and values of chosen records come out of a segment, without keys and headers.
+"""Owns how offsets, timestamps and values of selected records are read from a segment, without keys and headers.
 
-Of a row group from which few records are wanted only the pages that hold them are read; see `pages`.
+When few records of a row group are selected, only their pages are read; see `pages`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from gapless_archive.segments.pages import OtherPagesError, values_at
-from gapless_archive.segments.reader import ObjectReader, has_any, part_of, picked
+from gapless_archive.segments.pages import UnsupportedPagesError, read_values_at
+from gapless_archive.segments.reader import ObjectReader, intersects, select_rows, slice_row_group
 from gapless_archive.segments.rows import SCHEMA
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from gapless_archive.catalog.entry import RowGroup, Segment
     from gapless_archive.store.places import Place
 
-_ROWS_AT_ONCE = 1000
-_FEW = 16
-"""One row in so many, or fewer, are few."""
+_BATCH_ROWS = 1000
+_MIN_ROWS_PER_SELECTED = 16
+"""Pages are read when the row group has at least so many rows for each selected one."""
 _OFFSETS = pa.schema([SCHEMA.field(name) for name in ("partition", "offset")])
 _POSITIONS = _OFFSETS.append(SCHEMA.field("timestamp"))
-_ALL = _POSITIONS.append(SCHEMA.field("value"))
+_VALUES = _POSITIONS.append(SCHEMA.field("value"))
 
 
 class Values(NamedTuple):
@@ -34,64 +34,71 @@ class Values(NamedTuple):
 
     offsets: list[int]
     timestamps: list[int | None]
-    """All null where they were not needed."""
+    """All ``None`` when timestamps were not requested."""
     values: list[bytes | None]
 
 
-def read_values(place: Place, segment: Segment, wanted: OffsetRanges, *, times: bool = True) -> Iterator[Values]:
-    """Yield the records of a segment at `wanted` in their order, some at a time.
+def read_segment_values(
+    place: Place, segment: Segment, offsets: OffsetRanges, *, times: bool = True
+) -> Iterator[Values]:
+    """Yield the records of a segment at `offsets` in order, some at a time.
 
     Args:
         place: of the archive.
         segment: of the layout ``gapless``.
-        wanted: the offsets to read.
-        times: whether timestamps are needed.
+        offsets: those to read.
+        times: whether timestamps are requested.
 
     Raises like `read_segment`.
     """
-    groups = [group for group in segment.row_groups if has_any(wanted, group.first, group.last)]
+    groups = [group for group in segment.row_groups if intersects(offsets, group.first, group.last)]
     if not segment.records or not groups:
         return
     source = ObjectReader(place, segment.object)
     for group in groups:
-        chosen = wanted.clip(group.first, group.last)
-        found = _few(source, segment, group, chosen, times=times) if chosen.count * _FEW <= group.rows else None
-        if found is not None:
-            yield found
-            continue
-        rows = picked(part_of(source, segment, group, source.rows(group.number, _ALL)), chosen)
-        for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
-            some = rows.slice(start, _ROWS_AT_ONCE)
-            yield Values(*(some.column(name).to_pylist() for name in ("offset", "timestamp", "value")))
+        selected = offsets.clip(group.first, group.last)
+        if selected.count * _MIN_ROWS_PER_SELECTED <= group.rows:
+            values = _read_pages(source, segment, group, selected, times=times)
+            if values is not None:
+                yield values
+                continue
+        rows = slice_row_group(source, segment, group, source.read_row_group(group.number, _VALUES))
+        rows = select_rows(rows, selected)
+        for start in range(0, rows.num_rows, _BATCH_ROWS):
+            batch = rows.slice(start, _BATCH_ROWS)
+            yield Values(*(batch.column(name).to_pylist() for name in ("offset", "timestamp", "value")))
 
 
-def _few(
-    source: ObjectReader, segment: Segment, group: RowGroup, wanted: OffsetRanges, *, times: bool
+def _read_pages(
+    source: ObjectReader, segment: Segment, group: RowGroup, selected: OffsetRanges, *, times: bool
 ) -> Values | None:
-    """Read few records by their pages; ``None`` when the row group must be read completely."""
+    """Read the values from their pages; ``None`` when the row group must be read completely."""
     try:
-        column = source.column("value", group.number)
-    except OtherPagesError:
+        column = source.locate_column("value", group.number)
+    except UnsupportedPagesError:
         return None
     is_dense = group.rows == group.last - group.first + 1
     if is_dense and not times and source.has_offsets(group):
         offsets: Sequence[int] = range(group.first, group.last + 1)
         timestamps: pa.Array | None = None
     else:
-        positions = part_of(source, segment, group, source.rows(group.number, _POSITIONS if times else _OFFSETS))
+        positions = slice_row_group(
+            source, segment, group, source.read_row_group(group.number, _POSITIONS if times else _OFFSETS)
+        )
         offsets = positions.column("offset").to_pylist()
         timestamps = positions.column("timestamp") if times else None
-    numbers = [
-        number
-        for first, last in wanted
-        for number in range(bisect_left(offsets, first), bisect_left(offsets, last + 1))
+    indexes = [
+        index
+        for first, last in selected
+        for index in range(bisect_left(offsets, first), bisect_left(offsets, last + 1))
     ]
+    rows = [group.first_row + index for index in indexes]
     try:
-        values = values_at(source.parts, column, [group.first_row + number for number in numbers]) if numbers else []
-    except OtherPagesError:
+        values = read_values_at(source.read_ranges, column, rows) if rows else []
+    except UnsupportedPagesError:
         return None
     return Values(
-        [offsets[number] for number in numbers],
-        [None if timestamps is None else timestamps[number].as_py() for number in numbers],
+        [offsets[index] for index in indexes],
+        [None if timestamps is None else timestamps[index].as_py() for index in indexes],
         values,
     )

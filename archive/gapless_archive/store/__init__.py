@@ -1,1 +1,1 @@
-"""The store: objects in a folder or an S3-compatible store."""
+"""Storage of objects: a folder, or an S3-compatible object store."""

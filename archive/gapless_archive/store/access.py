@@ -1,6 +1,6 @@
-"""Owns how a store is reached, as whom, and how a command's settings say so; must not know how a store is asked.
+"""Owns the endpoint, credentials and object options of an S3-compatible store, and the settings for them.
 
-Credentials come from files that the caller names, never from the environment.
+Credentials are read from files that the caller names, never from the environment. Must not send requests.
 """
 
 from __future__ import annotations
@@ -20,93 +20,93 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _DEFAULT_REGION = "us-east-1"
-_MOST_TAGS = 10
-_VALID = timedelta(seconds=330)
-"""For how long the client may use keys with a session token; it asks for others five minutes before."""
+_MAX_TAGS = 10
+_KEY_LIFETIME = timedelta(seconds=330)
+"""How long the client may use keys with a session token; it requests new ones five minutes earlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """How a store is reached, and as whom."""
+    """Endpoint, credentials and object options of a store."""
 
     endpoint_url: str = ""
-    """Empty for the public cloud's own of the region."""
+    """Empty for the public cloud's endpoint of the region."""
     region: str = _DEFAULT_REGION
     access_key_file: Path | None = None
-    """``None``, and then for the secret key as well, for requests that are not signed."""
+    """``None`` for unsigned requests; the secret key must then be ``None``, too."""
     secret_key_file: Path | None = None
     session_token_file: Path | None = None
     ca_file: Path | None = None
-    """Certificates (PEM) to trust beside the system's."""
+    """Certificates (PEM) to trust in addition to the system's."""
     storage_class: str = ""
-    """Of what is written; empty for the bucket's own."""
+    """Of new objects; empty for the bucket's default."""
     encryption: str = ""
-    """What the store encrypts with what is written: ``AES256`` or ``aws:kms``; empty for the bucket's own."""
+    """Of new objects by the store: ``AES256`` or ``aws:kms``; empty for the bucket's default."""
     kms_key_id: str = ""
-    """The key for ``aws:kms``; empty for the store's own."""
+    """The key for ``aws:kms``; empty for the store's default."""
     tags: tuple[tuple[str, str], ...] = ()
-    """Of what is written."""
+    """Of new objects."""
 
 
-def credentials_of(access: S3Access) -> dict[str, Any]:
-    """The client's options with the keys, or with what gives them. Raises ConfigurationError."""
+def client_credentials(access: S3Access) -> dict[str, Any]:
+    """Return the client's options with the keys, or with a function that returns them. Raises ConfigurationError."""
     if access.session_token_file is not None and access.access_key_file is not None:
-        return {"credential_provider": _renewed_keys(access)}
-    return _keys(access)
+        return {"credential_provider": _key_provider(access)}
+    return _read_keys(access)
 
 
-def _keys(access: S3Access) -> dict[str, Any]:
-    """The keys as the client names them, read from their files. Raises ConfigurationError."""
+def _read_keys(access: S3Access) -> dict[str, Any]:
+    """Read the keys from their files, named as in the client's options. Raises ConfigurationError."""
     if (access.access_key_file is None) != (access.secret_key_file is None):
         raise ConfigurationError(
             "Only one of access key and secret key is given for the object store; give the files of both, or neither "
-            "for requests that are not signed."
+            "for unsigned requests."
         )
     if access.access_key_file is None or access.secret_key_file is None:
         return {"skip_signature": True}
-    found = {
+    keys = {
         "access_key_id": _credential(access.access_key_file, "access key"),
         "secret_access_key": _credential(access.secret_key_file, "secret key"),
     }
     if access.session_token_file is not None:
-        found["session_token"] = _credential(access.session_token_file, "session token")
-    return found
+        keys["session_token"] = _credential(access.session_token_file, "session token")
+    return keys
 
 
-def _renewed_keys(access: S3Access) -> Callable[[], dict[str, Any]]:
-    """What gives the client keys with a session token, which it asks for twice a minute.
+def _key_provider(access: S3Access) -> Callable[[], dict[str, Any]]:
+    """Return a function that reads keys with a session token, which the client calls twice a minute.
 
-    They are short-lived: who renews them writes the files again, as Kubernetes does with a Secret in a volume. Raises
-    ConfigurationError when they cannot be used now; while files are replaced, the keys before stay in use.
+    The keys are short-lived: their files are replaced, as Kubernetes does with a Secret in a volume. Meanwhile the
+    previous keys stay in use. Raises ConfigurationError when the keys cannot be read now.
     """
-    known = _keys(access)
+    current = _read_keys(access)
 
     def keys() -> dict[str, Any]:
-        nonlocal known
+        nonlocal current
         with contextlib.suppress(ConfigurationError):
-            known = _keys(access)
+            current = _read_keys(access)
         return {
-            "access_key_id": known["access_key_id"],
-            "secret_access_key": known["secret_access_key"],
-            "token": known["session_token"],
-            "expires_at": datetime.now(UTC) + _VALID,
+            "access_key_id": current["access_key_id"],
+            "secret_access_key": current["secret_access_key"],
+            "token": current["session_token"],
+            "expires_at": datetime.now(UTC) + _KEY_LIFETIME,
         }
 
     return keys
 
 
 def _credential(path: Path, what: str) -> str:
-    """Read one line of printable ASCII; anything else cannot stand in a request."""
-    text = content_of(path, what).decode("utf-8", "replace").strip()
+    """Read one line of printable ASCII, as required in a request header."""
+    text = read_access_file(path, what).decode("utf-8", "replace").strip()
     if not (text.isascii() and text.isprintable()):
         raise ConfigurationError(
-            f"The file {path} with the {what} is not one line of plain text; put only the key there."
+            f"The file {path} with the {what} is not one line of plain text; write only the key to it."
         )
     return text
 
 
-def content_of(path: Path, what: str) -> bytes:
-    """Read a file of an access. Raises ConfigurationError."""
+def read_access_file(path: Path, what: str) -> bytes:
+    """Read a file with a credential or certificates. Raises ConfigurationError."""
     try:
         content = read_small(path)
     except OSError as error:
@@ -114,7 +114,7 @@ def content_of(path: Path, what: str) -> bytes:
             f"The file {path} with the {what} cannot be read ({error.strerror}); give the path of a readable file."
         ) from None
     if not content.strip():
-        raise ConfigurationError(f"The file {path} with the {what} is empty; put it there.")
+        raise ConfigurationError(f"The file {path} with the {what} is empty; write it to the file.")
     return content
 
 
@@ -148,19 +148,19 @@ S3_SETTINGS: tuple[Setting, ...] = (
         metavar="FILE",
     ),
     _setting("s3SessionTokenFile", "File with a session token.", parse=Path, metavar="FILE"),
-    _setting("s3CaFile", "Certificates (PEM) to trust beside the system's.", parse=Path, metavar="FILE"),
+    _setting("s3CaFile", "Certificates (PEM) to trust in addition to the system's.", parse=Path, metavar="FILE"),
 )
-"""The settings of a command that reads or writes one file of a store."""
+"""The settings of a command that reads or writes objects of a store."""
 
 
 def _tags(text: str) -> tuple[tuple[str, str], ...]:
-    found = []
+    tags = []
     for tag in filter(None, text.split(",")):
         name, _, value = tag.partition("=")
-        found.append((name, value))
-    if len(found) > _MOST_TAGS or any(re.fullmatch(r"[-\w .:/+@]{1,128}", name) is None for name, _ in found):
-        raise ValueError(f"at most {_MOST_TAGS} tags, as NAME=VALUE,NAME=VALUE")
-    return tuple(found)
+        tags.append((name, value))
+    if len(tags) > _MAX_TAGS or any(re.fullmatch(r"[-\w .:/+@]{1,128}", name) is None for name, _ in tags):
+        raise ValueError(f"at most {_MAX_TAGS} tags, as NAME=VALUE,NAME=VALUE")
+    return tuple(tags)
 
 
 def _encryption(text: str) -> str:
@@ -180,11 +180,11 @@ S3_WRITING_SETTINGS: tuple[Setting, ...] = (
     _setting("s3KmsKeyId", "Key of the store for aws:kms.", metavar="ID"),
     _setting("s3Tags", "Tags of new objects.", parse=_tags, metavar="NAME=VALUE,..."),
 )
-"""Further settings of a command that keeps an archive in a store."""
+"""Additional settings of a command that writes an archive to a store."""
 
 
 def access_from(values: Mapping[str, Any]) -> S3Access:
-    """The access that a command's `S3_SETTINGS` describe."""
+    """Build the access from a command's `S3_SETTINGS`."""
     return S3Access(
         endpoint_url=values["s3Endpoint"] or "",
         region=values["s3Region"],
@@ -200,7 +200,7 @@ def access_from(values: Mapping[str, Any]) -> S3Access:
 
 
 def check_endpoint(url: str) -> None:
-    """Refuse a store at an address of the machine itself, its link or its cloud. Raises ConfigurationError."""
+    """Reject a loopback, link-local or metadata-service address of a store. Raises ConfigurationError."""
     from urllib.parse import urlsplit  # noqa: PLC0415 -- not needed for --help
 
     from gapless_api.base.local_addresses import refuse_local  # noqa: PLC0415
@@ -209,6 +209,6 @@ def check_endpoint(url: str) -> None:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
     except ValueError:
-        return  # no URL, which opening the store tells
+        return  # open_store reports an invalid URL
     if host:
         refuse_local([(host, port)], what="The store")

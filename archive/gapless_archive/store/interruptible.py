@@ -1,4 +1,4 @@
-"""Owns waiting that signals end, for calls of a library that does not let them; must not know what is waited for."""
+"""Owns calls that signals can interrupt, although the called library blocks signals; must not know what is called."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-def answer_of(ask: Callable[[], Answer]) -> Answer:
-    """Call `ask` and return what it returns; what a signal's handler raises meanwhile ends the waiting for it.
+def call_interruptibly(call: Callable[[], Result]) -> Result:
+    """Return the result of `call`, or raise what a signal handler raises meanwhile.
 
-    What was begun goes on in a thread that the end of the program does not wait for.
+    After a signal, the call continues in a daemon thread, for which the end of the program does not wait.
     """
     if threading.current_thread() is not threading.main_thread():
-        return ask()  # signals come to the main thread alone
-    found: Future[Answer] = Future()
+        return call()  # only the main thread receives signals
+    future: Future[Result] = Future()
 
-    def wait() -> None:
+    def run() -> None:
         try:
-            found.set_result(ask())
-        except BaseException as error:  # noqa: BLE001 -- is raised again
-            found.set_exception(error)
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 -- is raised by result()
+            future.set_exception(error)
 
-    threading.Thread(target=wait, name="store", daemon=True).start()
-    return found.result()
+    threading.Thread(target=run, name="store", daemon=True).start()
+    return future.result()

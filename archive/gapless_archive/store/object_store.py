@@ -1,7 +1,7 @@
-"""Owns how a file goes to an S3-compatible object store and comes from one; must not know what is in it.
+"""Owns requests to an S3-compatible object store; must not know the content of objects.
 
-Nothing but a proxy is taken from the environment: credentials come from files that the caller names, and without them
-requests are not signed. The client (obstore) is optional and loaded only when a store is opened.
+Only proxy settings are taken from the environment: credentials are read from files that the caller names, and without
+them requests are not signed. The client (obstore) is optional and imported only when a store is opened.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from datetime import timedelta
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, LocalStorageError, StoreUnreachableError
-from gapless_archive.store.access import content_of, credentials_of
-from gapless_archive.store.interruptible import Answer, answer_of
+from gapless_archive.store.access import client_credentials, read_access_file
+from gapless_archive.store.interruptible import Result, call_interruptibly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,54 +24,57 @@ if TYPE_CHECKING:
 
     from gapless_archive.store.access import S3Access
 
-_CONNECT, _QUIET, _WHOLE = timedelta(seconds=10), timedelta(seconds=60), timedelta(hours=1)
-"""Longest time to connect, between two answers, and for one request."""
-_RETRIES, _RETRY = 4, timedelta(seconds=60)
-"""How often a request is repeated, and for how long at most: a store that asks to slow down is given some seconds."""
+_TIMEOUTS: ClientConfig = {
+    "connect_timeout": timedelta(seconds=10),
+    "read_timeout": timedelta(seconds=60),
+    "timeout": timedelta(hours=1),
+}
+_MAX_RETRIES, _RETRY_TIMEOUT = 4, timedelta(seconds=60)
+"""The pauses between retries reach several seconds, for a store that requests to slow down."""
 _FIRST_PAUSE, _LONGEST_PAUSE, _PAUSE_FACTOR = timedelta(seconds=0.2), timedelta(seconds=15), 3
-_MOST_BYTES_AT_ONCE = 1024 * 1024
-_LEAST_PART, _MOST_PARTS = 5 * 1024 * 1024, 10_000
-"""A store takes larger objects in parts: none but the last smaller, and no more of them."""
-_COALESCED = 4 * 1024
-"""Ranges of an object that are less far apart are read in one request."""
+_CHUNK_BYTES = 1024 * 1024
+_MIN_PART_BYTES, _MAX_PARTS = 5 * 1024 * 1024, 10_000
+"""Limits of a multipart upload; the last part may be smaller."""
+_COALESCED_GAP_BYTES = 4 * 1024
+"""Ranges of an object with a smaller gap between them are read in one request."""
 _EXAMPLE = "write s3://bucket/path/bundle.json"
-_PASSING = re.compile(r"non-2xx status code: (408|429)\b|<Code>NoSuchUpload<")
-"""Client errors that pass: a request came too slowly, there were too many of them, or the answer that an object is
-complete was lost."""
+_TRANSIENT = re.compile(r"non-2xx status code: (408|429)\b|<Code>NoSuchUpload<")
+"""Client errors that are transient: a request timeout, too many requests, or a lost response to the completion of a
+multipart upload."""
 
 
 class MissingObjectError(ConfigurationError):
-    """A file that must be there is not."""
+    """A required object does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectAddress:
-    """Where an object is: ``s3://bucket/key``."""
+    """The address of an object: ``s3://bucket/key``."""
 
     bucket: str
     key: str
 
     @classmethod
     def parse(cls, text: str) -> ObjectAddress:
-        """Read an address. Raises ValueError with the end of the sentence "it must be …"."""
-        found = re.fullmatch(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.+)", text)
-        if found is None:
+        """Parse an address. Raises ValueError with the end of the sentence "it must be …"."""
+        match = re.fullmatch(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.+)", text)
+        if match is None:
             raise ValueError(f"the address of an object; {_EXAMPLE}")
-        if any(part in {"", ".", ".."} for part in found[2].split("/")):
+        if any(part in {"", ".", ".."} for part in match[2].split("/")):
             raise ValueError(f"an address without empty parts, . and .. in its path; {_EXAMPLE}")
-        return cls(found[1], found[2])
+        return cls(match[1], match[2])
 
     def __str__(self) -> str:
         return f"s3://{self.bucket}/{self.key}"
 
 
 class StoredObject(NamedTuple):
-    """What a list says about an object."""
+    """An entry of a list of objects."""
 
     key: str
     bytes: int
     modified: float
-    """When it was written, in seconds since 1970."""
+    """When the object was written, in seconds since 1970."""
 
 
 class ObjectStore(Protocol):
@@ -82,56 +85,54 @@ class ObjectStore(Protocol):
 
         Raises:
             MissingObjectError: there is no such object.
-            ConfigurationError: we are not allowed to read it.
+            ConfigurationError: permission to read it is missing.
             StoreUnreachableError: the store does not answer.
         """
 
     def put(self, key: str, file: Path) -> None:
-        """Keep the content of a file as an object, completely or not at all.
+        """Store the content of a file as an object, completely or not at all.
 
         Raises:
-            ConfigurationError: there is no such bucket, or we are not allowed to write there.
+            ConfigurationError: the bucket does not exist, or permission to write is missing.
             StoreUnreachableError: the store does not answer.
         """
 
     def tag(self, key: str) -> str | None:
-        """What changes whenever the object does; ``None`` when there is no such object. Raises like `get`."""
+        """Return the ETag of an object; ``None`` when it does not exist. Raises like `get`."""
 
     def replace(self, key: str, content: bytes, tag: str | None) -> bool:
-        """Keep `content` as an object unless another has changed it meanwhile; say whether it is kept.
-
-        Raises like `put`.
+        """Store `content` as an object if its ETag is still `tag`; return whether it was stored. Raises like `put`.
 
         Args:
             key: of the object.
-            content: all of it.
-            tag: of the object that is replaced; ``None`` when there must be none.
+            content: of the object.
+            tag: ETag of the object that is replaced; ``None`` when none must exist.
         """
 
     def ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Parts of an object, each by where it begins and its length, in bytes. Raises like `get`."""
+        """Read ranges of an object, each given by start and length in bytes. Raises like `get`."""
 
     def size(self, key: str) -> int | None:
-        """How many bytes an object has; ``None`` when there is no such object. Raises like `get`."""
+        """Return the size of an object in bytes; ``None`` when it does not exist. Raises like `get`."""
 
     def keys(self, prefix: str) -> list[str]:
-        """The keys that begin with `prefix` and a slash; all, if it is empty. Raises like `get`."""
+        """List the keys that begin with `prefix` and a slash; all, if it is empty. Raises like `get`."""
 
     def objects(self, prefix: str) -> list[StoredObject]:
-        """What `keys` gives, with size and age. Raises like `get`."""
+        """List the objects of `keys`, with size and age. Raises like `get`."""
 
     def children(self, prefix: str) -> list[str]:
-        """The next parts of the keys that `keys` gives. Raises like `get`."""
+        """List the next path components of `keys`. Raises like `get`."""
 
     def delete(self, key: str) -> None:
-        """Remove an object; one that is not there does not matter. Raises like `put`."""
+        """Delete an object if it exists. Raises like `put`."""
 
 
 def open_store(bucket: str, access: S3Access) -> ObjectStore:
-    """Open a bucket; nothing is sent yet.
+    """Open a bucket, without sending a request.
 
     Raises:
-        ConfigurationError: the client is not installed, or a file of `access` cannot be used.
+        ConfigurationError: the client is not installed, or a file of `access` is unusable.
     """
     try:
         from obstore.store import S3Store  # noqa: PLC0415 -- optional
@@ -141,18 +142,19 @@ def open_store(bucket: str, access: S3Access) -> ObjectStore:
         ) from None
     if access.endpoint_url and re.fullmatch(r"https?://[^/\s]+(/\S*)?", access.endpoint_url) is None:
         raise ConfigurationError(
-            f"The endpoint {access.endpoint_url!r} is no URL; write one such as https://store.example:9000."
+            f"The endpoint {access.endpoint_url!r} is not a URL; write one such as https://store.example:9000."
         )
-    client: ClientConfig = {"connect_timeout": _CONNECT, "read_timeout": _QUIET, "timeout": _WHOLE}
+    client: ClientConfig = {**_TIMEOUTS}
     if access.endpoint_url.startswith("http://"):
         client["allow_http"] = True
     if access.ca_file is not None:
-        client["root_certificate"] = content_of(access.ca_file, "the store's CA certificates")
+        client["root_certificate"] = read_access_file(access.ca_file, "the store's CA certificates")
+    encryption = {"server_side_encryption": access.encryption, "sse_kms_key_id": access.kms_key_id}
     options: dict[str, Any] = {
         "region": access.region,
         "disable_bulk_delete": True,
-        **credentials_of(access),
-        **_encryption(access),
+        **client_credentials(access),
+        **{name: value for name, value in encryption.items() if value},
     }
     if access.endpoint_url:
         options |= {"endpoint": access.endpoint_url.rstrip("/"), "virtual_hosted_style_request": False}
@@ -161,13 +163,13 @@ def open_store(bucket: str, access: S3Access) -> ObjectStore:
             bucket,
             client_options=client,
             retry_config={
-                "max_retries": _RETRIES,
-                "retry_timeout": _RETRY,
+                "max_retries": _MAX_RETRIES,
+                "retry_timeout": _RETRY_TIMEOUT,
                 "backoff": {"init_backoff": _FIRST_PAUSE, "max_backoff": _LONGEST_PAUSE, "base": _PAUSE_FACTOR},
             },
             **options,
         )
-    except Exception as error:  # noqa: BLE001 -- the client has no class for it
+    except Exception as error:  # noqa: BLE001 -- the client has no class for these errors
         raise ConfigurationError(
             f"The object store of s3://{bucket} cannot be used ({_reason(error)}); correct its settings."
         ) from None
@@ -175,29 +177,24 @@ def open_store(bucket: str, access: S3Access) -> ObjectStore:
 
 
 def part_bytes(size: int) -> int:
-    """How large the parts of an object are, for a store that takes so many and no more."""
-    return max(_LEAST_PART, -(-size // _MOST_PARTS))
-
-
-def _encryption(access: S3Access) -> dict[str, str]:
-    found = {"server_side_encryption": access.encryption, "sse_kms_key_id": access.kms_key_id}
-    return {name: value for name, value in found.items() if value}
+    """Return the part size for uploading `size` bytes within the limits of a multipart upload."""
+    return max(_MIN_PART_BYTES, -(-size // _MAX_PARTS))
 
 
 def _put_options(access: S3Access) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if access.storage_class:
-        found["attributes"] = {"Storage-Class": access.storage_class}
+        options["attributes"] = {"Storage-Class": access.storage_class}
     if access.tags:
-        found["tags"] = dict(access.tags)
-    return found
+        options["tags"] = dict(access.tags)
+    return options
 
 
 class _Bucket:
-    """A bucket by way of obstore, whose errors are told apart here."""
+    """A bucket, accessed with obstore, whose errors are classified here."""
 
-    def __init__(self, bucket: str, endpoint_url: str, store: Any, written: Mapping[str, Any]) -> None:
-        self._put_options = written
+    def __init__(self, bucket: str, endpoint_url: str, store: Any, put_options: Mapping[str, Any]) -> None:
+        self._put_options = put_options
         self._bucket = bucket
         self._where = f" at {endpoint_url}" if endpoint_url else ""
         self._store = store
@@ -206,45 +203,45 @@ class _Bucket:
         import obstore  # noqa: PLC0415 -- optional
 
         def get() -> None:
-            for piece in obstore.get(self._store, key).stream(min_chunk_size=_MOST_BYTES_AT_ONCE):
-                _keep(piece)
+            for chunk in obstore.get(self._store, key).stream(min_chunk_size=_CHUNK_BYTES):
+                write(chunk)
 
-        def _keep(piece: Any) -> None:
+        def write(chunk: Any) -> None:
             try:
-                into.write(piece)
+                into.write(chunk)
             except OSError as error:
                 raise LocalStorageError(
-                    f"The object s3://{self._bucket}/{key} cannot be kept ({error.strerror or error}); make room or "
-                    f"give another place for it."
+                    f"The object s3://{self._bucket}/{key} cannot be written to disk ({error.strerror or error}); free "
+                    f"disk space, or choose another location."
                 ) from error
 
-        self._ask(key, "read", get)
+        self._request(key, "read", get)
 
     def put(self, key: str, file: Path) -> None:
         import obstore  # noqa: PLC0415 -- optional
 
-        # One part after the other: one that was still on its way when an upload is given up would stay in the store.
+        # One part at a time: a part in flight when an upload is aborted would stay in the store.
         options = {"chunk_size": part_bytes(file.stat().st_size), "max_concurrency": 1, **self._put_options}
-        self._ask(key, "written", lambda: obstore.put(self._store, key, file, **options))
+        self._request(key, "written", lambda: obstore.put(self._store, key, file, **options))
 
     def ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         import obstore  # noqa: PLC0415 -- optional
 
         starts, lengths = [start for start, _ in spans], [length for _, length in spans]
-        found = self._ask(
+        contents = self._request(
             key,
             "read",
-            lambda: obstore.get_ranges(self._store, key, starts=starts, lengths=lengths, coalesce=_COALESCED),
+            lambda: obstore.get_ranges(self._store, key, starts=starts, lengths=lengths, coalesce=_COALESCED_GAP_BYTES),
         )
-        return [bytes(part) for part in found]
+        return [bytes(content) for content in contents]
 
     def tag(self, key: str) -> str | None:
-        found = self._head(key)
-        return None if found is None else found["e_tag"]
+        metadata = self._head(key)
+        return None if metadata is None else metadata["e_tag"]
 
     def size(self, key: str) -> int | None:
-        found = self._head(key)
-        return None if found is None else int(found["size"])
+        metadata = self._head(key)
+        return None if metadata is None else int(metadata["size"])
 
     def _head(self, key: str) -> Any:
         import obstore  # noqa: PLC0415 -- optional
@@ -255,7 +252,7 @@ class _Bucket:
             except FileNotFoundError:
                 return None
 
-        return self._ask(key, "read", head)
+        return self._request(key, "read", head)
 
     def replace(self, key: str, content: bytes, tag: str | None) -> bool:
         import obstore  # noqa: PLC0415 -- optional
@@ -270,58 +267,59 @@ class _Bucket:
                 return False
             return True
 
-        return self._ask(key, "written", replace)
+        return self._request(key, "written", replace)
 
     def keys(self, prefix: str) -> list[str]:
-        return [one.key for one in self.objects(prefix)]
+        return [stored.key for stored in self.objects(prefix)]
 
     def objects(self, prefix: str) -> list[StoredObject]:
         import obstore  # noqa: PLC0415 -- optional
 
-        pages = self._ask(prefix, "listed", lambda: [*obstore.list(self._store, f"{prefix}/" if prefix else None)])
+        pages = self._request(prefix, "listed", lambda: [*obstore.list(self._store, f"{prefix}/" if prefix else None)])
         return sorted(
-            StoredObject(found["path"], found["size"], found["last_modified"].timestamp())
+            StoredObject(entry["path"], entry["size"], entry["last_modified"].timestamp())
             for page in pages
-            for found in page
+            for entry in page
         )
 
     def children(self, prefix: str) -> list[str]:
         import obstore  # noqa: PLC0415 -- optional
 
-        found = self._ask(prefix, "listed", lambda: obstore.list_with_delimiter(self._store, prefix or None))
-        paths = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
+        listing = self._request(prefix, "listed", lambda: obstore.list_with_delimiter(self._store, prefix or None))
+        paths = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
         return sorted({path.rstrip("/").rpartition("/")[2] for path in paths})
 
     def delete(self, key: str) -> None:
         import obstore  # noqa: PLC0415 -- optional
 
         with contextlib.suppress(MissingObjectError):
-            self._ask(key, "deleted", lambda: obstore.delete(self._store, key))
+            self._request(key, "deleted", lambda: obstore.delete(self._store, key))
 
-    def _ask(self, key: str, done: str, ask: Callable[[], Answer]) -> Answer:
+    def _request(self, key: str, action: str, call: Callable[[], Result]) -> Result:
+        """Send a request; `action` completes the sentence "The object cannot be …"."""
         try:
-            return answer_of(ask)
+            return call_interruptibly(call)
         except GaplessError:
-            raise  # of this machine's disk, or of a signal
-        except Exception as error:  # noqa: BLE001 -- see _refuse
-            self._refuse(key, error, done)
+            raise  # from the local disk or a signal handler
+        except Exception as error:  # noqa: BLE001 -- see _raise
+            self._raise(key, error, action)
 
-    def _refuse(self, key: str, error: Exception, done: str) -> NoReturn:
-        """Say what is wrong. The client has classes for few kinds of errors; the others are told by their text."""
+    def _raise(self, key: str, error: Exception, action: str) -> NoReturn:
+        """Classify an error. The client has classes for few errors; the others are recognized by their text."""
         reason = _reason(error)
         text = str(error)
-        # Of an upload that broke off, the client tells how its removal failed, and not why it broke off.
-        is_removal = done == "written" and "performing DELETE" in text
-        if re.search(r"non-2xx status code: [34]", text) and not _PASSING.search(text) and not is_removal:
+        # When an upload fails, the client may report why aborting it failed, and not why the upload failed.
+        is_abort = action == "written" and "performing DELETE" in text
+        if re.search(r"non-2xx status code: [34]", text) and not _TRANSIENT.search(text) and not is_abort:
             kind = MissingObjectError if isinstance(error, FileNotFoundError) else ConfigurationError
             raise kind(
-                f"The object s3://{self._bucket}/{key}{self._where} cannot be {done} ({reason}); correct the address, "
-                f"the credentials, or what they may do."
+                f"The object s3://{self._bucket}/{key}{self._where} cannot be {action} ({reason}); correct the "
+                f"address, the credentials, or their permissions."
             ) from None
         if "non-2xx status code: 501" in text:
             raise ConfigurationError(
-                f"The object store of s3://{self._bucket}{self._where} does not implement something ({reason}); leave "
-                f"out tags, storage class and encryption, or use one with conditional puts (If-None-Match)."
+                f"The object store of s3://{self._bucket}{self._where} does not implement a feature ({reason}); omit "
+                f"tags, storage class and encryption, or use a store with conditional puts (If-None-Match)."
             ) from None
         raise StoreUnreachableError(
             f"The object store of s3://{self._bucket}{self._where} cannot be reached or does not answer ({reason}); "
@@ -338,13 +336,13 @@ _REASONS = (
     (r"error: (Invalid\w+|Corrupt\w+)", "no TLS there: {}"),
     (r"HTTP error: ([^\n]+)", "{}"),
 )
-"""Where the client's text has the few words that a person needs, the most telling first."""
+"""Patterns of the relevant words in the client's long error texts, the most specific first."""
 
 
 def _reason(error: Exception) -> str:
     text = str(error)
     for pattern, words in _REASONS:
-        found = re.search(pattern, text)
-        if found is not None:
-            return words.format(found[1].strip()[:120])
+        match = re.search(pattern, text)
+        if match is not None:
+            return words.format(match[1].strip()[:120])
     return text.partition("\n")[0][:120] or type(error).__name__

@@ -1,7 +1,7 @@
-"""Owns where an archive is: a folder, or a prefix of an S3-compatible store; must not know what is kept there.
+"""Owns the places of archives: a folder, or a prefix of an S3-compatible store; must not know their content.
 
-A file appears completely or not at all. `Place.create` is the conditional put on which every commit rests: of several
-programs that create the same file, one succeeds.
+Files appear completely or not at all. `Place.create` is the conditional put that commits depend on: of several programs
+that create the same file, one succeeds.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _BUCKET = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*?))?/*")
 _SCRATCH = ".scratch"
-_LEFT_BEHIND_SECONDS = 24 * 3600
-"""After so long nobody writes to a file of `Place.scratch` any more."""
+_STALE_SCRATCH_SECONDS = 24 * 3600
+"""After this time, no running program uses a file of `Place.scratch`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PlaceAddress:
     """``None`` for a bucket."""
     bucket: str = ""
     prefix: str = ""
-    """Without a slash at its end; empty for all of the bucket."""
+    """Without a trailing slash; empty for the complete bucket."""
 
     def __str__(self) -> str:
         if self.folder is not None:
@@ -51,69 +51,69 @@ class PlaceAddress:
 
 
 def parse_place(text: str) -> PlaceAddress:
-    """Read an address. Raises ValueError with the end of the sentence "it must be …"."""
+    """Parse an address. Raises ValueError with the end of the sentence "it must be …"."""
     if not text.startswith("s3://"):
         if not text or "://" in text:
             raise ValueError("a folder, or s3://BUCKET/PREFIX")
         return PlaceAddress(Path(text))
-    found = _BUCKET.fullmatch(text)
-    prefix = (found[2] or "") if found else ""
-    if found is None or (prefix and any(part in {"", ".", ".."} for part in prefix.split("/"))):
+    match = _BUCKET.fullmatch(text)
+    prefix = (match[2] or "") if match else ""
+    if match is None or (prefix and any(part in {"", ".", ".."} for part in prefix.split("/"))):
         raise ValueError("an address without empty parts, . and .. in its path; write s3://BUCKET/PREFIX")
-    return PlaceAddress(None, found[1], prefix)
+    return PlaceAddress(None, match[1], prefix)
 
 
 class Place(Protocol):
-    """Files by their keys, whose parts are divided by slashes."""
+    """Files with keys, whose components are separated by slashes."""
 
     name: str
     """For messages."""
 
     def read(self, key: str) -> bytes:
-        """All of a file.
+        """Read a file completely.
 
         Raises:
-            MissingObjectError: there is none.
-            LocalStorageError: this machine cannot read it.
+            MissingObjectError: the file does not exist.
+            LocalStorageError: a local file cannot be read.
             StoreUnreachableError: the store does not answer.
         """
 
     def read_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Parts of a file, each by where it begins and its length, in bytes. Raises like `read`."""
+        """Read ranges of a file, each given by start and length in bytes. Raises like `read`."""
 
     def size(self, key: str) -> int | None:
-        """How many bytes a file has; ``None`` when there is none. Raises like `read`."""
+        """Return the size of a file in bytes; ``None`` when it does not exist. Raises like `read`."""
 
     def create(self, key: str, content: bytes) -> bool:
-        """Keep `content` as a new file, synced; ``False`` when there is one already, which stays. Raises like `put`."""
+        """Create a file, synced to disk; return ``False`` and change nothing if it exists. Raises like `put`."""
 
     def put(self, key: str, file: Path) -> None:
-        """Keep a file of `scratch` under `key`, synced; another one there is replaced. The file may be gone afterwards.
+        """Store a file of `scratch` under `key`, synced, replacing an existing one. The local file may be moved.
 
         Raises:
-            ConfigurationError: we may not write there.
+            ConfigurationError: permission to write is missing.
             LocalStorageError: the disk is full or not writable.
             StoreUnreachableError: the store does not answer.
         """
 
     def keys(self, prefix: str) -> list[str]:
-        """The keys below `prefix`, sorted. Raises like `read`."""
+        """List the keys below `prefix`, sorted. Raises like `read`."""
 
     def objects(self, prefix: str) -> list[StoredObject]:
-        """The files below `prefix`, sorted by their keys. Raises like `read`."""
+        """List the files below `prefix`, sorted by key. Raises like `read`."""
 
     def children(self, prefix: str) -> list[str]:
-        """The next parts of the keys below `prefix`, sorted; empty for the top. Raises like `read`."""
+        """List the next components of the keys below `prefix` (empty for the top), sorted. Raises like `read`."""
 
     def delete(self, key: str) -> None:
-        """Remove a file; one that is not there does not matter. Raises like `put`."""
+        """Delete a file if it exists. Raises like `put`."""
 
     def scratch(self) -> contextlib.AbstractContextManager[Path]:
-        """A folder of this machine for files that are being written, which goes when the block ends."""
+        """Create a local folder for unfinished files, which is removed when the block ends."""
 
 
 def open_place(address: PlaceAddress, access: S3Access) -> Place:
-    """Open the place of an address. Raises ConfigurationError when the settings of a store are wrong."""
+    """Open the place at an address. Raises ConfigurationError when the settings of a store are wrong."""
     if address.folder is not None:
         return _Folder(address.folder)
     return _Prefix(address, open_store(address.bucket, access))
@@ -129,12 +129,12 @@ class _Folder:
             return (self._folder / key).read_bytes()
 
     def read_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        found = []
+        contents = []
         with self._readable(key), (self._folder / key).open("rb") as stream:
             for start, length in spans:
                 stream.seek(start)
-                found.append(stream.read(length))
-        return found
+                contents.append(stream.read(length))
+        return contents
 
     def size(self, key: str) -> int | None:
         try:
@@ -142,12 +142,12 @@ class _Folder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise self._unreadable(key, error) from None
+            raise self._read_error(key, error) from None
 
     def create(self, key: str, content: bytes) -> bool:
         with self._writable(key):
-            target = self._ready(key)
-            with tempfile.NamedTemporaryFile(dir=self._scratch(), delete=False) as stream:
+            target = self._prepare(key)
+            with tempfile.NamedTemporaryFile(dir=self._scratch_folder(), delete=False) as stream:
                 temporary = Path(stream.name)
                 try:
                     stream.write(content)
@@ -166,21 +166,21 @@ class _Folder:
         with self._writable(key):
             while True:
                 try:
-                    return put_in_place(file, self._ready(key))
-                except FileNotFoundError:  # `delete` of another program has removed the empty folder meanwhile
+                    return put_in_place(file, self._prepare(key))
+                except FileNotFoundError:  # `delete` of another program has removed the empty folder
                     if not file.exists():
                         raise
 
     def keys(self, prefix: str) -> list[str]:
-        return sorted(self._below(self._folder / prefix))
+        return sorted(self._walk(self._folder / prefix))
 
     def objects(self, prefix: str) -> list[StoredObject]:
-        found = []
+        objects = []
         for key in self.keys(prefix):
-            with contextlib.suppress(MissingObjectError), self._readable(key):  # another program has deleted it
-                state = (self._folder / key).stat()
-                found.append(StoredObject(key, state.st_size, state.st_mtime))
-        return found
+            with contextlib.suppress(MissingObjectError), self._readable(key):  # another program may have deleted it
+                status = (self._folder / key).stat()
+                objects.append(StoredObject(key, status.st_size, status.st_mtime))
+        return objects
 
     def children(self, prefix: str) -> list[str]:
         return sorted(entry.name for entry in self._entries(self._folder / prefix))
@@ -199,25 +199,25 @@ class _Folder:
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
         with self._writable(_SCRATCH):
-            self._remove_left_behind()
-            folder = tempfile.TemporaryDirectory(dir=self._scratch())
+            self._remove_stale_scratch()
+            folder = tempfile.TemporaryDirectory(dir=self._scratch_folder())
         with folder as name:
             yield Path(name)
 
-    def _scratch(self) -> Path:
+    def _scratch_folder(self) -> Path:
         folder = self._folder / _SCRATCH
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def _remove_left_behind(self) -> None:
-        """Remove what killed programs have left."""
-        for left in self._scratch().iterdir():
-            with contextlib.suppress(OSError):  # another one was quicker
-                if time.time() - left.stat().st_mtime > _LEFT_BEHIND_SECONDS:
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+    def _remove_stale_scratch(self) -> None:
+        """Remove unfinished files of programs that were killed."""
+        for path in self._scratch_folder().iterdir():
+            with contextlib.suppress(OSError):  # another program may remove it, too
+                if time.time() - path.stat().st_mtime > _STALE_SCRATCH_SECONDS:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def _ready(self, key: str) -> Path:
-        """The path of `key`, whose folders are there and synced."""
+    def _prepare(self, key: str) -> Path:
+        """Return the path of `key`, after creating and syncing its folders."""
         target = self._folder / key
         missing = []
         for folder in target.parents:
@@ -230,24 +230,24 @@ class _Folder:
         return target
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
-        """What keys can name: no hidden files, and no hidden folders at the top. Below it a topic may be called so."""
+        """List what keys can name: no hidden files, and no hidden folders at the top. Topics may begin with a dot."""
         is_top = folder == self._folder
         try:
-            with os.scandir(folder) as found:
+            with os.scandir(folder) as entries:
                 return [
                     entry
-                    for entry in found
+                    for entry in entries
                     if not entry.name.startswith(".") or (not is_top and entry.is_dir(follow_symlinks=False))
                 ]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise self._unreadable(str(folder.relative_to(self._folder)), error) from None
+            raise self._read_error(str(folder.relative_to(self._folder)), error) from None
 
-    def _below(self, folder: Path) -> Iterator[str]:
+    def _walk(self, folder: Path) -> Iterator[str]:
         for entry in self._entries(folder):
             if entry.is_dir(follow_symlinks=False):
-                yield from self._below(Path(entry.path))
+                yield from self._walk(Path(entry.path))
             else:
                 yield str(Path(entry.path).relative_to(self._folder))
 
@@ -258,9 +258,9 @@ class _Folder:
         except (FileNotFoundError, NotADirectoryError):
             raise _missing(self.name, key) from None
         except OSError as error:
-            raise self._unreadable(key, error) from None
+            raise self._read_error(key, error) from None
 
-    def _unreadable(self, key: str, error: OSError) -> LocalStorageError:
+    def _read_error(self, key: str, error: OSError) -> LocalStorageError:
         return LocalStorageError(f"{self.name}/{key} cannot be read ({error.strerror}); make it readable.")
 
     @contextlib.contextmanager
@@ -268,9 +268,10 @@ class _Folder:
         try:
             yield
         except OSError as error:
-            cure = "make room" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "make it writable for this user"
+            is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+            remedy = "free disk space" if is_full else "make it writable for this user"
             raise LocalStorageError(
-                f"{self.name}/{key} cannot be written ({error.strerror}); {cure}, or give another place."
+                f"{self.name}/{key} cannot be written ({error.strerror}); {remedy}, or choose another location."
             ) from error
 
 
@@ -301,12 +302,12 @@ class _Prefix:
         self._store.put(self._prefix + key, file)
 
     def keys(self, prefix: str) -> list[str]:
-        found = self._store.keys((self._prefix + prefix).rstrip("/"))
-        return [key.removeprefix(self._prefix) for key in found]
+        keys = self._store.keys((self._prefix + prefix).rstrip("/"))
+        return [key.removeprefix(self._prefix) for key in keys]
 
     def objects(self, prefix: str) -> list[StoredObject]:
-        found = self._store.objects((self._prefix + prefix).rstrip("/"))
-        return [one._replace(key=one.key.removeprefix(self._prefix)) for one in found]
+        objects = self._store.objects((self._prefix + prefix).rstrip("/"))
+        return [stored._replace(key=stored.key.removeprefix(self._prefix)) for stored in objects]
 
     def children(self, prefix: str) -> list[str]:
         return self._store.children((self._prefix + prefix).rstrip("/"))
@@ -321,7 +322,9 @@ class _Prefix:
 
 
 def _missing(place: str, key: str) -> MissingObjectError:
-    return MissingObjectError(f"{place}/{key} is not there; bring it back, or correct the address of the archive.")
+    return MissingObjectError(
+        f"{place}/{key} does not exist; restore it from a backup, or correct the address of the archive."
+    )
 
 
 def _sync_folder(folder: Path) -> None:
@@ -333,7 +336,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _umask() -> int:
-    # Linux shows it without changing it, which another thread would notice.
+    # os.umask would change it for other threads for a moment.
     for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)

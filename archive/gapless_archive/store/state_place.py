@@ -1,7 +1,7 @@
-"""Owns where an audit's state is kept: a folder or a prefix of an S3-compatible store, replaced whole or not at all.
+"""Owns where an audit's state is stored: a folder or a prefix of an S3-compatible store, replaced atomically.
 
-Must not know what a state says. A new file of blocks is written first, then the head that names it, and only then do
-files go that no head names; so whatever is interrupted leaves the state of before or the new one.
+A new file of blocks is written first, then the head that names it, and then unused files are deleted. After an
+interruption, either the old state or the new one exists. Must not know the content of a state.
 """
 
 from __future__ import annotations
@@ -32,69 +32,71 @@ _UNFINISHED = re.compile(r"\.(state\.json|blocks-\d{8}-[0-9a-f]{8}\.arrow)\.\w+\
 
 
 class StateError(ConfigurationError):
-    """A state cannot be gone on with; somebody must decide whether to begin again."""
+    """A state cannot be continued; the user must decide whether to start a new one."""
 
 
 class StatePlace(Protocol):
-    """A place for one state; it is this program's own while the block lasts."""
+    """A place for one state, used exclusively by this program within a ``with`` block."""
 
     name: str
 
     def __enter__(self) -> Self:
-        """Take hold of the place. Raises StateError when another audit uses it."""
+        """Acquire the place. Raises StateError when another audit uses it."""
 
     def __exit__(self, *_: object) -> None:
-        """Let go of it."""
+        """Release the place."""
 
     def head(self) -> bytes | None:
-        """The head that was committed last; ``None`` when a state can begin here.
+        """Read the head that was committed last; ``None`` when a new state can start here.
 
         Raises:
-            StateError: there is no head, and something else is.
+            StateError: the head is missing, and other files exist.
         """
 
     def blocks(self, file: str) -> Path:
-        """A file of blocks, here; it need not exist. Raises StateError when another audit has changed the state."""
+        """Return a local copy of a file of blocks, which need not exist.
 
-    def blocks_written(self, file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
-        """Open a new file of blocks; it is there, whole, when the block ends without an error."""
+        Raises:
+            StateError: another audit has changed the state.
+        """
+
+    def new_blocks(self, file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+        """Open a new file of blocks, which is stored when the ``with`` block ends without an error."""
 
     def commit(self, head: bytes, blocks_file: str) -> None:
-        """Replace the head, then remove the blocks of before. Raises StateError when another audit was quicker."""
+        """Replace the head, then delete superseded blocks. Raises StateError when another audit has replaced it."""
 
 
 def blocks_name(generation: int) -> str:
-    """Name a new file of blocks; no two are the same, so that none is ever replaced."""
+    """Return a unique name for a new file of blocks, so that no file is ever replaced."""
     return f"blocks-{generation:08d}-{secrets.token_hex(4)}.arrow"
 
 
-def _superseded(file: str, blocks_file: str) -> bool:
-    """Whether a head that names `blocks_file` makes `file` useless; an audit that began later may have written more."""
-    found, kept = _BLOCKS.fullmatch(file), _BLOCKS.fullmatch(blocks_file)
-    return file != blocks_file and found is not None and (kept is None or int(found[1]) <= int(kept[1]))
+def _is_superseded(file: str, blocks_file: str) -> bool:
+    """Whether a head with `blocks_file` makes `file` obsolete. Files of a later audit, which has started, are not."""
+    match, current = _BLOCKS.fullmatch(file), _BLOCKS.fullmatch(blocks_file)
+    return file != blocks_file and match is not None and (current is None or int(match[1]) <= int(current[1]))
 
 
 def open_place(place: Path | ObjectAddress, access: S3Access) -> StatePlace:
-    """The place that a setting names. Raises ConfigurationError when the store's settings are wrong."""
+    """Open the place of a setting. Raises ConfigurationError when the settings of a store are wrong."""
     if isinstance(place, ObjectAddress):
         return _Prefix(place, open_store(place.bucket, access))
     return _Folder(place)
 
 
-def _begun(name: str, files: list[str]) -> None:
-    """Make sure that a state without a head has only begun. Raises StateError."""
+def _check_unstarted(name: str, files: list[str]) -> None:
+    """Check that a state without a head was never committed. Raises StateError."""
     foreign = [
         file for file in files if file != _LOCK and not _BLOCKS.fullmatch(file) and not _UNFINISHED.fullmatch(file)
     ]
     if foreign:
-        raise StateError(
-            f"{name} holds something else than an audit's state ({foreign[0]}); give an empty folder or prefix."
-        )
-    later = [file for file in files if (found := _BLOCKS.fullmatch(file)) and int(found[1]) > 1]
+        raise StateError(f"{name} is not an audit's state (it contains {foreign[0]}); give an empty folder or prefix.")
+    later = [file for file in files if (match := _BLOCKS.fullmatch(file)) and int(match[1]) > 1]
     if later:
         raise StateError(
-            f"The state {name} is damaged (its head {HEAD} is gone, {later[0]} is there); bring it back, or give an "
-            f"empty folder or prefix to begin again."
+            f"The state {name} is damaged (its head {HEAD} is missing, but {later[0]} exists); restore it from a "
+            f"backup, or give an empty folder or prefix to start a new one."
         )
 
 
@@ -110,21 +112,21 @@ class _Folder:
             self._lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise LocalStorageError(
-                f"The state {self.name} cannot be kept there ({error.strerror}); give a folder that this user may "
-                f"write to."
+                f"The state {self.name} cannot be written ({error.strerror}); give a folder that this user may write "
+                f"to."
             ) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.__exit__()
             raise StateError(
-                f"Another audit uses the state {self.name}; wait until it has ended, or give each a state of its own."
+                f"Another audit uses the state {self.name}; wait until it has ended, or use a separate state for each."
             ) from None
         except OSError as error:
             self.__exit__()
             raise LocalStorageError(
-                f"The state {self.name} cannot be locked ({error.strerror}), so that two audits could use it at once; "
-                f"give a folder of a file system that has locks, or a prefix of an object store."
+                f"The state {self.name} cannot be locked ({error.strerror}); give a folder of a file system that "
+                f"supports locks, or a prefix of an object store."
             ) from None
         return self
 
@@ -137,7 +139,7 @@ class _Folder:
         try:
             return (self._folder / HEAD).read_bytes()
         except FileNotFoundError:
-            _begun(self.name, sorted(file.name for file in self._folder.iterdir()))
+            _check_unstarted(self.name, sorted(file.name for file in self._folder.iterdir()))
             return None
         except OSError as error:
             raise StateError(
@@ -147,19 +149,19 @@ class _Folder:
     def blocks(self, file: str) -> Path:
         return self._folder / file
 
-    def blocks_written(self, file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    def new_blocks(self, file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
         return written_whole(self._folder / file, what="state")
 
     def commit(self, head: bytes, blocks_file: str) -> None:
         write_whole(self._folder / HEAD, head, what="state")
         for file in self._folder.iterdir():
-            if _superseded(file.name, blocks_file) or _UNFINISHED.fullmatch(file.name):
+            if _is_superseded(file.name, blocks_file) or _UNFINISHED.fullmatch(file.name):
                 with contextlib.suppress(OSError):  # the next run tries again
                     file.unlink()
 
 
 class _Prefix:
-    """No lock: the store itself lets only one of two audits replace the head that both have read."""
+    """A place without a lock: of two audits that have read the same head, the store lets only one replace it."""
 
     def __init__(self, address: ObjectAddress, store: ObjectStore) -> None:
         self._prefix = address.key
@@ -180,7 +182,7 @@ class _Prefix:
     def head(self) -> bytes | None:
         self._tag = self._store.tag(self._key(HEAD))
         if self._tag is None:
-            _begun(self.name, self._files())
+            _check_unstarted(self.name, self._files())
             return None
         content = io.BytesIO()
         self._store.get(self._key(HEAD), content)
@@ -197,13 +199,13 @@ class _Prefix:
                 raise self._changed() from None
         except OSError as error:
             raise LocalStorageError(
-                f"The state {self.name} finds no room to be read here ({error.strerror}); make room, or set TMPDIR to "
-                f"a larger folder."
+                f"The state {self.name} cannot be copied to the local disk ({error.strerror}); free disk space, or set "
+                f"TMPDIR to a larger folder."
             ) from None
         return local
 
     @contextlib.contextmanager
-    def blocks_written(self, file: str) -> Iterator[IO[bytes]]:
+    def new_blocks(self, file: str) -> Iterator[IO[bytes]]:
         with written_whole(self._local(file), what="state") as stream:
             yield stream
         self._store.put(self._key(file), self._local(file))
@@ -212,13 +214,13 @@ class _Prefix:
         if not self._store.replace(self._key(HEAD), head, self._tag):
             raise self._changed()
         for file in self._files():
-            if _superseded(file, blocks_file):
+            if _is_superseded(file, blocks_file):
                 self._store.delete(self._key(file))
 
     def _changed(self) -> StateError:
         return StateError(
-            f"Another audit has changed the state {self.name} meanwhile; nothing was written there: run again when it "
-            f"has ended, or give each a state of its own."
+            f"Another audit has changed the state {self.name}, so nothing was written; run again when it has ended, or "
+            f"use a separate state for each."
         )
 
     def _key(self, file: str) -> str:
@@ -229,5 +231,5 @@ class _Prefix:
 
     def _local(self, file: str) -> Path:
         if self._temporary is None:
-            raise RuntimeError("The place has not been taken hold of.")
+            raise RuntimeError("the place is used outside of its with block")
         return Path(self._temporary.name) / file

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless_api.wire.resend_report import MOST_DAMAGED, DamagedObject
 from gapless_archive.catalog.entry import RowGroup, absent_ranges
 from gapless_archive.reading import Piece
-from gapless_archive.segments.reader import SegmentDamagedError, has_any
+from gapless_archive.segments.reader import SegmentDamagedError, intersects
 from gapless_sender.base.lazy_log import log
 from gapless_sender.source.event_source import Held
 from gapless_sender.source.plan import Reason
@@ -105,8 +105,8 @@ class ArchivedPartition:
         found = Held()
         for piece in self._archive.pieces(self._partition, wanted):
             segment = piece.segment
-            absent = (piece.wanted & absent_ranges(segment.absent)).count if segment.absent else 0
-            count = piece.wanted.count - absent
+            absent = (piece.offsets & absent_ranges(segment.absent)).count if segment.absent else 0
+            count = piece.offsets.count - absent
             found.absent += absent
             if _is_outside(segment, ranges):
                 found.outside += count
@@ -142,8 +142,8 @@ class ArchivedPartition:
         if not len(wanted):
             return
         for piece in self._archive.pieces(self._partition, wanted, without=without):
-            yield from uncovered(piece.wanted.first_offset - 1)
-            segment, last = piece.segment, piece.wanted.last_offset
+            yield from uncovered(piece.offsets.first_offset - 1)
+            segment, last = piece.segment, piece.offsets.last_offset
             if _is_outside(segment, ranges):
                 for first_absent, last_absent in absent_ranges(segment.absent).clip(ranges.target, last):
                     yield from ranges.pass_outside(first_absent - 1)
@@ -154,7 +154,7 @@ class ArchivedPartition:
         yield from uncovered(wanted.last_offset)
 
     def _read_piece(self, ranges: RangeCursor, piece: Piece, without: frozenset[str]) -> Iterator[Chunk]:
-        segment, wanted = piece.segment, piece.wanted
+        segment, wanted = piece.segment, piece.offsets
         while len(wanted):
             try:
                 for some in self._archive.read_values(Piece(segment, wanted), times=ranges.limits_time):
@@ -170,7 +170,7 @@ class ArchivedPartition:
             yield from ranges.pass_over(group.first - 1, Reason.NON_EXISTENT)
             yield from self._read_elsewhere(ranges, wanted.clip(group.first, group.last), segment, without)
             wanted = wanted.clip(group.last + 1, wanted.last_offset)
-        yield from ranges.pass_over(piece.wanted.last_offset, Reason.NON_EXISTENT)
+        yield from ranges.pass_over(piece.offsets.last_offset, Reason.NON_EXISTENT)
 
     def _read_elsewhere(
         self, ranges: RangeCursor, wanted: OffsetRanges, segment: Segment, without: frozenset[str]
@@ -199,4 +199,4 @@ def _next_group(segment: Segment, wanted: OffsetRanges) -> RowGroup:
     """
     if segment.layout == "kafka-replicator":
         return RowGroup(0, 0, segment.records, segment.first, segment.last)
-    return next(group for group in segment.row_groups if has_any(wanted, group.first, group.last))
+    return next(group for group in segment.row_groups if intersects(wanted, group.first, group.last))

@@ -166,7 +166,7 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             return
         generation = head.generation + 1 if head is not None else 1
         file = blocks_name(generation)
-        with place.blocks_written(file) as stream:
+        with place.new_blocks(file) as stream:
             writer = BlocksWriter(stream)
             yield from writer.write_all(_noting(merged(before, new), highest_now))
         for topic in cut.topics:

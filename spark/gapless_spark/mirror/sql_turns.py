@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gapless_api.base.errors import ConfigurationError, GaplessError, SourceStalledError
-from gapless_archive.segments.rows import runs_of
+from gapless_archive.segments.rows import rows_by_partition
 from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
 from gapless_kafka.reading.reader import read_slices
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from gapless_api.offsets.ids import TopicPartition
-    from gapless_archive.segments.rows import Run
+    from gapless_archive.segments.rows import PartitionRows
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceView
     from gapless_kafka.reading.cuts import Slice
@@ -183,14 +183,14 @@ def beats_of(order: _LaneOrder) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([*columns[:3], times, *columns[3:], targets], schema=_RESULT_SCHEMA)
 
 
-def _runs(setup: LaneSetup, slices: Sequence[Slice]) -> Iterator[tuple[Run, pa.Array]]:
+def _runs(setup: LaneSetup, slices: Sequence[Slice]) -> Iterator[tuple[PartitionRows, pa.Array]]:
     """Records in a row of one partition, with their timestamps in milliseconds."""
     for messages in read_slices(setup.source, slices) if slices else ():
-        for run in runs_of(messages):
+        for run in rows_by_partition(messages):
             yield run, run.rows.column("timestamp")
 
 
-def _columns(run: Run) -> list[pa.Array]:
+def _columns(run: PartitionRows) -> list[pa.Array]:
     """Topic, partition, offset, key, value and headers."""
     rows = run.rows
     return [

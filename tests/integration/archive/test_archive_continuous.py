@@ -143,7 +143,7 @@ def test_the_program_that_began_later_goes_on_and_the_other_one_ends(
     kafka.produce(orders, [b"y"] * 4)
     code, err = ended(earlier)
     assert code == 2
-    assert f"archives {orders} to {place} since this one began (epoch 2 after 1); let only one run at a time." in err
+    assert f"has started to archive {orders} to {place} (epoch 2 after 1); run only one at a time." in err
     wait_until(lambda: added(place, orders) == 7, timeout_seconds=30, what="the other records")
     assert archived(place, orders) == in_kafka(kafka, orders)
     assert later.poll() is None

@@ -41,7 +41,7 @@ from datetime import timedelta
 import gapless_spark.archiving.archive.continuous as continuous
 from gapless_archive.store import object_store
 continuous._FIND_TOPICS_SECONDS, continuous._FIRST_PAUSE_SECONDS = 0.5, 0.2
-object_store._FIRST_PAUSE, object_store._QUIET = timedelta(milliseconds=10), timedelta(seconds=1)
+object_store._FIRST_PAUSE, object_store._TIMEOUTS["read_timeout"] = timedelta(milliseconds=10), timedelta(seconds=1)
 from gapless_api.cli.main import main
 main()
 """

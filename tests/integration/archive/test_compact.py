@@ -191,7 +191,7 @@ def test_a_task_of_spark_names_a_damaged_input(full: Where) -> None:
     (Path(full.text) / broken.object).unlink()
     ended = gapless("compact", *full.arguments, *RULES, "--engine=spark", "--partitions=0")
     assert ended.returncode == 4, ended.stderr
-    assert f"{broken.object} is missing; bring it back." in ended.stderr.splitlines()[-1]
+    assert f"{broken.object} is missing; restore it from a backup." in ended.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("where", ["s3"], indirect=True)
@@ -269,5 +269,5 @@ def test_segments_of_kafka_replicator_are_refused_until_they_are_taken_over(tmp_
     before = sorted(tmp_path.rglob("*"))
     ended = gapless("compact", f"--archive={tmp_path}", *RULES, "--engine=local")
     assert ended.returncode == 2, ended.stderr
-    assert "was written by kafka-replicator and is only read; choose other topics" in ended.stderr.splitlines()[-1]
+    assert "was written by kafka-replicator and is read-only; choose other topics" in ended.stderr.splitlines()[-1]
     assert sorted(tmp_path.rglob("*")) == before

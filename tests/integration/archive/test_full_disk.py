@@ -31,7 +31,7 @@ class Gapless(Protocol):
     def __call__(self, *arguments: str) -> tuple[object, str]: ...
 
 
-NO_ROOM = "cannot be written (No space left on device); make room, or give another place"
+NO_ROOM = "cannot be written (No space left on device); free disk space, or choose another location"
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ def test_a_kill_between_object_and_commit_and_two_writers_leave_nothing_wrong(
     monkeypatch.setattr(CycleEngine, "write", meanwhile)
     ended = archive(gapless, source)
     assert (beside, ended.code) == ([0], 2)
-    assert f"archives {source} to {place} since this one began" in ended.err
+    assert f"has started to archive {source} to {place}" in ended.err
     assert archive(gapless, source).report["outcome"] == "nothing-to-do"
     target = topic(retention_ms="-1")
     elsewhere = gapless(

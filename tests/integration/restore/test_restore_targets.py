@@ -14,7 +14,7 @@ from gapless_api.base.exit_codes import ExitCode
 from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits
-from gapless_archive.segments.rows import SCHEMA, Run
+from gapless_archive.segments.rows import SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
 from integration.restore.conftest import Gapless, content, rows
@@ -305,6 +305,6 @@ def make_archive(place: Place, name: str, offsets: list[int], first: int, end: i
     empty = {"timestamp": None, "timestamp_type": None, "key": None, "headers": []}
     records = [{"partition": 0, "offset": offset, "value": b"%d" % offset, **empty} for offset in offsets]
     with place.scratch() as scratch, LevelZeroWriter(place, scratch, [coverage]) as writer:
-        writer.add(Run(name, 0, pa.RecordBatch.from_pylist(records, schema=SCHEMA)))
+        writer.add(PartitionRows(name, 0, pa.RecordBatch.from_pylist(records, schema=SCHEMA)))
         segments = tuple(one.segment for one in writer.close())
     chain.commit(chain.load(), Changes(action="archive", epoch=1, partitions=1, configuration={}, added=segments))

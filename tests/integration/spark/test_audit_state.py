@@ -213,7 +213,7 @@ def test_a_state_of_something_else_is_refused(
     refused(audit(gapless, kafka, other, f"--state={state}"), f"is of the topics {name}, and this audit reads {other}")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    refused(audit(gapless, kafka, name, f"--state={tmp_path / 'mine'}"), "holds something else than an audit's state")
+    refused(audit(gapless, kafka, name, f"--state={tmp_path / 'mine'}"), "is not an audit's state")
     refused(audit(gapless, kafka, name, f"--state={tmp_path / 'no' / 'folder'}"), "No such file or directory")
     head = json.loads((state / HEAD).read_text())
     with KafkaBroker() as elsewhere:

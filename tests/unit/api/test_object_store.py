@@ -44,7 +44,7 @@ def test_credentials_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         (S3Access(secret_key_file=good), "give the files of both, or neither"),
         (S3Access(access_key_file=good, secret_key_file=tmp_path / "none"), "none with the secret key cannot be read"),
         (S3Access(access_key_file=empty, secret_key_file=good), "empty with the access key is empty"),
-        (S3Access(endpoint_url="store.example"), "is no URL"),
+        (S3Access(endpoint_url="store.example"), "is not a URL"),
         (S3Access(endpoint_url="https://store.example", ca_file=good), "cannot be used"),
     ):
         with pytest.raises(ConfigurationError, match=words) as refused:

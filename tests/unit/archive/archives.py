@@ -11,7 +11,7 @@ from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.reading import open_archive
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits
-from gapless_archive.segments.rows import SCHEMA, Run
+from gapless_archive.segments.rows import SCHEMA, PartitionRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def archived(place: Place, parts: dict[int, tuple[int, int]], lacking: Sequence[
         for partition, (first, end) in parts.items():
             offsets = [offset for offset in range(first, end) if offset not in lacking]
             if offsets:
-                writer.add(Run("t", partition, rows(partition, offsets)))
+                writer.add(PartitionRows("t", partition, rows(partition, offsets)))
         found = [segment for _, segment in writer.close()]
     ours = chain(place)
     ours.commit(ours.load(), Changes(action="archive", epoch=1, added=tuple(found), partitions=4))

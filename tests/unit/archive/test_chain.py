@@ -11,7 +11,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import find_chain, generations, regions, topics
 from gapless_archive.catalog.chain import Chain, Changes, ConflictError
 from gapless_archive.catalog.entry import LostRange, Segment, absent_ranges, absent_text
-from gapless_archive.catalog.state import ArchiveDamagedError, covered
+from gapless_archive.catalog.state import ArchiveDamagedError, covered_ranges
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import Place, open_place, parse_place
 
@@ -127,16 +127,16 @@ def test_what_was_lost_moves_the_head(place: Place) -> None:
 def test_a_later_epoch_takes_over(place: Place) -> None:
     ours, theirs = chain(place), chain(place)
     state = ours.commit(ours.load(), archived(segment(0, 10)))
-    assert not state.is_taken_over(1, ours.writer)
+    assert not state.is_fenced(1, ours.writer)
     theirs.commit(theirs.load(), Changes(action="claim", epoch=2))
     now = ours.load()
-    assert now.is_taken_over(1, ours.writer)
-    assert not now.is_taken_over(2, theirs.writer)
-    assert now.is_taken_over(2, ours.writer)
+    assert now.is_fenced(1, ours.writer)
+    assert not now.is_fenced(2, theirs.writer)
+    assert now.is_fenced(2, ours.writer)
 
 
 def test_snapshots_shorten_the_reading(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless_archive.catalog.chain._KEPT", 10)
+    monkeypatch.setattr("gapless_archive.catalog.chain._KEPT_COMMITS", 10)
     ours = chain(place)
     state = ours.load()
     for number in range(200):
@@ -154,7 +154,7 @@ def test_who_may_not_delete_can_commit_all_the_same(place: Place, monkeypatch: p
     def refuse(key: str) -> None:
         raise ConfigurationError(f"The object {key} cannot be deleted; correct what the credentials may do.")
 
-    monkeypatch.setattr("gapless_archive.catalog.chain._KEPT", 10)
+    monkeypatch.setattr("gapless_archive.catalog.chain._KEPT_COMMITS", 10)
     monkeypatch.setattr(place, "delete", refuse)
     ours = chain(place)
     state = ours.load()
@@ -169,7 +169,7 @@ def test_a_chain_with_a_hole_is_damaged(place: Place) -> None:
     state = ours.commit(state, archived(segment(1, 2)))
     ours.commit(state, archived(segment(2, 3)))
     place.delete(f"r/t/{ID}/chain/{2:020d}.json")
-    with pytest.raises(ArchiveDamagedError, match=r"chain/0+2\.json is not there; bring it back"):
+    with pytest.raises(ArchiveDamagedError, match=r"chain/0+2\.json does not exist; restore it from a backup"):
         chain(place).load()
 
 
@@ -216,9 +216,9 @@ def test_absent_offsets_reach_the_end() -> None:
 
 @pytest.mark.parametrize("text", ["?", "AAAA", absent_text(OffsetRanges([(5, 6)]))[:-4]])
 def test_other_text_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no packed ranges"):
+    with pytest.raises(ValueError, match="not encoded ranges"):
         absent_ranges(text)
 
 
 def test_segments_that_touch_or_overlap_cover_one_range() -> None:
-    assert covered([segment(10, 20), segment(0, 10), segment(5, 12), segment(30, 40)]) == [(0, 20), (30, 40)]
+    assert covered_ranges([segment(10, 20), segment(0, 10), segment(5, 12), segment(30, 40)]) == [(0, 20), (30, 40)]

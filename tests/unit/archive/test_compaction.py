@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gapless_archive.catalog.entry import Segment
-    from gapless_archive.compaction.read_back import Stretch
+    from gapless_archive.compaction.read_back import ExpectedRecords
     from gapless_archive.store.places import Place
 
 NO_GRACE = timedelta(0)
@@ -49,7 +49,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def run(place: Place, options: CompactionOptions = OPTIONS, **more: object) -> CompactionResult:
-    return compact([chain(place)], options, lambda _: LocalRunner(lambda _: place, most_records=50), **more)  # type: ignore[arg-type]
+    return compact([chain(place)], options, lambda _: LocalRunner(lambda _: place, max_row_group_records=50), **more)  # type: ignore[arg-type]
 
 
 def test_records_are_the_same_after_compaction_and_old_objects_are_gone(place: Place) -> None:
@@ -162,8 +162,8 @@ def test_an_input_whose_manifest_lies_is_named(place: Place) -> None:
     (found,) = write_joins(place, f"r/t/{ID}", [Join((made[0], wrong))])
     assert isinstance(found, DamagedInput)
     assert found.index == 1
-    assert f"{made[1].object} is damaged" in found.sentence
-    assert "its digest is" in found.sentence
+    assert f"{made[1].object} is damaged" in found.message
+    assert "its digest is" in found.message
     (found,) = write_joins(place, f"r/t/{ID}", [Join((made[0], replace(made[1], row_groups=())))])
     assert isinstance(found, DamagedInput)
     assert found.index == 1
@@ -176,9 +176,9 @@ def test_an_output_that_cannot_be_read_back_is_not_committed(
         archived(place, {0: (first, first + 200)})
     read_back = joining.read_back
 
-    def damaged_on_disk(where: Place, segment: Segment, stretches: Sequence[Stretch]) -> Segment:
+    def damaged_on_disk(where: Place, segment: Segment, expected: Sequence[ExpectedRecords]) -> Segment:
         damage(tmp_path, segment)
-        return read_back(where, segment, stretches)
+        return read_back(where, segment, expected)
 
     monkeypatch.setattr(joining, "read_back", damaged_on_disk)
     result = run(place)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from gapless_api.codec.canonical import moment_text
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.entry import Segment, absent_ranges, absent_text
-from gapless_archive.catalog.state import covered
+from gapless_archive.catalog.state import covered_ranges
 from gapless_archive.compaction.plan import CompactionRules, plan_joins
-from gapless_archive.compaction.sources import sources_of
+from gapless_archive.compaction.sources import plan_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,11 +96,11 @@ def test_each_join_reads_each_record_of_its_inputs_once_and_in_order(
     used = [id(one) for join in joins for one in join.inputs]
     assert len(used) == len(set(used))
     for join in joins:
-        assert covered(join.inputs) == [(join.first, join.end)]
+        assert covered_ranges(join.inputs) == [(join.first, join.end)]
         read: list[int] = []
-        for piece in sources_of(join.inputs):
-            read += sorted(offsets(piece.wanted) & records(piece.segment))
-            assert all(piece.segment.first <= part.first and part.last < piece.segment.end for part in piece.wanted)
+        for piece in plan_reads(join.inputs):
+            read += sorted(offsets(piece.offsets) & records(piece.segment))
+            assert all(piece.segment.first <= part.first and part.last < piece.segment.end for part in piece.offsets)
         assert read == sorted(set().union(*map(records, join.inputs)))
 
 
@@ -171,8 +171,8 @@ def test_a_group_ends_when_it_is_large_enough() -> None:
 
 def test_a_record_counts_where_another_segment_has_none_at_its_offset() -> None:
     earlier, later = segment(0, 10, object="earlier"), segment(0, 20, {3, 4}, object="later")
-    pieces = sources_of([later, earlier])
-    assert [(piece.segment.object, piece.wanted) for piece in pieces] == [
+    pieces = plan_reads([later, earlier])
+    assert [(piece.segment.object, piece.offsets) for piece in pieces] == [
         ("later", OffsetRanges([(0, 2)])),
         ("earlier", OffsetRanges([(3, 4)])),
         ("later", OffsetRanges([(5, 19)])),

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from gapless_api.base.errors import LocalStorageError
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.entry import absent_ranges
-from gapless_archive.segments import level_zero, writer
+from gapless_archive.segments import level_zero, row_buffer, writer
 from gapless_archive.segments.builder import Origin, SegmentBuilder
 from gapless_archive.segments.digest import ContentDigest
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, Limits, TopicSegment
-from gapless_archive.segments.rows import SCHEMA, Run, content_bytes
+from gapless_archive.segments.rows import SCHEMA, PartitionRows, content_bytes
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
 
@@ -101,7 +101,7 @@ def check(place: Place, coverages: Sequence[Coverage], given_rows: dict[Any, lis
 
 
 @st.composite
-def workloads(draw: st.DrawFn) -> tuple[list[Coverage], list[Run]]:
+def workloads(draw: st.DrawFn) -> tuple[list[Coverage], list[PartitionRows]]:
     """Partitions, and records that come in any order among them."""
     limits = Limits(draw(st.integers(1, 60)), draw(st.sampled_from([1, 300, 3000, 10**9])))
     coverages, runs = [], []
@@ -111,12 +111,12 @@ def workloads(draw: st.DrawFn) -> tuple[list[Coverage], list[Run]]:
             for _ in range(draw(st.integers(0, 4))):
                 steps = draw(st.lists(st.sampled_from([1, 1, 1, 2, 9]), min_size=1, max_size=12))
                 offsets = [next_offset + sum(steps[:count]) - 1 for count in range(1, len(steps) + 1)]
-                runs.append(Run(topic, partition, rows(partition, offsets, draw(st.sampled_from([0, 50])))))
+                runs.append(PartitionRows(topic, partition, rows(partition, offsets, draw(st.sampled_from([0, 50])))))
                 next_offset = offsets[-1] + 1
             end = next_offset + draw(st.integers(0 if next_offset > first else 1, 3))
             coverages.append(coverage(topic, partition, first, end, limits))
     order = draw(st.permutations(range(len(runs))))
-    places: dict[Any, list[Run]] = {}
+    places: dict[Any, list[PartitionRows]] = {}
     for run in runs:
         places.setdefault(run[:2], []).append(run)
     return coverages, [places[runs[index][:2]].pop(0) for index in order]
@@ -124,16 +124,20 @@ def workloads(draw: st.DrawFn) -> tuple[list[Coverage], list[Run]]:
 
 @given(workloads(), st.sampled_from([1, 200, 10**9]), st.sampled_from([1, 1000]))
 def test_every_record_is_kept_once_and_every_offset_covered(
-    tmp_path_factory: pytest.TempPathFactory, workload: tuple[list[Coverage], list[Run]], held: int, worth: int
+    tmp_path_factory: pytest.TempPathFactory,
+    workload: tuple[list[Coverage], list[PartitionRows]],
+    held: int,
+    worth: int,
 ) -> None:
     coverages, runs = workload
     place = open_place(parse_place(str(tmp_path_factory.mktemp("archive"))), S3Access())
     given_rows: dict[Any, list[Any]] = {(one.topic, one.partition): [] for one in coverages}
     with pytest.MonkeyPatch.context() as sizes:
-        for name, size in {"MOST_HELD": held, "MOST_UNUSED": held, "_WORTH_A_ROW_GROUP": worth}.items():
-            sizes.setattr(level_zero, name, size)
-        sizes.setattr(level_zero, "ROW_GROUP_BYTES", 500)
-        sizes.setattr(level_zero, "MOST_ROW_GROUP_BYTES", 700)
+        sizes.setattr(row_buffer, "MAX_BUFFERED_BYTES", held)
+        sizes.setattr(row_buffer, "MAX_RETAINED_BYTES", held)
+        sizes.setattr(row_buffer, "ROW_GROUP_BYTES", 500)
+        sizes.setattr(level_zero, "_MIN_ROW_GROUP_BYTES", worth)
+        sizes.setattr(level_zero, "MAX_ROW_GROUP_BYTES", 700)
         with place.scratch() as scratch, LevelZeroWriter(place, scratch, coverages) as writing:
             for run in runs:
                 given_rows[run[:2]].append(run.rows)
@@ -143,7 +147,7 @@ def test_every_record_is_kept_once_and_every_offset_covered(
     assert {each.segment.object for each in found} - {""} == {key for key in place.keys("") if "level-0" in key}
 
 
-def archived(place: Place, coverages: Sequence[Coverage], runs: Sequence[Run]) -> list[TopicSegment]:
+def archived(place: Place, coverages: Sequence[Coverage], runs: Sequence[PartitionRows]) -> list[TopicSegment]:
     with place.scratch() as scratch, LevelZeroWriter(place, scratch, coverages) as writing:
         for run in runs:
             writing.add(run)
@@ -164,7 +168,9 @@ def test_a_partition_of_markers_alone_is_covered_without_an_object(place: Place)
 
 def test_quiet_partitions_share_an_object_and_its_row_groups(place: Place) -> None:
     coverages = [coverage("a", partition, 0, 2, Limits(10, 10**6)) for partition in range(200)]
-    found = archived(place, coverages, [Run("a", number, rows(number, [0, 1])) for number in reversed(range(200))])
+    found = archived(
+        place, coverages, [PartitionRows("a", number, rows(number, [0, 1])) for number in reversed(range(200))]
+    )
     assert len({segment.object for _, segment in found}) == 1
     assert {group.number for _, segment in found for group in segment.row_groups} == {0}
     table = pq.read_table(io.BytesIO(place.read(found[0].segment.object)))
@@ -182,7 +188,7 @@ def test_what_a_store_has_taken_is_not_kept_on_this_machine(place: Place, monkey
         file.write_bytes(content)  # as a store leaves it
 
     monkeypatch.setattr(place, "put", copied)
-    runs = [Run("a", 0, rows(0, range(first, first + 10), 1000)) for first in range(0, 100, 10)]
+    runs = [PartitionRows("a", 0, rows(0, range(first, first + 10), 1000)) for first in range(0, 100, 10)]
     archived(place, [coverage("a", 0, 0, 100, Limits(10**6, 10_000))], runs)
     assert len(waiting) > 3
     assert max(waiting) <= 2
@@ -190,7 +196,7 @@ def test_what_a_store_has_taken_is_not_kept_on_this_machine(place: Place, monkey
 
 def test_an_object_ends_when_it_is_large_enough(place: Place) -> None:
     runs = [
-        Run("a", number % 2, rows(number % 2, range(number // 2 * 10, number // 2 * 10 + 10), 1000))
+        PartitionRows("a", number % 2, rows(number % 2, range(number // 2 * 10, number // 2 * 10 + 10), 1000))
         for number in range(20)
     ]
     limits = Limits(10**6, 30_000)
@@ -208,7 +214,7 @@ def test_an_object_ends_when_it_is_large_enough(place: Place) -> None:
 def test_what_is_written_does_not_stay_in_memory_beside_what_waits(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(level_zero, "MOST_UNUSED", 1_000_000)
+    monkeypatch.setattr(row_buffer, "MAX_RETAINED_BYTES", 1_000_000)
     limits = Limits(10**6, 10**9)
     before = pa.total_allocated_bytes()
     with place.scratch() as scratch:
@@ -219,8 +225,8 @@ def test_what_is_written_does_not_stay_in_memory_beside_what_waits(
                     [rows(0, range(number * 99, number * 99 + 99), 5000), rows(1, [number])]
                 ).combine_chunks()
                 (together,) = both.to_batches()
-                writing.add(Run("a", 0, together.slice(0, 99)))
-                writing.add(Run("a", 1, together.slice(99)))
+                writing.add(PartitionRows("a", 0, together.slice(0, 99)))
+                writing.add(PartitionRows("a", 1, together.slice(99)))
                 del both, together
             assert pa.total_allocated_bytes() - before < 12_000_000  # of 30 MB
             writing.close()
@@ -229,9 +235,9 @@ def test_what_is_written_does_not_stay_in_memory_beside_what_waits(
 def test_rows_of_a_damaged_order_are_refused() -> None:
     builder = SegmentBuilder(0, 5)
     with pytest.raises(ValueError, match="offset 4 comes after 4"):
-        builder.take(rows(0, [4]))
+        builder.add(rows(0, [4]))
     with pytest.raises(ValueError, match="do not ascend"):
-        builder.take(rows(0, [5, 7, 7, 9]))
+        builder.add(rows(0, [5, 7, 7, 9]))
 
 
 def test_a_full_disk_is_named() -> None:
@@ -240,5 +246,5 @@ def test_a_full_disk_is_named() -> None:
         full.write([rows(0, range(20_000), 500)], 1)
         full.close()
 
-    with pytest.raises(LocalStorageError, match=r"/dev/full cannot be written \(.*make room"):
+    with pytest.raises(LocalStorageError, match=r"/dev/full cannot be written \(.*free disk space"):
         fill()

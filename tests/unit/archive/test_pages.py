@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.segments import values as values_module
 from gapless_archive.segments.builder import Origin, SegmentBuilder
-from gapless_archive.segments.pages import Column, OtherPagesError, columns_in, values_at, values_of_page
+from gapless_archive.segments.pages import Column, UnsupportedPagesError, decode_page, find_columns, read_values_at
 from gapless_archive.segments.reader import ObjectReader, SegmentDamagedError
 from gapless_archive.segments.rows import SCHEMA, content_bytes
-from gapless_archive.segments.values import read_values
+from gapless_archive.segments.values import read_segment_values
 from gapless_archive.segments.writer import ObjectWriter, page_size_for
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
@@ -47,12 +47,12 @@ class Object:
             parts = [rows(6, start, [b"other"] * other)] if other else []
             parts.append(rows(7, 100 + start, values[start : start + in_group]))
             placed = writer.write(parts, sum(map(content_bytes, parts)))
-            builder.take(parts[-1])
-            builder.stored(placed[-1])
+            builder.add(parts[-1])
+            builder.add_row_group(placed[-1])
         size = writer.close()
         self.place.put("object", folder / "written")
         origin = Origin(log_start=0, high_watermark=2**62, epoch=1)
-        self.segment: Segment = builder.segment("object", size, 100 + len(values), origin)
+        self.segment: Segment = builder.build("object", size, 100 + len(values), origin)
         self.stored_bytes = size
 
     def read_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -65,7 +65,7 @@ class Object:
 
     def read(self, wanted: OffsetRanges) -> dict[int, bytes | None]:
         found: dict[int, bytes | None] = {}
-        for some in read_values(self, self.segment, wanted):  # type: ignore[arg-type]
+        for some in read_segment_values(self, self.segment, wanted):  # type: ignore[arg-type]
             assert [1000 + offset for offset in some.offsets] == some.timestamps
             found.update(zip(some.offsets, some.values, strict=True))
         return found
@@ -117,7 +117,7 @@ def test_any_values_are_read_as_they_were_written(  # noqa: PLR0917
         100 + row: values[row] for row in sorted(chosen)
     }
     metadata = pq.read_metadata(found.file)
-    columns = columns_in(found.file.read_bytes(), "value")
+    columns = find_columns(found.file.read_bytes(), "value")
     assert [column.stored_bytes for column in columns] == [
         metadata.row_group(number).column(5).total_compressed_size for number in range(metadata.num_row_groups)
     ]
@@ -130,7 +130,7 @@ def test_offsets_without_holes_and_times_that_nobody_needs_are_not_read(tmp_path
     wanted = OffsetRanges.of_offsets(range(100, 60_000, 9000))
     with_times = found.read(wanted)
     bytes_with_times, found.bytes_read = found.bytes_read, 0
-    without = list(read_values(found, found.segment, wanted, times=False))  # type: ignore[arg-type]
+    without = list(read_segment_values(found, found.segment, wanted, times=False))  # type: ignore[arg-type]
     assert [dict(zip(some.offsets, some.values, strict=True)) for some in without] == [
         {offset: value for offset, value in with_times.items() if first <= offset < first + 30_000}
         for first in (100, 30_100)
@@ -142,7 +142,7 @@ def test_offsets_without_holes_and_times_that_nobody_needs_are_not_read(tmp_path
     lies = replace(group, first=group.first + 5, last=group.last + 5)
     segment = replace(found.segment, row_groups=(lies,))
     with pytest.raises(SegmentDamagedError, match="row group 1 holds 7/30100-60099"):
-        list(read_values(found, segment, wanted, times=False))  # type: ignore[arg-type]
+        list(read_segment_values(found, segment, wanted, times=False))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("other", [0, 50])
@@ -162,14 +162,14 @@ def test_the_end_of_an_object_is_read_once_and_alone(tmp_path: Path) -> None:
     values: list[bytes | None] = [chance.randbytes(200) for _ in range(2000)]
     found = Object(tmp_path / "few row groups", values, 1000)
     reader = ObjectReader(found, "object")  # type: ignore[arg-type]
-    reader.column("value", 0)
+    reader.locate_column("value", 0)
     assert found.bytes_read == 16 * 1024
 
     found = Object(tmp_path / "many row groups", values, 50)
     footer = pq.read_metadata(found.file).serialized_size + 8
     assert footer > 16 * 1024
     reader = ObjectReader(found, "object")  # type: ignore[arg-type]
-    reader.column("value", 39)
+    reader.locate_column("value", 39)
     assert found.bytes_read == 16 * 1024 + footer
     assert found.read(OffsetRanges([(2050, 2060)])) == {100 + row: values[row] for row in range(1950, 1961)}
 
@@ -203,7 +203,7 @@ def test_pages_have_the_size_that_was_chosen(least: int, most: int, rows_of_a_pa
     chance = random.Random(3)
     values = [chance.randbytes(chance.randint(least, most)) for _ in range(5000)]
     found = Object(tmp_path, values, 5000)
-    (column,) = columns_in(found.file.read_bytes(), "value")
+    (column,) = find_columns(found.file.read_bytes(), "value")
     lengths: list[int] = []
 
     def read(spans: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -211,7 +211,7 @@ def test_pages_have_the_size_that_was_chosen(least: int, most: int, rows_of_a_pa
         return found.place.read_ranges("object", spans)
 
     chosen = range(0, 5000, 1000)
-    assert values_at(read, column, chosen) == [values[row] for row in chosen]
+    assert read_values_at(read, column, chosen) == [values[row] for row in chosen]
     pages = lengths[1:]
     assert sum(pages) / len(pages) / ((least + most) / 2 + 4) == pytest.approx(rows_of_a_page, rel=0.3)
 
@@ -226,7 +226,7 @@ def sparse(tmp_path: Path) -> tuple[Object, list[bytes]]:
 def test_what_is_damaged_is_never_returned(where: str, tmp_path: Path) -> None:
     found, values = sparse(tmp_path)
     content = bytearray(found.file.read_bytes())
-    (column,) = columns_in(bytes(content), "value")
+    (column,) = find_columns(bytes(content), "value")
     at = {"page": content.index(values[1500]) + 5, "index": column.index_start + 3, "footer": len(content) - 40}[where]
     content[at] ^= 0x55
     found.file.write_bytes(content)
@@ -241,10 +241,10 @@ def test_what_is_damaged_is_never_returned(where: str, tmp_path: Path) -> None:
 @settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=60))
 def test_no_bytes_make_more_than_an_error(content: bytes) -> None:
-    with pytest.raises((OtherPagesError, LookupError, ValueError, TypeError, OSError)):
-        values_of_page(content)
-    with pytest.raises(OtherPagesError):
-        columns_in(content + b"PAR1", "value")
+    with pytest.raises((UnsupportedPagesError, LookupError, ValueError, TypeError, OSError)):
+        decode_page(content)
+    with pytest.raises(UnsupportedPagesError):
+        find_columns(content + b"PAR1", "value")
 
 
 @pytest.mark.parametrize(
@@ -257,50 +257,50 @@ def test_no_bytes_make_more_than_an_error(content: bytes) -> None:
     ],
 )
 def test_what_claims_more_than_there_is_fills_no_memory(content: bytes) -> None:
-    with pytest.raises(OtherPagesError):
-        columns_in(content + len(content).to_bytes(4, "little") + b"PAR1", "value")
-    with pytest.raises(OtherPagesError):
-        values_at(lambda _spans: [content], Column(0, len(content), 1000, 1), [0])
+    with pytest.raises(UnsupportedPagesError):
+        find_columns(content + len(content).to_bytes(4, "little") + b"PAR1", "value")
+    with pytest.raises(UnsupportedPagesError):
+        read_values_at(lambda _spans: [content], Column(0, len(content), 1000, 1), [0])
 
 
 def test_a_page_that_claims_more_values_or_bytes_than_a_page_has_is_another(tmp_path: Path) -> None:
     found = Object(tmp_path, [None] * 100, 100)
-    (column,) = columns_in(found.file.read_bytes(), "value")
+    (column,) = find_columns(found.file.read_bytes(), "value")
     spans: list[tuple[int, int]] = []
 
     def read(some: Sequence[tuple[int, int]]) -> list[bytes]:
         spans.extend(some)
         return found.place.read_ranges("object", some)
 
-    assert values_at(read, column._replace(stored_bytes=10**6), [5]) == [None]
+    assert read_values_at(read, column._replace(stored_bytes=10**6), [5]) == [None]
     (page,) = found.place.read_ranges("object", spans[1:])
-    assert values_of_page(page) == [None] * 100
+    assert decode_page(page) == [None] * 100
     hundred = b"\xc8\x01"  # as the format writes it
     assert hundred in page
     for many in (b"\xfe\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"):
-        with pytest.raises((OtherPagesError, ValueError)):
-            values_of_page(page.replace(hundred, many, 1))
+        with pytest.raises((UnsupportedPagesError, ValueError)):
+            decode_page(page.replace(hundred, many, 1))
 
 
 def test_an_object_without_an_index_of_pages_is_read_completely(tmp_path: Path) -> None:
     found, values = sparse(tmp_path)
     table = pq.read_table(found.file, schema=SCHEMA)
     pq.write_table(table, found.file, compression="zstd", row_group_size=3000, write_page_checksum=True)
-    with pytest.raises(OtherPagesError):
-        columns_in(found.file.read_bytes(), "value")
+    with pytest.raises(UnsupportedPagesError):
+        find_columns(found.file.read_bytes(), "value")
     assert found.read(OffsetRanges([(1600, 1600)])) == {1600: values[1500]}
 
 
 def test_pages_are_left_alone_where_most_of_them_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, values = sparse(tmp_path)
-    (column,) = columns_in(found.file.read_bytes(), "value")
+    (column,) = find_columns(found.file.read_bytes(), "value")
 
     def read(spans: Sequence[tuple[int, int]]) -> list[bytes]:
         return found.place.read_ranges("object", spans)
 
-    assert values_at(read, column, [3, 2999]) == [values[3], values[2999]]
-    with pytest.raises(OtherPagesError, match="most of the pages"):
-        values_at(read, column, range(0, 3000, 40))
-    monkeypatch.setattr(values_module, "_FEW", 1)
+    assert read_values_at(read, column, [3, 2999]) == [values[3], values[2999]]
+    with pytest.raises(UnsupportedPagesError, match="most of the pages"):
+        read_values_at(read, column, range(0, 3000, 40))
+    monkeypatch.setattr(values_module, "_MIN_ROWS_PER_SELECTED", 1)
     every = OffsetRanges.of_offsets(range(100, 3100, 40))
     assert found.read(every) == {100 + row: values[row] for row in range(0, 3000, 40)}

@@ -16,7 +16,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.catalog import find_chain, generations, regions, topics
 from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.catalog.entry import absent_ranges
-from gapless_archive.catalog.peer_keys import next_first
+from gapless_archive.catalog.peer_keys import next_key_first
 from gapless_archive.compaction.compactor import CompactionOptions, compact
 from gapless_archive.compaction.local_runner import LocalRunner
 from gapless_archive.compaction.plan import CompactionRules
@@ -24,13 +24,13 @@ from gapless_archive.compaction.removal import find_orphans
 from gapless_archive.compaction.retention import Retention
 from gapless_archive.inspection.verification import Verification, verify_topic
 from gapless_archive.reading import open_archive
-from gapless_archive.segments import peer_level_zero
+from gapless_archive.segments import peer_level_zero, row_buffer
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, Limits
+from gapless_archive.segments.peer_adoption import find_foreign_changes
 from gapless_archive.segments.peer_level_zero import PeerLevelZeroWriter
-from gapless_archive.segments.peer_writer import as_stored
-from gapless_archive.segments.rows import SCHEMA, Run, records_of
-from gapless_archive.segments.takeover import foreign_segments
+from gapless_archive.segments.peer_writer import drop_unstorable
+from gapless_archive.segments.rows import SCHEMA, PartitionRows, records_of
 from gapless_archive.selection import Selection
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
@@ -85,7 +85,7 @@ def written(
             prefix="r/t",
             limits=Limits(most, 10**9),
             origin=origin,
-            key_first=next_first(state.segments(partition), first),
+            key_first=next_key_first(state.segments(partition), first),
         )
         for partition, (first, end) in parts.items()
     ]
@@ -93,7 +93,7 @@ def written(
         for partition, (first, end) in parts.items():
             offsets = [offset for offset in range(first, end) if offset not in lacking]
             if offsets:
-                writer.add(Run("t", partition, made(partition, offsets)))
+                writer.add(PartitionRows("t", partition, made(partition, offsets)))
         return [segment for _, segment in writer.close()]
 
 
@@ -111,7 +111,7 @@ def read(place: Place, partition: int = 0) -> pa.Table:
 
 
 def expected(partition: int, offsets: Sequence[int]) -> pa.Table:
-    return pa.Table.from_batches([as_stored(rows(partition, offsets))], SCHEMA)
+    return pa.Table.from_batches([drop_unstorable(rows(partition, offsets))], SCHEMA)
 
 
 def test_records_come_back_but_for_null_and_the_type_of_timestamps(place: Place) -> None:
@@ -268,11 +268,11 @@ def test_what_the_peer_has_written_is_taken_over_and_continued(place: Place) -> 
     claimed(place)
     ours = chain(place)
     state = ours.load()
-    added, removed = foreign_segments(ours, state)
+    added, removed = find_foreign_changes(ours, state)
     assert (len(added), removed) == (3, [])
     state = ours.commit(state, Changes(action="archive", epoch=1, added=tuple(added)))
     assert state.head(0) == 20
-    assert foreign_segments(ours, ours.load()) == ([], [])
+    assert find_foreign_changes(ours, ours.load()) == ([], [])
     archived(place, {0: (20, 30)})
     assert read(place).column("offset").to_pylist() == list(range(30))
     reader = SegmentReader(place.name, "r", "t")
@@ -289,7 +289,7 @@ def test_what_the_peer_has_joined_since_replaces_the_segments(place: Place) -> N
         place.delete(peer_key(0, 0, first, first + 9))
     place.delete(peer_key(1, 0, 0, 4))  # nobody has that any more, and it stays listed as damaged
     ours = chain(place)
-    added, removed = foreign_segments(ours, ours.load())
+    added, removed = find_foreign_changes(ours, ours.load())
     assert sorted(segment.object for segment in added) == [peer_key(0, 0, 20, 24), peer_key(0, 1, 0, 19)]
     assert [segment.object for segment in removed] == [peer_key(0, 0, 0, 9), peer_key(0, 0, 10, 19)]
 
@@ -300,7 +300,7 @@ def test_what_was_written_and_not_committed_is_not_taken_over(place: Place) -> N
     write_peer_segment(place.name, range(5), partition=1)
     ours = chain(place)
     claimed(place, epoch=2)
-    added, _ = foreign_segments(ours, ours.load())
+    added, _ = find_foreign_changes(ours, ours.load())
     assert [segment.partition for segment in added] == [1]
     archived(place, {0: (0, 10)}, epoch=2)
     assert read(place).equals(expected(0, range(10)))
@@ -311,12 +311,12 @@ def test_joined_segments_have_the_keys_of_the_peer(place: Place) -> None:
     claimed(place)
     ours = chain(place)
     state = ours.load()
-    ours.commit(state, Changes(action="archive", epoch=1, added=tuple(foreign_segments(ours, state)[0])))
+    ours.commit(state, Changes(action="archive", epoch=1, added=tuple(find_foreign_changes(ours, state)[0])))
     archived(place, {0: (10, 20)}, lacking=[19])
     archived(place, {0: (20, 40)}, lacking=[20, 39], most=10)
     before = read(place)
     options = CompactionOptions(rules=ALL, grace_period=timedelta(0))
-    result = compact([ours], options, lambda _: LocalRunner(lambda _: place, most_records=7))
+    result = compact([ours], options, lambda _: LocalRunner(lambda _: place, max_row_group_records=7))
     assert (result.inputs, result.outputs, result.damaged) == (4, 1, [])
     assert place.keys("r") == [peer_key(0, 1, 0, 38)]
     (segment,) = ours.load().segments(0)
@@ -388,8 +388,8 @@ def test_an_input_with_other_records_than_its_manifest_says_is_not_joined(place:
 
 
 def test_files_that_are_open_at_once_are_bounded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_level_zero, "_MOST_OPEN", 2)
-    monkeypatch.setattr(peer_level_zero, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(peer_level_zero, "_MAX_OPEN_FILES", 2)
+    monkeypatch.setattr(row_buffer, "ROW_GROUP_BYTES", 1)
     writes = [list(range(5)), list(range(5, 20))]
     origin = Origin(log_start=0, high_watermark=2**62, epoch=1, codec="snappy", layout="kafka-replicator")
     coverages = [
@@ -399,7 +399,7 @@ def test_files_that_are_open_at_once_are_bounded(place: Place, monkeypatch: pyte
     with place.scratch() as scratch, PeerLevelZeroWriter(place, scratch, coverages) as writer:
         for offsets in writes:
             for number in range(5):
-                writer.add(Run("u", number, rows(number, offsets)))
+                writer.add(PartitionRows("u", number, rows(number, offsets)))
         segments = [segment for _, segment in writer.close()]
     assert len(segments) > 5  # partitions made room for each other
     for number in range(5):

@@ -175,9 +175,9 @@ def test_the_commands_read_them_and_change_nothing(place: Place) -> None:
     assert "layout kafka-replicator" in run(place, "show", peer_key(0, 0, 0, 4))
     assert run(place, "verify").startswith("7 records with ")
     for command in (["delete", "--all", "--topics=t", "--plan"], ["hold", "--topics=t"]):
-        with pytest.raises(ConfigurationError, match="r/t was written by kafka-replicator and is only read"):
+        with pytest.raises(ConfigurationError, match="r/t was written by kafka-replicator and is read-only"):
             run(place, *command)
     chain = find_chain(place, "t")
-    with pytest.raises(ConfigurationError, match="is only read"):
-        chain.committed(lambda _: None)
+    with pytest.raises(ConfigurationError, match="is read-only"):
+        chain.update(lambda _: None)
     assert len(place.keys("r")) == 2

@@ -96,7 +96,7 @@ def test_what_is_not_there_is_not_there(place: Place) -> None:
     assert place.size("a") is None
     assert place.keys("a") == place.children("a") == []
     place.delete("a")
-    with pytest.raises(MissingObjectError, match=r"archive/a is not there; bring it back"):
+    with pytest.raises(MissingObjectError, match=r"archive/a does not exist; restore it from a backup"):
         place.read("a")
 
 

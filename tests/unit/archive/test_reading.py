@@ -12,7 +12,7 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_archive.catalog.chain import Chain
 from gapless_archive.catalog.entry import RowGroup, Segment
 from gapless_archive.catalog.state import TopicState
-from gapless_archive.reading import TopicArchive, choose
+from gapless_archive.reading import TopicArchive, choose_pieces
 from gapless_archive.segments.reader import ObjectReader, SegmentDamagedError, read_segment
 from gapless_archive.segments.rows import SCHEMA
 from gapless_archive.store.access import S3Access
@@ -121,7 +121,7 @@ def test_rows_of_other_partitions_in_a_row_group_are_left_out(place: Place) -> N
 def test_a_missing_object_is_named(place: Place) -> None:
     segment = written(place, [0])
     place.delete(OBJECT)
-    with pytest.raises(SegmentDamagedError, match=r"00000001-aa\.parquet is missing; bring it back"):
+    with pytest.raises(SegmentDamagedError, match=r"00000001-aa\.parquet is missing; restore it from a backup"):
         read(place, segment)
 
 
@@ -172,13 +172,15 @@ def test_each_wanted_offset_that_is_covered_is_read_once(
     )
     ranges = OffsetRanges((first, first + length - 1) for first, length in wanted)
 
-    pieces = choose(segments, ranges)
+    pieces = choose_pieces(segments, ranges)
 
-    chosen = [offset for piece in pieces for part in piece.wanted for offset in range(part.first, part.last + 1)]
+    chosen = [offset for piece in pieces for part in piece.offsets for offset in range(part.first, part.last + 1)]
     there = {offset for one in segments for offset in range(one.first, one.end)}
     assert chosen == sorted(offset for part in ranges for offset in range(part.first, part.last + 1) if offset in there)
     assert all(
-        piece.segment.first <= part.first and part.last < piece.segment.end for piece in pieces for part in piece.wanted
+        piece.segment.first <= part.first and part.last < piece.segment.end
+        for piece in pieces
+        for part in piece.offsets
     )
 
 
@@ -191,5 +193,5 @@ def test_a_damaged_segment_can_be_left_out(place: Place) -> None:
     wanted = OffsetRanges([(0, 2)])
     assert [piece.segment.object for piece in archive.pieces(3, wanted)] == [OBJECT]
     left = archive.pieces(3, wanted, without={OBJECT})
-    assert [(piece.segment.object, piece.wanted) for piece in left] == [("other", OffsetRanges([(0, 1)]))]
+    assert [(piece.segment.object, piece.offsets) for piece in left] == [("other", OffsetRanges([(0, 1)]))]
     assert archive.covered(3) == wanted

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless_archive.segments.digest import ContentDigest
-from gapless_archive.segments.rows import SCHEMA, Record, content_bytes, records_of, rows_of, runs_of
+from gapless_archive.segments.rows import SCHEMA, Record, content_bytes, records_of, rows_by_partition, rows_of
 
 if TYPE_CHECKING:
     import random
@@ -106,7 +106,7 @@ def test_rows_give_the_records_back(messages: list[Message]) -> None:
 @given(st.lists(messages_made, max_size=20))
 def test_runs_keep_every_record_with_its_topic_and_partition_in_order(messages: list[Message]) -> None:
     messages = [replace(message, topic_=f"t{message.offset_ % 2}") for message in messages]
-    runs = list(runs_of(messages))
+    runs = list(rows_by_partition(messages))
     places = [(run.topic, run.partition) for run in runs]
     assert len(set(places)) == len(places)
     for run in runs:

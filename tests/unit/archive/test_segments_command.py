@@ -79,7 +79,7 @@ def test_damage_is_named_with_the_offsets_that_it_affects(place: Place, tmp_path
     with pytest.raises(UndeliveredError, match="2 of 3 segments or objects are damaged or missing"):
         run(place, "verify")
     shown = CliRunner().invoke(segments, ["verify", f"--archive={place.name}"]).output
-    assert f"{second.object} is missing; bring it back. Affected: 0/120-129." in shown
+    assert f"{second.object} is missing; restore it from a backup. Affected: 0/120-129." in shown
     assert f"{first.object} is damaged" in shown
     assert "Affected: 0/0-99, 1/5-9." in shown
     found = json.loads(CliRunner().invoke(segments, ["verify", "--json", f"--archive={place.name}"]).output)
@@ -88,11 +88,11 @@ def test_damage_is_named_with_the_offsets_that_it_affects(place: Place, tmp_path
 
 def test_nothing_is_deleted_without_a_clear_order(place: Place) -> None:
     before = read(place, 0)
-    with pytest.raises(ConfigurationError, match="Nothing is chosen"):
+    with pytest.raises(ConfigurationError, match="Nothing is selected"):
         run(place, "delete")
     with pytest.raises(ConfigurationError, match="--all needs the names of the topics"):
         run(place, "delete", "--all", "--yes")
-    with pytest.raises(ConfigurationError, match="there is no terminal to ask; give --yes"):
+    with pytest.raises(ConfigurationError, match="there is no terminal for a confirmation; give --yes"):
         run(place, "delete", "--all", "--topics=t")
     plan = run(place, "delete", "--all", "--topics=t", "--plan")
     assert f"t ({ID}), partition 0: 2 segments up to offset 129 with 109 records" in plan
@@ -111,10 +111,12 @@ def test_segments_leave_from_the_beginning(place: Place) -> None:
 
 
 def test_topics_that_are_held_lose_nothing(place: Place) -> None:
-    assert run(place, "hold", "--topics=t") == f"t ({ID}): held.\n"
-    assert run(place, "hold", "--topics=t") == f"t ({ID}): held before.\n"
-    assert "held, so nothing goes" in run(place, "delete", "--all", "--topics=t", "--yes", "--grace-period=0")
-    assert "Held, so nothing is deleted: t." in run(place, "list")
+    assert run(place, "hold", "--topics=t") == f"t ({ID}): on hold.\n"
+    assert run(place, "hold", "--topics=t") == f"t ({ID}): already on hold.\n"
+    assert "on hold; no segments are removed" in run(
+        place, "delete", "--all", "--topics=t", "--yes", "--grace-period=0"
+    )
+    assert "On hold, nothing is deleted: t." in run(place, "list")
     assert read(place, 0).num_rows == 109
     run(place, "release", "--topics=t")
     assert "Removed 3 segments and deleted 2 objects." in run(
@@ -123,7 +125,7 @@ def test_topics_that_are_held_lose_nothing(place: Place) -> None:
 
 
 def test_wrong_names_are_one_sentence(place: Place) -> None:
-    with pytest.raises(ConfigurationError, match=r"has no topic other in the region r, but t; correct the name"):
+    with pytest.raises(ConfigurationError, match=r"has no topic other in the region r \(topics: t\); correct the name"):
         run(place, "list", "--topics=other")
     with pytest.raises(ConfigurationError, match="has no topic with the ID X"):
         run(place, "list", "--generation=X")

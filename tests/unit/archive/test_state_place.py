@@ -77,7 +77,7 @@ def an_audit(generation: int) -> str:
 
 def written(place: state_place.StatePlace, generation: int) -> str:
     file = blocks_name(generation)
-    with place.blocks_written(file) as stream:
+    with place.new_blocks(file) as stream:
         stream.write(b"blocks")
     place.commit(f"head {file}".encode(), file)
     return file
@@ -89,7 +89,7 @@ def test_a_state_that_another_audit_has_changed_meanwhile_is_not_called_damaged(
     with a_place() as late:
         late.head()
         an_audit(2)
-        with pytest.raises(StateError, match="Another audit has changed the state s3://bucket/state meanwhile"):
+        with pytest.raises(StateError, match="Another audit has changed the state s3://bucket/state"):
             late.blocks(file)
 
 
@@ -139,7 +139,7 @@ def test_no_room_for_temporary_files_is_one_sentence_and_leaves_the_state_of_bef
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with a_place() as place:
         before = place.head()
-        with pytest.raises(LocalStorageError, match="No space left"), place.blocks_written(blocks_name(2)):
+        with pytest.raises(LocalStorageError, match="No space left"), place.new_blocks(blocks_name(2)):
             raise full
         assert place.head() == before
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))

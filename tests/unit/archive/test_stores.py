@@ -63,7 +63,7 @@ def access(folder: Path, endpoint: str) -> S3Access:
 def test_a_session_token_is_read_again(
     asked: tuple[str, list[str | None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(under_test, "_VALID", timedelta(0))
+    monkeypatch.setattr(under_test, "_KEY_LIFETIME", timedelta(0))
     endpoint, tokens = asked
     store = open_store("bucket", access(tmp_path, endpoint))
     assert store.size("a") == 5
@@ -86,5 +86,5 @@ def test_a_store_without_what_is_needed_is_no_store_that_is_away(
 ) -> None:
     monkeypatch.setattr(object_store, "_FIRST_PAUSE", timedelta(milliseconds=1))
     store = open_store("bucket", access(tmp_path, asked[0]))
-    with pytest.raises(ConfigurationError, match=r"does not implement something .*conditional puts"):
+    with pytest.raises(ConfigurationError, match=r"does not implement a feature .*conditional puts"):
         store.replace("a", b"content", None)

@@ -71,12 +71,12 @@ class Archive:
             writer = ObjectWriter(file)
             for start in range(0, len(offsets), in_group):
                 rows = record_rows(partition, offsets[start : start + in_group], times or {})
-                builder.take(rows)
+                builder.add(rows)
                 (group,) = writer.write([rows], content_bytes(rows))
-                builder.stored(group)
+                builder.add_row_group(group)
             size = writer.close()
             self.place.put(name, file)
-        self.segments.append(builder.segment(name, size, end, ORIGIN))
+        self.segments.append(builder.build(name, size, end, ORIGIN))
         return self.segments[-1]
 
     def commit(self) -> None:
@@ -243,7 +243,7 @@ def test_segments_that_a_compaction_joins_while_a_resend_runs_are_not_damaged(
     chunks = [next(reads)]
     archive.add(range(6), 0, 6)
     archive.join(*joined)
-    monkeypatch.setattr(reading, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "MAX_STATE_AGE_SECONDS", 0.0)
     chunks += reads
     assert outcomes(chunks) == {offset: value_of(offset) or b"" for offset in range(6)}
     assert not damage.objects

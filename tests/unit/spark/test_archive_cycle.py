@@ -20,7 +20,7 @@ from gapless_spark.archiving.archive import topics as under_test
 from gapless_spark.archiving.archive.archiver import Archiver
 from gapless_spark.archiving.archive.chains import FencedError, PlanAgainError
 from gapless_spark.archiving.archive.planning import Pending
-from gapless_spark.archiving.archive.topics import ArchivedTopics, Look, Target
+from gapless_spark.archiving.archive.topics import ArchivedTopics, OffsetSnapshot, Target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 PENDING = Pending(topic="t", partition=0, first=0, end=10, log_start=0, high_watermark=10, bytes_per_offset=1.0)
 CHAIN: Any = SimpleNamespace(topic_id="i", prefix="r/t/i", epoch=1)
-LOOK = Look("c", {"t": TopicCut("t", (0,), (10,), 0, "i")}, {"t": CHAIN}, {})
-DELETED = Look("c", {}, {}, {})
+LOOK = OffsetSnapshot("c", {"t": TopicCut("t", (0,), (10,), 0, "i")}, {"t": CHAIN}, {})
+DELETED = OffsetSnapshot("c", {}, {}, {})
 
 
-def archiver(after: Look, error: Exception) -> Archiver:
+def archiver(after: OffsetSnapshot, error: Exception) -> Archiver:
     """One whose reader fails, and which finds `after` when it looks again."""
 
     def fail(*_: object) -> None:
         raise error
 
     made: Any = Archiver.__new__(Archiver)
-    made.topics = SimpleNamespace(look=lambda: after)
+    made.topics = SimpleNamespace(take_snapshot=lambda: after)
     made._engine = SimpleNamespace(write=fail)
     made._target = SimpleNamespace(address=None, access=None)
     made._layout, made._codec = "gapless", "zstd"
@@ -73,11 +73,11 @@ def test_who_does_not_know_whether_a_commit_was_made_takes_nothing_back(tmp_path
     topic = TopicCut("t", (0,), (10,), 0, ID)
     earlier, later = topics(tmp_path), topics(tmp_path)
     chain = earlier._chain_of(topic)
-    earlier.doubt("t")
+    earlier.mark_stale("t")
     assert earlier._chain_of(topic) is chain, "nobody else archives"
     later._chain_of(topic)
-    earlier.doubt("t")
-    with pytest.raises(FencedError, match="since this one began"):
+    earlier.mark_stale("t")
+    with pytest.raises(FencedError, match="has started to archive"):
         earlier._chain_of(topic)
 
 
@@ -85,11 +85,11 @@ def test_what_was_committed_although_the_answer_was_lost_is_known_afterwards(tmp
     topic = TopicCut("t", (0,), (10,), 0, ID)
     ours = topics(tmp_path)
     chain = ours._chain_of(topic)
-    segment = SegmentBuilder(0, 0).segment("", 0, 10, Origin(log_start=0, high_watermark=10, epoch=1))
+    segment = SegmentBuilder(0, 0).build("", 0, 10, Origin(log_start=0, high_watermark=10, epoch=1))
     behind: Any = chain._chain
     behind.commit(behind.load(), Changes(action="archive", epoch=chain.epoch, added=(segment,)))
     assert chain.state.head(0) is None
-    ours.doubt("t")
+    ours.mark_stale("t")
     assert ours._chain_of(topic).state.head(0) == 10
 
 
@@ -108,15 +108,15 @@ def test_a_named_topic_that_is_deleted_is_passed_over_for_as_long_as_it_is_gone(
     monkeypatch.setattr(under_test, "topic_configurations", lambda _, names, **__: dict.fromkeys(names))
     ours = topics(tmp_path, TopicChoice(("t", "u")))
     ours.find_topics()
-    assert set(ours.look().topics) == {"t", "u"}
+    assert set(ours.take_snapshot().topics) == {"t", "u"}
     there.remove("t")
     for _ in range(3):
         ours.find_topics()
-        assert set(ours.look().topics) == {"u"}
+        assert set(ours.take_snapshot().topics) == {"u"}
     there.append("t")
     ours.find_topics()
-    assert set(ours.look().topics) == {"t", "u"}
+    assert set(ours.take_snapshot().topics) == {"t", "u"}
     never = topics(tmp_path, TopicChoice(("u", "typo")))
     never.find_topics()
     with pytest.raises(TopicMissingError):
-        never.look()
+        never.take_snapshot()

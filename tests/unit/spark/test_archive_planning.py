@@ -20,10 +20,10 @@ from gapless_spark.archiving.archive.planning import (
     Pending,
     Thresholds,
     Waiting,
-    chosen_for_cycle,
-    cut_of,
-    pending_of,
-    within,
+    build_cut,
+    clip_to_end,
+    find_pending,
+    select_for_cycle,
 )
 from gapless_spark.archiving.archive.thresholds import TopicThresholds
 from gapless_spark.settings.archive import ARCHIVE
@@ -47,7 +47,7 @@ def waiting(partition: int, first: int, end: int, *, size: float = 10.0, log_sta
 
 def test_each_partition_goes_on_where_the_archive_ends() -> None:
     topic = TopicCut("t", (0, 5, 7, 3), (9, 9, 9, 9), 0, "id", high_watermarks=(9, 10, 9, 9))
-    found = pending_of(topic, {0: 4, 1: 9, 2: 5}.get, 10.0)
+    found = find_pending(topic, {0: 4, 1: 9, 2: 5}.get, 10.0)
     assert [(one.first, one.end, one.offsets) for one in found.partitions] == [
         (4, 9, 5),
         (9, 9, 0),
@@ -60,7 +60,7 @@ def test_each_partition_goes_on_where_the_archive_ends() -> None:
 
 def test_a_log_that_ends_before_the_archive_is_truncated() -> None:
     topic = TopicCut("t", (0, 0), (9, 9), 0, "id", high_watermarks=(9, 12))
-    found = pending_of(topic, {0: 10, 1: 12}.get, 10.0)
+    found = find_pending(topic, {0: 10, 1: 12}.get, 10.0)
     assert found.truncated == (0,)
     assert [one.offsets for one in found.partitions] == [0, 0]
 
@@ -68,7 +68,7 @@ def test_a_log_that_ends_before_the_archive_is_truncated() -> None:
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=8), st.floats(1, 2000))
 def test_a_cycle_takes_as_much_as_it_may_in_order(bounds: list[tuple[int, int]], most: float) -> None:
     pending = [waiting(number, first, first + count) for number, (first, count) in enumerate(bounds)]
-    chosen = chosen_for_cycle(pending, most)
+    chosen = select_for_cycle(pending, most)
     sizes = [one.bytes for one in chosen]
     assert sum(sizes) < most + 10.0  # one offset more at most
     assert all(one.offsets for one in chosen)
@@ -84,19 +84,19 @@ def test_a_cycle_takes_as_much_as_it_may_in_order(bounds: list[tuple[int, int]],
 def test_cycles_reach_the_end_however_small_they_are() -> None:
     left, rounds = waiting(0, 0, 7), 0
     while left.offsets:
-        (one,) = chosen_for_cycle([left], 0.5)
+        (one,) = select_for_cycle([left], 0.5)
         left, rounds = replace(left, first=one.end), rounds + 1
     assert rounds == 7
 
 
 def test_nothing_behind_the_fixed_end_is_read() -> None:
-    assert within(waiting(0, 3, 20), {("t", 0): 9}).end == 9
-    assert within(waiting(0, 12, 20), {("t", 0): 9}).offsets == 0
-    assert within(waiting(1, 3, 20), {("t", 0): 9}).offsets == 0
+    assert clip_to_end(waiting(0, 3, 20), {("t", 0): 9}).end == 9
+    assert clip_to_end(waiting(0, 12, 20), {("t", 0): 9}).offsets == 0
+    assert clip_to_end(waiting(1, 3, 20), {("t", 0): 9}).offsets == 0
 
 
 def test_the_cut_holds_what_was_chosen_and_never_begins_later() -> None:
-    cut = cut_of("cluster", [waiting(3, 5, 9), waiting(1, 0, 2)], {"t": "id"})
+    cut = build_cut("cluster", [waiting(3, 5, 9), waiting(1, 0, 2)], {"t": "id"})
     slices = slices_of(cut)
     assert [(one.partition, one.first_offset, one.end_offset) for one in slices] == [(1, 0, 2), (3, 5, 9)]
     assert not any(one.may_skip_expired for one in slices)
@@ -125,7 +125,7 @@ def test_what_waits_longest_is_archived_first_and_then_waits_no_more() -> None:
     seen.due([waiting(1, 0, 1)], lambda _: always, 1.0)
     both = [waiting(0, 0, 1), waiting(1, 0, 1)]
     assert [one.partition for one in seen.due(both, lambda _: always, 2.0)] == [1, 0]
-    seen.archived(("t", 1))
+    seen.reset(("t", 1))
     assert [one.partition for one in seen.due(both, lambda _: always, 3.0)] == [0, 1]
 
 
@@ -170,8 +170,8 @@ def test_topics_have_thresholds_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[1]", "it must hold topics"),
-        ("t: {maxSegmentrecords: 1}", "t must have maxSegmentRecords, maxSegmentBytes, maxSegmentAge and nothing else"),
+        ("[1]", "it must be a mapping of topics"),
+        ("t: {maxSegmentrecords: 1}", "t may only have maxSegmentRecords, maxSegmentBytes, maxSegmentAge"),
         ("t: {maxSegmentAge: soon}", "maxSegmentAge of t is 'soon' and must be a duration"),
         ("t: {", "it is not YAML"),
     ],

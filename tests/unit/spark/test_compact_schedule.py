@@ -58,6 +58,6 @@ def test_what_is_left_beside_a_damaged_segment_of_a_higher_level_is_joined(tmp_p
     for first in (20, 30):
         archived(place, {0: (first, first + 10)})
     (tmp_path / joined.object).write_bytes(b"no Parquet")
-    with pytest.raises(UndeliveredError, match="1 joins met a damaged segment"):
+    with pytest.raises(UndeliveredError, match="1 joins failed because of a damaged segment"):
         compaction.run()
     assert [(one.level, one.first, one.end) for one in chain(place).load().segments(0)] == [(1, 0, 20), (1, 20, 40)]

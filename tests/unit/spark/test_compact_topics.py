@@ -13,7 +13,7 @@ from gapless_archive.catalog.chain import Chain, Changes
 from gapless_archive.segments.builder import Origin, SegmentBuilder
 from gapless_archive.selection import selection_from
 from gapless_spark.archiving.compact.command import _Compaction
-from gapless_spark.archiving.compact.topics import chosen_chains
+from gapless_spark.archiving.compact.topics import selected_chains
 from gapless_spark.settings.compact import COMPACT, CompactSettings
 from gapless_spark.settings.typed import EngineSettings
 
@@ -34,7 +34,7 @@ def made(folder: Path) -> Place:
     """An archive with an old segment, which holds no record, of each topic."""
     place = selection_from(settings(folder)).open()
     for topic in TOPICS:
-        segment = SegmentBuilder(0, 0).segment("", 0, 10, Origin(log_start=0, high_watermark=10, epoch=1))
+        segment = SegmentBuilder(0, 0).build("", 0, 10, Origin(log_start=0, high_watermark=10, epoch=1))
         chain = Chain(place, "r", topic, "i")
         chain.commit(chain.load(), Changes(action="archive", epoch=1, added=(segment,)))
     return place
@@ -57,7 +57,7 @@ def test_topics_are_chosen_as_they_are_archived(
     tmp_path: Path, options: dict[str, str], chosen: tuple[str, ...]
 ) -> None:
     place, values = made(tmp_path), settings(tmp_path, **options)
-    found = chosen_chains(selection_from(values), place, CompactSettings.of(values))
+    found = selected_chains(selection_from(values), place, CompactSettings.of(values))
     assert tuple(chain.topic for chain in found) == chosen
 
 
@@ -65,7 +65,7 @@ def test_topics_are_chosen_as_they_are_archived(
 def test_a_named_topic_that_the_archive_does_not_have_is_an_error(tmp_path: Path, more: dict[str, str]) -> None:
     place, values = made(tmp_path), settings(tmp_path, topics="later", **more)
     with pytest.raises(ConfigurationError, match="has no topic later"):
-        chosen_chains(selection_from(values), place, CompactSettings.of(values))
+        selected_chains(selection_from(values), place, CompactSettings.of(values))
 
 
 def test_a_retention_removes_nothing_of_other_topics(tmp_path: Path) -> None:

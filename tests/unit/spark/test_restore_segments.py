@@ -12,11 +12,11 @@ from gapless_archive import reading
 from gapless_archive.catalog.entry import Entry
 from gapless_archive.catalog.state import TopicState
 from gapless_archive.reading import TopicArchive
-from gapless_archive.segments import level_zero
+from gapless_archive.segments import row_buffer
 from gapless_archive.segments.builder import Origin
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter
 from gapless_archive.segments.level_zero import Limits as SegmentLimits
-from gapless_archive.segments.rows import HEADERS, SCHEMA, Run
+from gapless_archive.segments.rows import HEADERS, SCHEMA, PartitionRows
 from gapless_archive.store.access import S3Access
 from gapless_archive.store.places import open_place, parse_place
 from gapless_spark.archiving.restore.plan import Limits
@@ -65,7 +65,7 @@ def write(
     )
     with place.scratch() as scratch, LevelZeroWriter(place, scratch, [coverage]) as writer:
         for number in range(0, len(offsets), at_once):
-            writer.add(Run("t", 0, rows.slice(number, at_once)))
+            writer.add(PartitionRows("t", 0, rows.slice(number, at_once)))
         return [one.segment for one in writer.close()]
 
 
@@ -180,7 +180,7 @@ def test_another_segment_takes_the_place_of_a_damaged_one(tmp_path: Path) -> Non
 def test_only_the_damaged_row_group_of_a_segment_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(level_zero, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(row_buffer, "ROW_GROUP_BYTES", 1)
     place = place_in(tmp_path)
     (segment,) = write(place, [*range(12), *range(20, 40)], 0, 50, at_once=10)
     assert [(group.first, group.last) for group in segment.row_groups] == [(0, 9), (10, 27), (28, 37), (38, 39)]
@@ -207,7 +207,7 @@ def test_other_segments_of_a_damaged_object_are_read(tmp_path: Path) -> None:
 def test_segments_that_compaction_has_joined_meanwhile_are_looked_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "FRESH_SECONDS", 0)
+    monkeypatch.setattr(reading, "MAX_STATE_AGE_SECONDS", 0)
     place = place_in(tmp_path)
     small = [segment for first in (0, 10, 20) for segment in write(place, range(first, first + 10), first, first + 10)]
     joined, newer = write(place, range(20), 0, 20), write(place, range(20, 30), 20, 30)

@@ -1,7 +1,7 @@
-"""Owns the attempts at archiving: when one must end, what its end leads to, and when the next begins.
+"""Owns the attempts at archiving: when one is stopped, how its end is recorded, and when the next one starts.
 
-Must not know how one is compacted. An attempt that archives continuously ends only by a failure, and is replaced; two
-that run at the same time are harmless, because the later one fences the earlier one off by its epoch.
+Must not know how archives are compacted. A continuous attempt ends only because of a failure, and is replaced. Two
+concurrent attempts are harmless, because the later one fences the earlier one by its epoch.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
     from gapless_operator.archiving.archive.context import Context
     from gapless_operator.engines.engine import Attempt
 
-SOON = timedelta(seconds=0.9)
-"""When to continue after something was recorded."""
+RECHECK_SOON = timedelta(seconds=0.9)
+"""When to reconcile again after a change of the status."""
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=10), timedelta(minutes=10)
-_SUCCEEDED_ONCE = Ending(Reason.ARCHIVED, "Everything that there was is archived.")
-_ENDED_CONTINUOUS = Ending(Reason.STOPPED, "The pod has ended, although it archives continuously.")
+_SUCCEEDED_ONCE = Ending(Reason.ARCHIVED, "Everything that was in Kafka at the start is archived.")
+_ENDED_CONTINUOUS = Ending(Reason.STOPPED, "The pod has ended, although it should archive continuously.")
 
 
 def stop(context: Context) -> Result | None:
-    """End an attempt that must not run any more; ``None`` if it may run, or none does."""
+    """Stop an attempt that must not continue; ``None`` if it may continue, or none runs."""
     attempt = context.main.current
     if attempt is None or attempt.ended or attempt.meta.deleting:
         return None
@@ -72,7 +72,7 @@ def stop(context: Context) -> Result | None:
 
 
 def conclude(context: Context) -> Result | None:
-    """Record how an attempt ended by itself; ``None`` while it runs, or its log is being read."""
+    """Record how an attempt has ended by itself; ``None`` while it runs, or while its log is being read."""
     succeeded = _ENDED_CONTINUOUS if context.is_continuous else _SUCCEEDED_ONCE
     ending = own_end(
         context.main,
@@ -85,7 +85,7 @@ def conclude(context: Context) -> Result | None:
 
 
 def watch(context: Context) -> Result | None:
-    """Show how far an attempt is that runs; ``None`` when none does."""
+    """Report the progress of the running attempt; ``None`` when none runs."""
     attempt = context.main.current
     if attempt is None:
         return None
@@ -105,28 +105,28 @@ def watch(context: Context) -> Result | None:
     )
 
 
-def rest_or_start(context: Context) -> Result:
-    """Begin an attempt that is due and may begin; otherwise say what is waited for."""
+def start_or_wait(context: Context) -> Result:
+    """Start an attempt if one is due; otherwise report what the Archive waits for."""
     if context.archive.spec.suspend:
         return Result(conditions=condition_sets.suspended())
     refusal = _refusal(context)
     if refusal is not None:
-        known = condition(context.archive.status.conditions, ConditionType.STALLED)
-        is_known = known is not None and known.status == "True" and known.reason == refusal.reason
-        events = () if is_known else (Event(EventType.WARNING, refusal.reason, refusal.message),)
+        stalled = condition(context.archive.status.conditions, ConditionType.STALLED)
+        is_reported = stalled is not None and stalled.status == "True" and stalled.reason == refusal.reason
+        events = () if is_reported else (Event(EventType.WARNING, refusal.reason, refusal.message),)
         return Result(conditions=lasting_conditions.blocked(*refusal), events=events, again_after=RECHECK_AFTER)
     due = _due(context)
-    return _rest(context, due) if due.attempt is None else _start(context, due, due.attempt)
+    return _wait(context, due) if due.attempt is None else _start(context, due, due.attempt)
 
 
 def _refusal(context: Context) -> Refusal | None:
     if context.schedule_error:
         return Refusal(Reason.BAD_CONFIGURATION, context.schedule_error)
-    found = validated_engine(
+    engine = validated_engine(
         context.archive.spec.engine, context.access, context.program, spark_operator=context.observed.spark_operator
     )
-    if isinstance(found, Refusal):
-        return found
+    if isinstance(engine, Refusal):
+        return engine
     if isinstance(context.access, NotFound):
         raise TypeError(context.access)
     return Refusal.of_topics(context.archive.spec.topics, context.access.kafka)
@@ -137,7 +137,7 @@ def _run_seconds(context: Context) -> int | None:
 
 
 def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
-    """Why an attempt that runs is of no use any more."""
+    """Return why the running attempt must be stopped; ``None`` if it may continue."""
     spec, access = context.archive.spec, context.access
     if isinstance(access, NotFound):
         return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
@@ -145,7 +145,8 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
         return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
     if attempt.work != work_digest(context.archive, access, context.program):
         return Ending(
-            Reason.STOPPED, f"{attempt.name} was stopped because the spec, what it names, or the image has changed."
+            Reason.STOPPED,
+            f"{attempt.name} was stopped because the spec, a referenced resource, or the image has changed.",
         )
     if (
         spec.schedule is not None
@@ -157,7 +158,7 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
 
 
 def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result:
-    """Record how an attempt ended; whatever is left of it is deleted at once, because another may follow."""
+    """Record how an attempt ended, and delete it immediately, because another one may follow."""
     running = context.main.running
     if running is None:
         raise ValueError("no attempt runs")
@@ -182,7 +183,7 @@ def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result
         update=update,
         stop=stop,
         events=(Event(kind, ending.reason, ending.message),),
-        again_after=SOON,
+        again_after=RECHECK_SOON,
     )
 
 
@@ -209,7 +210,7 @@ def _due(context: Context) -> Due:
 
 
 def _retry_at(context: Context, last: LastAttempt, failures: int) -> datetime | None:
-    """When an attempt that archives continuously is replaced; ``None`` for at once."""
+    """When a continuous attempt is replaced; ``None`` for immediately."""
     if last.finished is None or not failures or last.generation != context.archive.metadata.generation:
         return None
     return last.finished + backoff(failures - 1, first=_FIRST_RETRY, longest=_LAST_RETRY)
@@ -219,7 +220,7 @@ def _next_time(context: Context) -> datetime | None:
     return context.schedule.next_after(context.now) if context.schedule is not None else None
 
 
-def _rest(context: Context, due: Due) -> Result:
+def _wait(context: Context, due: Due) -> Result:
     again_at = due.retry_at or _next_time(context)
     update: dict[str, Any] = {}
     events: tuple[Event, ...] = ()
@@ -257,7 +258,7 @@ def _start(context: Context, due: Due, name: str) -> Result:
     )
     message = f"The {engine.name} {name} is being started."
     if fell_back(options, engine.name):
-        message = f"{message} engine.type is Auto and there is no Spark operator, so it has no executors."
+        message = f"{message} It has no executors, because engine.type is Auto and no Spark operator is installed."
     update: dict[str, Any] = {
         "last_attempt": LastAttempt(name=name, engine=engine.name, generation=generation, started=context.now)
     }
@@ -272,5 +273,5 @@ def _start(context: Context, due: Due, name: str) -> Result:
     )
 
 
-def _latest(known: datetime | None, scheduled: datetime) -> datetime:
-    return scheduled if known is None else max(known, scheduled)
+def _latest(recorded: datetime | None, scheduled: datetime) -> datetime:
+    return scheduled if recorded is None else max(recorded, scheduled)

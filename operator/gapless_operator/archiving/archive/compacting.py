@@ -1,6 +1,6 @@
-"""Owns the attempts at compacting: when one begins, when it must end, and what it has done.
+"""Owns the attempts at compacting: when one starts, when it is stopped, and how its end is recorded.
 
-Must not know how topics are archived: that goes on meanwhile, and each commits to the same chains.
+Must not know how topics are archived, which continues meanwhile with commits to the same chains.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from gapless_operator.archiving.archive.context import Context
     from gapless_operator.engines.engine import Attempt
 
-_SOON = timedelta(seconds=0.9)
+_RECHECK_SOON = timedelta(seconds=0.9)
 _DONE = Ending(Reason.COMPACTION_DONE, "Segments were compacted.")
 _NOTHING: Result = Result(conditions={})
 _HELD = "held"
-"""The work of a compaction that deletes nothing, because it began under a legal hold."""
+"""The work of a compaction that deletes nothing, because it started while the Archive was on hold."""
 
 
 def compaction_step(context: Context) -> Result:
-    """Do what compacting needs next. It has no conditions of its own; its end is an event, and in the status."""
+    """Take the next step of compacting. It has no conditions; its end is reported as an event and in the status."""
     return _stop(context) or _conclude(context) or _watch(context) or _start(context)
 
 
@@ -99,11 +99,11 @@ def _watch(context: Context) -> Result | None:
         run_seconds=_seconds(context),
         now=context.now,
     )
-    known = _status(context)
-    if known.last_attempt is not None and known.last_attempt.name == attempt.name:
+    status = _status(context)
+    if status.last_attempt is not None and status.last_attempt.name == attempt.name:
         return Result(conditions={}, again_after=again_after)
     update = {"last_attempt": context.compaction.last, "last_schedule_time": attempt.scheduled}
-    return Result(conditions={}, update={"compaction": known.model_copy(update=update)}, again_after=again_after)
+    return Result(conditions={}, update={"compaction": status.model_copy(update=update)}, again_after=again_after)
 
 
 def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result:
@@ -127,7 +127,7 @@ def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result
         update={"compaction": _status(context).model_copy(update=update)},
         stop=stop,
         events=(Event(kind, ending.reason, ending.message),),
-        again_after=_SOON,
+        again_after=_RECHECK_SOON,
     )
 
 

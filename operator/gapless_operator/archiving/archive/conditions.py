@@ -1,6 +1,6 @@
 """Owns the conditions of an Archive, one function for each case; must not know what is done in that case.
 
-The messages do not count: a figure in one would be a write for each of its changes. The figures are in the status.
+Messages contain no numbers, which would cause a write for each change. Numbers are in the status.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.archiving.archive.figures import line_of
-from gapless_operator.archiving.silence import NO_PROGRESS_AFTER, silence
+from gapless_operator.archiving.no_progress import NO_PROGRESS_AFTER, find_no_progress
 from gapless_operator.common import lasting_conditions
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.observed import moment
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 
 NOT_STALLED = ConditionUpdate(False, Reason.NOT_STALLED)
 DONE = frozenset({Reason.ARCHIVED, Reason.STOPPED})
-"""Ends of an attempt that are no failures."""
+"""Reasons of ended attempts that are not failures."""
 _WORST_FIRST = (Reason.RETENTION_OVERTAKING, Reason.NO_PROGRESS, Reason.RECORDS_LOST, Reason.TOPIC_RECREATED)
 Updates = dict[ConditionType, ConditionUpdate]
 
 
 def starting(context: Context, message: str) -> Updates:
-    """The conditions while an attempt is being started."""
-    return _unless_known(context) | {
+    """Return the conditions while an attempt is being started."""
+    return _ready_if_unset(context) | {
         ConditionType.RECONCILING: ConditionUpdate(True, Reason.ARCHIVING, message),
         ConditionType.STALLED: NOT_STALLED,
     }
 
 
 def running(context: Context, attempt: Attempt) -> Updates:
-    """The conditions while an attempt runs, or does not start."""
+    """Return the conditions while an attempt runs or is being started."""
     line = line_of(attempt)
     state = "is running" if attempt.started is not None else "is being started"
     trouble = f" {attempt.trouble.message}" if attempt.trouble is not None else ""
     what = f"The {attempt.engine} {attempt.name} {state}.{trouble}"
     if line is None:
-        silent = silence(attempt, context.now)
-        return _unless_known(context) | {
+        no_progress = find_no_progress(attempt, context.now)
+        return _ready_if_unset(context) | {
             ConditionType.RECONCILING: ConditionUpdate(True, Reason.ARCHIVING, what),
-            ConditionType.STALLED: silent or _stalled_by_trouble(context, attempt),
+            ConditionType.STALLED: no_progress or _stalled_by_trouble(context, attempt),
         }
     problem = _problem(context, attempt, line)
     progressing = ConditionUpdate(True, Reason.ARCHIVING)
@@ -68,19 +68,19 @@ def running(context: Context, attempt: Attempt) -> Updates:
 
 
 def after_attempt(context: Context, last: LastAttempt | None, again_at: datetime | None) -> Updates:
-    """The conditions while nothing runs.
+    """Return the conditions while no attempt runs.
 
     Args:
-        context: what is known.
+        context: of the reconciliation.
         last: the attempt that ended last; ``None`` before the first one.
-        again_at: when the next one begins; ``None`` for none.
+        again_at: when the next one starts; ``None`` for none.
     """
-    when = f"The next run begins at {again_at:%Y-%m-%d %H:%M:%S} UTC." if again_at is not None else ""
+    when = f"The next run starts at {again_at:%Y-%m-%d %H:%M:%S} UTC." if again_at is not None else ""
     waits = ConditionUpdate(False, Reason.SCHEDULED, when)
     if context.is_continuous and again_at is not None:
         waits = ConditionUpdate(True, Reason.RETRYING, when)
     if last is None or last.outcome is None:
-        return _unless_known(context) | {ConditionType.RECONCILING: waits, ConditionType.STALLED: NOT_STALLED}
+        return _ready_if_unset(context) | {ConditionType.RECONCILING: waits, ConditionType.STALLED: NOT_STALLED}
     reason = reason_of(last)
     ready = ConditionUpdate(reason in DONE, reason, last.message or "")
     if reason is Reason.STOPPED and context.is_continuous:
@@ -95,49 +95,49 @@ def after_attempt(context: Context, last: LastAttempt | None, again_at: datetime
 
 
 def suspended() -> Updates:
-    """spec.suspend is true."""
-    return lasting_conditions.suspended("spec.suspend is true: nothing is archived or compacted until it is false.")
+    """Return the conditions while spec.suspend is true."""
+    return lasting_conditions.suspended("spec.suspend is true, so nothing is archived or compacted.")
 
 
 def reason_of(last: LastAttempt) -> Reason:
-    """How an attempt ended; a word that we do not know was written by a newer version."""
+    """Return how an attempt ended. An unknown outcome was written by a newer version."""
     try:
         return Reason(str(last.outcome))
     except ValueError:
         return Reason.ARCHIVE_FAILED
 
 
-def _unless_known(context: Context) -> Updates:
-    """``Ready`` while nothing new is known of it: an alert that waits for it does not start again with each attempt."""
-    known = condition(context.archive.status.conditions, ConditionType.READY)
-    if known is not None and known.reason not in {Reason.SUSPENDED, Reason.STOPPED, Reason.ENGINE_UNAVAILABLE}:
+def _ready_if_unset(context: Context) -> Updates:
+    """Set ``Ready`` only if it has no current value, so that its transition time does not change with each attempt."""
+    ready = condition(context.archive.status.conditions, ConditionType.READY)
+    if ready is not None and ready.reason not in {Reason.SUSPENDED, Reason.STOPPED, Reason.ENGINE_UNAVAILABLE}:
         return {}
-    return {ConditionType.READY: ConditionUpdate(None, Reason.NEVER_ARCHIVED, "Nothing has been archived since.")}
+    return {ConditionType.READY: ConditionUpdate(None, Reason.NEVER_ARCHIVED, "Nothing has been archived yet.")}
 
 
 def _problem(context: Context, attempt: Attempt, line: ArchiveLine) -> ConditionUpdate | None:
-    """What a person must know of an attempt that runs: what it says itself, or that it commits nothing."""
-    told = {Reason(problem.reason): problem.message for problem in reversed(line.problems)}
+    """Return the problem of a running attempt: the worst that it reports, or that it commits nothing."""
+    reported = {Reason(problem.reason): problem.message for problem in reversed(line.problems)}
     for reason in _WORST_FIRST:
-        if reason in told:
-            return ConditionUpdate(True, reason, told[reason])
-    if (silent := silence(attempt, context.now)) is not None:
-        return silent
+        if reason in reported:
+            return ConditionUpdate(True, reason, reported[reason])
+    if (no_progress := find_no_progress(attempt, context.now)) is not None:
+        return no_progress
     since = moment(line.last_commit) or attempt.started or attempt.meta.created
     if attempt.started is not None:
         since = max(since, attempt.started)
-    patience = max(NO_PROGRESS_AFTER, 3 * timedelta(seconds=context.archive.spec.segments.max_age_seconds))
-    if not line.lag_records or context.now - since < patience:
+    limit = max(NO_PROGRESS_AFTER, 3 * timedelta(seconds=context.archive.spec.segments.max_age_seconds))
+    if not line.lag_records or context.now - since < limit:
         return None
     return ConditionUpdate(
         True,
         Reason.NO_PROGRESS,
-        f"Nothing has been committed since {since:%Y-%m-%d %H:%M} UTC, and there is something to archive.",
+        f"No segment has been committed since {since:%Y-%m-%d %H:%M} UTC, although records wait to be archived.",
     )
 
 
 def _stalled_by_trouble(context: Context, attempt: Attempt) -> ConditionUpdate:
-    """Whether a person must act for an attempt to start; the attempt waits for that until its deadline."""
+    """Return whether an attempt cannot start without intervention; it waits until its deadline."""
     trouble = attempt.trouble
     is_new = context.now - attempt.meta.created < TROUBLE_GRACE
     if trouble is None or trouble.reason not in NEED_A_PERSON or is_new:

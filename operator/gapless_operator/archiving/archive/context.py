@@ -1,6 +1,6 @@
-"""Owns what is known when an Archive is reconciled: the resource, its attempts at archiving and compacting, its clocks.
+"""Owns the context of an Archive's reconciliation: the resource, its attempts, its schedules and what it references.
 
-Must not know what follows from any of it.
+Must not know what follows from it.
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ ARCHIVE_ROLE, COMPACT_ROLE = "archive", "compact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """All that is known when an Archive is reconciled. Make it with `context_of`."""
+    """Everything that the reconciliation of an Archive depends on. Create it with `context_of`."""
 
     archive: Archive
-    """With its status as it was written last."""
+    """With its last written status."""
     observed: WorkObserved
     now: datetime
     program: Program
-    """What the pods are made of, unless the spec says otherwise."""
+    """The defaults for pods that the spec does not set."""
     access: ArchiveAccess | NotFound
-    """Kafka and storage, or what the spec names of them and is not there."""
+    """Kafka and storage, or which reference cannot be resolved."""
     main: Track
     """Attempts at archiving."""
     schedule: Schedule | None
-    """``None`` for continuous archiving, and for a schedule that nobody can read."""
+    """``None`` for continuous archiving, and for an invalid schedule."""
     compaction: Track
     """Attempts at compacting."""
     compaction_schedule: Schedule | None
     schedule_error: str
-    """Why a schedule cannot be read; empty when all can."""
+    """Why a schedule is invalid; empty if all are valid."""
 
     @property
     def is_continuous(self) -> bool:
-        """Whether archiving never ends."""
+        """Whether the Archive has no schedule and archives continuously."""
         return self.archive.spec.schedule is None
 
 
 def context_of(archive: Archive, observed: WorkObserved, now: datetime, *, program: Program) -> Context:
-    """Put together what is known."""
+    """Build the context."""
     access: ArchiveAccess | NotFound
     try:
         access = archive_access(archive, observed.named)
     except ConfigurationError as error:
         access = NotFound(Reason.BAD_CONFIGURATION, str(error))
     spec, status = archive.spec, archive.status
-    schedule, problem = _parsed(spec.schedule)
-    compaction, other_problem = _parsed(spec.compaction.schedule if spec.compaction is not None else None)
-    of_compaction = status.compaction.last_attempt if status.compaction is not None else None
+    schedule, schedule_error = _parse(spec.schedule)
+    compaction, compaction_error = _parse(spec.compaction.schedule if spec.compaction is not None else None)
+    last_compaction = status.compaction.last_attempt if status.compaction is not None else None
     return Context(
         archive=archive,
         observed=observed,
@@ -73,16 +73,16 @@ def context_of(archive: Archive, observed: WorkObserved, now: datetime, *, progr
         access=access,
         main=track_of(observed, status.last_attempt, now, roles=[ARCHIVE_ROLE]),
         schedule=schedule,
-        compaction=track_of(observed, of_compaction, now, roles=[COMPACT_ROLE]),
+        compaction=track_of(observed, last_compaction, now, roles=[COMPACT_ROLE]),
         compaction_schedule=compaction,
-        schedule_error=problem or other_problem,
+        schedule_error=schedule_error or compaction_error,
     )
 
 
-def _parsed(given: ScheduleSpec | PreciseSchedule | None) -> tuple[Schedule | None, str]:
-    if given is None:
+def _parse(spec: ScheduleSpec | PreciseSchedule | None) -> tuple[Schedule | None, str]:
+    if spec is None:
         return None, ""
     try:
-        return Schedule.parse(given.cron, given.time_zone, seconds=isinstance(given, PreciseSchedule)), ""
+        return Schedule.parse(spec.cron, spec.time_zone, seconds=isinstance(spec, PreciseSchedule)), ""
     except ScheduleError as error:
         return None, str(error)

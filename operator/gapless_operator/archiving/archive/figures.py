@@ -1,4 +1,4 @@
-"""Owns the figures of an Archive's status, out of what its pods log; must not know what follows from them."""
+"""Owns the figures in an Archive's status, from the progress lines of its pods; must not know what they lead to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gapless_operator.engines.engine import Attempt
 
 WRITE_EVERY = timedelta(seconds=10)
-"""How often figures are written into the status at most."""
+"""The minimum interval between writes of figures to the status."""
 
 
 def line_of(attempt: Attempt | None) -> ArchiveLine | None:
@@ -26,20 +26,20 @@ def line_of(attempt: Attempt | None) -> ArchiveLine | None:
 
 
 def figures(before: ArchiveStatus, line: ArchiveLine | None, now: datetime, *, at_once: bool = False) -> dict[str, Any]:
-    """The fields of the status that change; none while they must not, or need not.
+    """Return the changed fields of the status; none before the next write is due.
 
     Args:
-        before: the status as it was written last.
+        before: the last written status.
         line: the last progress line, if there is one.
         now: the time.
-        at_once: whether the attempt has ended, so that these are its last ones.
+        at_once: whether to write now, because the attempt has ended.
     """
     if line is None:
         return {}
     is_recent = before.updated_at is not None and now - before.updated_at < WRITE_EVERY
     if is_recent and not at_once:
         return {}
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "segments": _count(line.segments),
         "bytes": _count(line.bytes),
         "records": _count(line.records),
@@ -52,8 +52,8 @@ def figures(before: ArchiveStatus, line: ArchiveLine | None, now: datetime, *, a
         "topics_omitted": _count(line.topics_omitted + max(len(line.topics) - LONGEST_TOPICS, 0)),
         "read_by": line.read_by or before.read_by,
     }
-    same = all(getattr(before, name) == value for name, value in found.items())
-    return {} if same else {**found, "updated_at": now.replace(microsecond=0)}
+    is_same = all(getattr(before, name) == value for name, value in fields.items())
+    return {} if is_same else {**fields, "updated_at": now.replace(microsecond=0)}
 
 
 def _topic(line: ArchivedTopicLine) -> ArchivedTopic:

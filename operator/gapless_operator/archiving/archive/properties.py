@@ -1,6 +1,6 @@
-"""Owns the settings that an Archive gives to ``gapless archive`` and ``gapless compact``, and what their pods get.
+"""Owns the settings, Secrets and volumes of the pods that run ``gapless archive`` and ``gapless compact``.
 
-Must not know when an attempt begins.
+Must not know when an attempt starts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gapless_operator.archiving.archive.context import ARCHIVE_ROLE
-from gapless_operator.archiving.place import archive_folders, archive_secrets, archive_settings
+from gapless_operator.archiving.archive_storage import archive_folders, archive_secrets, archive_settings
 from gapless_operator.common.access import config_map_source, kafka_arguments, kafka_secrets, kafka_settings
 from gapless_operator.common.children import digest, owned
 from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, Content, java_memory
@@ -30,9 +30,9 @@ _WORK_PARTS = (
 
 
 def work_digest(archive: Archive, access: ArchiveAccess, program: Program) -> str:
-    """A digest of what an attempt at archiving would do, by which an attempt that does something else is noticed.
+    """Return a digest of everything that an attempt at archiving depends on; when it changes, the attempt is replaced.
 
-    What runs for ever also runs with the image of the installation: an upgrade replaces it.
+    A continuous attempt also depends on the image of the installation, so that an upgrade replaces it.
     """
     spec = archive.spec.to_dict()
     parts = [*_WORK_PARTS, *(["hold"] if archive.spec.hold is not None else [])]
@@ -43,13 +43,13 @@ def work_digest(archive: Archive, access: ArchiveAccess, program: Program) -> st
 
 
 def command_arguments(access: ArchiveAccess, role: str) -> tuple[str, ...]:
-    """Of ``gapless``; what must hold whatever the settings say stands here and not there."""
+    """Return the arguments of ``gapless``, with those that settings must not override."""
     more = kafka_arguments(access.kafka) if role == ARCHIVE_ROLE else []
     return (role, f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *more)
 
 
 def settings_map(archive: Archive, access: ArchiveAccess, attempt: str, role: str) -> Manifest:
-    """The ConfigMap with the settings of an attempt; there is nothing secret in it."""
+    """Return the ConfigMap with the settings of an attempt, which contain no secrets."""
     is_main = role == ARCHIVE_ROLE
     lines = _archive_lines(archive, access) if is_main else _compact_lines(archive)
     lines = {**lines, **archive_settings(access.archive, writes=True), **_engine_lines(archive)}
@@ -65,7 +65,7 @@ def settings_map(archive: Archive, access: ArchiveAccess, attempt: str, role: st
 
 
 def driver_content(archive: Archive, access: ArchiveAccess, attempt: str, role: str) -> Content:
-    """What is put into a driver."""
+    """Return the files, Secrets and volumes of a driver."""
     files = {SETTINGS_FILE: SETTINGS_FILE}
     if role == ARCHIVE_ROLE and archive.spec.segments.per_topic:
         files[THRESHOLDS_FILE] = THRESHOLDS_FILE
@@ -74,7 +74,7 @@ def driver_content(archive: Archive, access: ArchiveAccess, attempt: str, role: 
 
 
 def executor_content(access: ArchiveAccess, role: str) -> Content:
-    """What is put into an executor, which reads and writes the segments itself."""
+    """Return the Secrets and volumes of an executor, which reads and writes segments itself."""
     return Content(secrets=_secrets(access, role), folders=archive_folders(access.archive))
 
 
@@ -98,20 +98,20 @@ def _archive_lines(archive: Archive, access: ArchiveAccess) -> dict[str, str]:
 
 
 def _topic_lines(spec: ArchiveSpec) -> dict[str, str]:
-    """Which topics the Archive is about. Others in the same region may belong to another Archive."""
-    chosen = {
+    """Return the topics of the Archive. Others in the same region may belong to another Archive."""
+    lines = {
         "topics": ",".join(spec.topics),
         "topicPrefix": ",".join(spec.topic_prefixes),
         "topicPattern": spec.topic_pattern or "",
         "exclude": ",".join(spec.exclude),
     }
-    return {name: value for name, value in chosen.items() if value}
+    return {name: value for name, value in lines.items() if value}
 
 
 def _compact_lines(archive: Archive) -> dict[str, str]:
     compaction, retention, hold = archive.spec.compaction, archive.spec.retention, archive.spec.hold
     if compaction is None:
-        raise ValueError("this Archive is not compacted")
+        raise ValueError("the Archive has no spec.compaction")
     lines = {
         **_topic_lines(archive.spec),
         "ignoreMissingTopics": "true",
@@ -126,7 +126,7 @@ def _compact_lines(archive: Archive) -> dict[str, str]:
         "gracePeriod": f"{compaction.grace_period_seconds}s",
     }
     if compaction.level_storage_class:
-        pairs = (f"{one.level}={one.storage_class}" for one in compaction.level_storage_class)
+        pairs = (f"{each.level}={each.storage_class}" for each in compaction.level_storage_class)
         lines["levelStorageClass"] = ",".join(pairs)
     if retention is not None and not hold:
         lines |= {} if retention.max_age_seconds is None else {"olderThan": f"{retention.max_age_seconds}s"}
@@ -144,13 +144,13 @@ def _engine_lines(archive: Archive) -> dict[str, str]:
 
 
 def _limits(limits: SegmentLimits | TopicSegmentLimits) -> dict[str, int | str]:
-    found: dict[str, int | str | None] = {
+    values: dict[str, int | str | None] = {
         "maxSegmentRecords": limits.max_records,
         "maxSegmentBytes": limits.max_bytes,
         "maxSegmentAge": None if limits.max_age_seconds is None else f"{limits.max_age_seconds}s",
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _thresholds(given: tuple[TopicSegmentLimits, ...]) -> str:
-    return json.dumps({one.topic: _limits(one) for one in given}, indent=1) + "\n"
+def _thresholds(per_topic: tuple[TopicSegmentLimits, ...]) -> str:
+    return json.dumps({limits.topic: _limits(limits) for limits in per_topic}, indent=1) + "\n"

@@ -1,7 +1,7 @@
-"""Owns the attempts at planning and restoring: when one must end, what its end leads to, and when the next begins.
+"""Owns the attempts at planning and restoring: when one is stopped, how its end is recorded, and when the next starts.
 
-Must not know whether the Restore is finished already. What was written is known by positions in the target itself, so
-that another attempt continues there.
+Must not know whether the Restore is finished. The target itself stores the positions of what was written, from which
+the next attempt continues.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from gapless_api.base.backoff import backoff
 from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.archiving.no_progress import find_no_progress
 from gapless_operator.archiving.restore.context import PLAN_ROLE, RESTORE_ROLE
 from gapless_operator.archiving.restore.figures import WRITE_EVERY, last_line, lost_ranges, plan_of, progress_of
 from gapless_operator.archiving.restore.properties import (
@@ -23,7 +24,6 @@ from gapless_operator.archiving.restore.properties import (
     targets,
     work_digest,
 )
-from gapless_operator.archiving.silence import silence
 from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.conditions import ConditionUpdate
 from gapless_operator.common.observed import moment
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     from gapless_operator.archiving.restore.context import Context
     from gapless_operator.engines.engine import Attempt
 
-SOON = timedelta(seconds=0.9)
+RECHECK_SOON = timedelta(seconds=0.9)
 _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=10), timedelta(minutes=10)
 _FINAL = NEED_A_PERSON - {Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED, Reason.POD_REJECTED, Reason.POD_UNSCHEDULABLE}
-"""What another attempt would only repeat."""
+"""Failures that another attempt would only repeat."""
 _INTERRUPTED = frozenset({Reason.STOPPED, Reason.SUSPENDED, Reason.NODE_LOST})
-"""Ends that are nobody's fault: the next attempt begins at once and does not count."""
+"""Ends that are not failures: the next attempt starts immediately, and spec.backoffLimit does not count them."""
 _ROLE_WORDS = {PLAN_ROLE: "plan", RESTORE_ROLE: "restore"}
 
 
 def stop(context: Context) -> Result | None:
-    """End an attempt that must not run any more; ``None`` if it may run, or none does."""
+    """Stop an attempt that must not continue; ``None`` if it may continue, or none runs."""
     attempt = context.track.current
     if attempt is None or attempt.ended or attempt.meta.deleting:
         return None
@@ -64,13 +64,13 @@ def stop(context: Context) -> Result | None:
 
 
 def conclude(context: Context) -> Result | None:
-    """Record how an attempt ended by itself; ``None`` while it runs, or its log is being read."""
+    """Record how an attempt has ended by itself; ``None`` while it runs, or while its log is being read."""
     if context.track.running is None:
         return None
     line = last_line(context.track.current)
     done = Ending(Reason.RESTORED, "Everything was restored.")
     if line is not None and not line.planned:
-        done = Ending(Reason.NOTHING_TO_RESTORE, "There is nothing to restore; the target holds everything already.")
+        done = Ending(Reason.NOTHING_TO_RESTORE, "There is nothing to restore; the target already has all records.")
     if context.running_role == PLAN_ROLE:
         done = Ending(Reason.PLANNED, "The plan is complete.")
     ending = own_end(
@@ -80,7 +80,7 @@ def conclude(context: Context) -> Result | None:
 
 
 def watch(context: Context) -> Result | None:
-    """Show how far an attempt is that runs; ``None`` when none does."""
+    """Report the progress of the running attempt; ``None`` when none runs."""
     attempt = context.track.current
     if attempt is None:
         return None
@@ -100,15 +100,15 @@ def watch(context: Context) -> Result | None:
 
 
 def begin(context: Context) -> Result:
-    """Begin the attempt that is due; otherwise say what is waited for."""
+    """Start an attempt if one is due; otherwise report what the Restore waits for."""
     spec, status, role = context.restore.spec, context.status, context.role
     if spec.suspend:
-        message = "spec.suspend is true: nothing is planned or written until it is false."
+        message = "spec.suspend is true, so nothing is planned or written."
         return Result(conditions=condition_sets.suspended(Reason.SUSPENDED, message))
     if role == PLAN_ROLE and status.plan is not None:
         return Result(conditions=condition_sets.planned(_plan_message(context)))
     if status.retry_at is not None and context.now < status.retry_at:
-        message = f"{status.message or ''} The next attempt begins at {moment_text(status.retry_at)}.".strip()
+        message = f"{status.message or ''} The next attempt starts at {moment_text(status.retry_at)}.".strip()
         return Result(
             conditions=condition_sets.working(Reason.RETRYING, message), again_after=status.retry_at - context.now
         )
@@ -120,8 +120,8 @@ def begin(context: Context) -> Result:
     if refusal is not None or isinstance(engine, Refusal) or isinstance(access, NotFound):
         refusal = refusal or Refusal(Reason.DEFECT, "")
         waits = isinstance(access, NotFound) and refusal.reason is not Reason.BAD_CONFIGURATION
-        made = condition_sets.waiting_for if waits else condition_sets.refused
-        return Result(conditions=made(*refusal), again_after=RECHECK_AFTER)
+        build = condition_sets.waiting_for if waits else condition_sets.refused
+        return Result(conditions=build(*refusal), again_after=RECHECK_AFTER)
     number, generation = status.attempt + 1, context.restore.metadata.generation
     name = attempt_name(context.restore, f"{_ROLE_WORDS[role]}-{number}", prefix="restore")
     run = Run(
@@ -162,7 +162,7 @@ def _plan_message(context: Context) -> str:
 
 
 def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
-    """Why an attempt that runs is of no use any more."""
+    """Return why the running attempt must be stopped; ``None`` if it may continue."""
     access = context.access
     if isinstance(access, NotFound):
         return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
@@ -170,13 +170,14 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
         return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
     if context.running_role != context.role or attempt.work != work_digest(context.restore, access, context.program):
         return Ending(
-            Reason.STOPPED, f"{attempt.name} was stopped because the spec, what it names, or the image has changed."
+            Reason.STOPPED,
+            f"{attempt.name} was stopped because the spec, a referenced resource, or the image has changed.",
         )
     return None
 
 
 def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result:
-    """Record how an attempt ended, and what follows: the end, or another attempt."""
+    """Record how an attempt ended, and whether the Restore ends or another attempt follows."""
     running, role = context.track.running, context.running_role
     if running is None:
         raise ValueError("no attempt runs")
@@ -187,7 +188,7 @@ def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result
         update["lost"] = lost_ranges(last_line(attempt)) or context.status.lost
     stop = (ref_of(attempt),) if attempt is not None and not attempt.ended and not attempt.meta.deleting else ()
     conditions, more = _what_follows(context, ending, attempt)
-    return Result(conditions=conditions, update={**update, **more}, stop=stop, again_after=SOON)
+    return Result(conditions=conditions, update={**update, **more}, stop=stop, again_after=RECHECK_SOON)
 
 
 def _what_follows(  # noqa: PLR0911 -- one for each way to end
@@ -210,22 +211,22 @@ def _what_follows(  # noqa: PLR0911 -- one for each way to end
         return condition_sets.working(Reason.STOPPED, message), uncounted
     if reason in _FINAL:
         return condition_sets.failed(reason, message), finished
-    # What follows for ever fails now and then: what it has written in between makes up for the failures before.
+    # In the mode Follow, an attempt that has written records resets the count of failures.
     before = status.attempt - 1 if is_follow and _has_written(context, attempt) else status.attempts_before
     failures = status.attempt - before
     if failures > context.restore.spec.backoff_limit:
-        text = f"{message} It failed more often than spec.backoffLimit allows; remove the cause and set spec.retry."
+        text = f"{message} It failed more often than spec.backoffLimit permits; fix the cause and change spec.retry."
         return condition_sets.failed(Reason.BACKOFF_LIMIT_EXCEEDED, text), finished
     at = context.now.replace(microsecond=0) + backoff(max(failures - 1, 0), first=_FIRST_RETRY, longest=_LAST_RETRY)
-    text = f"{message} The next attempt begins at {moment_text(at)}."
+    text = f"{message} The next attempt starts at {moment_text(at)}."
     return condition_sets.working(reason, text), {"retry_at": at, "attempts_before": before}
 
 
 def _has_written(context: Context, attempt: Attempt | None) -> bool:
-    """Whether an attempt has written records, as far as its log or the status says."""
+    """Whether the attempt has written records, according to its log or the status."""
     line, running, progress = last_line(attempt), context.track.running, context.status.progress
-    known = progress.last_write_time if progress is not None else None
-    written = moment(line.last_write) if line is not None else known
+    recorded = progress.last_write_time if progress is not None else None
+    written = moment(line.last_write) if line is not None else recorded
     return written is not None and running is not None and running.started is not None and written >= running.started
 
 
@@ -236,21 +237,21 @@ def _conditions_while_running(context: Context, attempt: Attempt) -> Mapping[Con
         reason = trouble.reason if trouble is not None else Reason.STARTING
         return condition_sets.working(reason, trouble.message if trouble is not None else f"{what} is being started.")
     if context.running_role == PLAN_ROLE:
-        return condition_sets.working(Reason.PLANNING, f"{what} looks at the archive and the target.")
+        return condition_sets.working(Reason.PLANNING, f"{what} compares the archive with the target.")
     line = last_line(attempt)
-    silent = silence(attempt, context.now)
-    if silent is not None:
+    no_progress = find_no_progress(attempt, context.now)
+    if no_progress is not None:
         return condition_sets.of_work(
-            ready=silent._replace(status=False),
-            reconciling=silent,
-            succeeded=silent._replace(status=None),
-            stalled=silent,
+            ready=no_progress._replace(status=False),
+            reconciling=no_progress,
+            succeeded=no_progress._replace(status=None),
+            stalled=no_progress,
         )
     if context.restore.spec.mode == "Follow" and line is not None and line.state == "following":
-        message = f"{what} waits for new segments."
+        message = f"{what} is waiting for new segments."
         return condition_sets.of_work(
             ready=ConditionUpdate(True, Reason.FOLLOWING, message),
             reconciling=ConditionUpdate(False, Reason.SETTLED),
             succeeded=ConditionUpdate(None, Reason.FOLLOWING, message),
         )
-    return condition_sets.working(Reason.RESTORING, f"{what} writes records.")
+    return condition_sets.working(Reason.RESTORING, f"{what} is writing records.")

@@ -1,4 +1,4 @@
-"""Owns what is known when a Restore is reconciled; must not know what follows from any of it."""
+"""Owns the context of a Restore's reconciliation; must not know what follows from it."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _ROLES = {"plan": PLAN_ROLE, "restore": RESTORE_ROLE}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """All that is known when a Restore is reconciled. Make it with `context_of`."""
+    """Everything that the reconciliation of a Restore depends on. Create it with `context_of`."""
 
     restore: Restore
-    """With its status as it was written last."""
+    """With its last written status."""
     status: RestoreStatus
-    """The same, but for what a change of the spec has made void, and with the number of an attempt that a crash kept
-    from getting there: another one must not have its name."""
+    """The last written status without what a change of the spec has invalidated. Its attempt number is that of the last
+    attempt, even if a crash prevented its recording, so that no other attempt gets the same name."""
     observed: WorkObserved
     now: datetime
     program: Program
     access: ArchiveAccess | NotFound
-    """Kafka and the archive, or what the spec names of them and is not there."""
+    """Kafka and the archive, or which reference cannot be resolved."""
     track: Track
-    """Attempts at plans and at restoring, which never run beside each other."""
+    """Attempts at planning and restoring, which never run concurrently."""
 
     @property
     def role(self) -> str:
-        """What is to be done now."""
+        """The role of the next attempt."""
         return PLAN_ROLE if self.restore.spec.mode == "Plan" else RESTORE_ROLE
 
     @property
     def running_role(self) -> str:
-        """What the attempt does that runs."""
+        """The role of the running attempt."""
         attempt = self.track.current
         return attempt.meta.role if attempt is not None else _ROLES.get(self.status.last_role or "", self.role)
 
@@ -54,7 +54,7 @@ class Context:
 def context_of(
     restore: Restore, status: RestoreStatus, observed: WorkObserved, now: datetime, *, program: Program
 ) -> Context:
-    """Put together what is known."""
+    """Build the context."""
     access: ArchiveAccess | NotFound
     try:
         access = restore_access(restore, observed.named)

@@ -1,4 +1,4 @@
-"""Owns the plan, the progress and the losses in a Restore's status, out of what its pods log.
+"""Owns the plan, the progress and the losses in a Restore's status, from the lines that its pods log.
 
 Must not know what follows from them.
 """
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
     from gapless_operator.engines.engine import Attempt
 
 WRITE_EVERY = timedelta(seconds=5)
-"""How often progress is written into the status at most."""
-_LONGEST_FINDING, _MOST_FINDINGS = 512, 50
+"""The minimum interval between writes of progress to the status."""
+_MAX_FINDING_LENGTH, _MAX_FINDINGS = 512, 50
 
 
 def plan_of(attempt: Attempt) -> RestorePlan | None:
-    """What an attempt at a plan has found; ``None`` when its log does not say."""
+    """Return the plan that an attempt has logged; ``None`` when there is none."""
     line = attempt.driver.output.restore_plan if attempt.driver is not None else None
     return None if line is None else _plan(line)
 
 
 def last_line(attempt: Attempt | None) -> RestoreLine | None:
-    """The last progress line of an attempt; ``None`` while there is none."""
+    """Return the last progress line of an attempt; ``None`` while there is none."""
     return attempt.driver.output.restore if attempt is not None and attempt.driver is not None else None
 
 
 def progress_of(
     before: RestoreProgress | None, attempt: Attempt | None, now: datetime, *, at_once: bool = False
 ) -> RestoreProgress | None:
-    """What the status should say of the progress; `before` itself while it must not, or need not, change.
+    """Return the progress for the status; `before` itself until the next write is due.
 
     Args:
-        before: what the status says.
-        attempt: which runs or has ended; ``None`` for one that is gone.
+        before: the progress in the status.
+        attempt: that runs or has ended; ``None`` for a deleted one.
         now: the time.
-        at_once: whether the attempt has ended, so that this is its last word.
+        at_once: whether to write now, because the attempt has ended.
     """
     output = attempt.driver.output if attempt is not None and attempt.driver is not None else None
     if output is None:
@@ -59,21 +59,21 @@ def progress_of(
     is_recent = before is not None and before.updated_at is not None and now - before.updated_at < WRITE_EVERY
     if is_recent and not at_once:
         return before
-    found = None
+    progress = None
     if output.restore is not None:
-        found = _progress(output.restore)
+        progress = _progress(output.restore)
     elif output.reading is not None:
-        found = _reading(output.reading)
-    if found is None or (before is not None and found == before.model_copy(update={"updated_at": None})):
+        progress = _reading(output.reading)
+    if progress is None or (before is not None and progress == before.model_copy(update={"updated_at": None})):
         return before
-    return found.model_copy(update={"updated_at": now.replace(microsecond=0)})
+    return progress.model_copy(update={"updated_at": now.replace(microsecond=0)})
 
 
 def lost_ranges(line: RestoreLine | None) -> tuple[LostRange, ...]:
-    """What could not be restored, as far as the status has room."""
+    """Return what could not be restored, up to the maximum length of the status."""
     return tuple(
-        LostRange(topic=one.topic, partition=one.partition, first=one.first, last=one.last, reason=one.reason[:64])
-        for one in (line.lost_ranges[:LONGEST_LOST] if line is not None else ())
+        LostRange(topic=lost.topic, partition=lost.partition, first=lost.first, last=lost.last, reason=lost.reason[:64])
+        for lost in (line.lost_ranges[:LONGEST_LOST] if line is not None else ())
     )
 
 
@@ -85,17 +85,17 @@ def _plan(line: RestorePlanLine) -> RestorePlan:
         restored_before=_count(line.restored_before),
         topics=tuple(
             PlannedTopic(
-                topic=one.topic,
-                to_topic=one.to_topic,
-                topic_id=one.topic_id or None,
-                partitions=one.partitions,
-                records=_count(one.records),
-                create=one.create,
+                topic=topic.topic,
+                to_topic=topic.to_topic,
+                topic_id=topic.topic_id or None,
+                partitions=topic.partitions,
+                records=_count(topic.records),
+                create=topic.create,
             )
-            for one in line.topics[:LONGEST_PLANNED_TOPICS]
+            for topic in line.topics[:LONGEST_PLANNED_TOPICS]
         ),
         topics_omitted=_count(line.topics_omitted + max(len(line.topics) - LONGEST_PLANNED_TOPICS, 0)),
-        findings=tuple(text[:_LONGEST_FINDING] for text in line.findings[:_MOST_FINDINGS]),
+        findings=tuple(text[:_MAX_FINDING_LENGTH] for text in line.findings[:_MAX_FINDINGS]),
     )
 
 
@@ -114,7 +114,7 @@ def _progress(line: RestoreLine) -> RestoreProgress:
 
 
 def _reading(line: ReadingLine) -> RestoreProgress:
-    """While records are written only offsets are counted, of which some have no record."""
+    """Return the progress in offsets, of which some have no record, while records are being written."""
     return RestoreProgress(
         planned=_count(line.offsets),
         restored=_count(line.read),

@@ -1,11 +1,11 @@
-"""Owns the settings that a Restore gives to ``gapless restore``, and what its pods get; must not know when."""
+"""Owns the settings, Secrets and volumes of the pods that run ``gapless restore``; must not know when they start."""
 
 from __future__ import annotations
 
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from gapless_operator.archiving.place import archive_folders, archive_secrets, archive_settings
+from gapless_operator.archiving.archive_storage import archive_folders, archive_secrets, archive_settings
 from gapless_operator.archiving.restore.context import PLAN_ROLE
 from gapless_operator.common.access import config_map_source, kafka_arguments, kafka_secrets, kafka_settings
 from gapless_operator.common.children import digest, owned
@@ -27,9 +27,9 @@ _DELIVERIES = {"ExactlyOnce": "exactly-once", "AtLeastOnce": "at-least-once"}
 
 
 def work_digest(restore: Restore, access: ArchiveAccess, program: Program) -> str:
-    """A digest of what may change while an attempt runs; another one means that it has to be replaced.
+    """Return a digest of what may change while an attempt runs; when it changes, the attempt is replaced.
 
-    What runs for ever also runs with the image of the installation: an upgrade replaces it.
+    An attempt that follows the archive also depends on the image of the installation, so that an upgrade replaces it.
     """
     spec = restore.spec.to_dict()
     image = (restore.spec.engine.image or program.image) if restore.spec.mode == "Follow" else None
@@ -37,17 +37,17 @@ def work_digest(restore: Restore, access: ArchiveAccess, program: Program) -> st
 
 
 def command_arguments(access: ArchiveAccess) -> tuple[str, ...]:
-    """Of ``gapless``; what must hold whatever the settings say stands here and not there."""
+    """Return the arguments of ``gapless``, with those that settings must not override."""
     return ("restore", f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}", *kafka_arguments(access.kafka))
 
 
 def targets(spec: RestoreSpec) -> tuple[str, ...]:
-    """The topics that are written."""
+    """Return the topics that are written."""
     return tuple(topic.to_topic or topic.name for topic in spec.topics)
 
 
 def settings_map(restore: Restore, access: ArchiveAccess, attempt: str, role: str) -> Manifest:
-    """The ConfigMap with the settings of an attempt; there is nothing secret in it."""
+    """Return the ConfigMap with the settings of an attempt, which contain no secrets."""
     lines = {
         **kafka_settings(access.kafka, SECRETS_FOLDER),
         **archive_settings(access.archive, writes=False),
@@ -65,7 +65,7 @@ def settings_map(restore: Restore, access: ArchiveAccess, attempt: str, role: st
 
 
 def driver_content(restore: Restore, access: ArchiveAccess, attempt: str) -> Content:
-    """What is put into a driver."""
+    """Return the files, Secrets and volumes of a driver."""
     sources = [config_map_source(settings_name(attempt), {SETTINGS_FILE: SETTINGS_FILE})]
     if (groups := restore.spec.group_offsets) is not None:
         sources.append(config_map_source(groups.config_map.name, {groups.config_map.key: GROUP_OFFSETS_FILE}))
@@ -74,7 +74,7 @@ def driver_content(restore: Restore, access: ArchiveAccess, attempt: str) -> Con
 
 
 def executor_content(access: ArchiveAccess) -> Content:
-    """What is put into an executor, which reads segments and writes records itself."""
+    """Return the Secrets and volumes of an executor, which reads segments and writes records itself."""
     return Content(
         secrets=(*kafka_secrets(access.kafka), *archive_secrets(access.archive)),
         folders=archive_folders(access.archive, read_only=True),
@@ -82,9 +82,9 @@ def executor_content(access: ArchiveAccess) -> Content:
 
 
 def _selection(spec: RestoreSpec, region: str) -> dict[str, str]:
-    """What is restored."""
+    """Return the settings for what is restored."""
     sources = [f"{region}/{topic.name}" + (f"={topic.to_topic}" if topic.to_topic else "") for topic in spec.topics]
-    chosen = {
+    lines = {
         "source": ",".join(sources),
         "generation": spec.generation,
         "partitions": ",".join(map(str, spec.partitions)),
@@ -92,13 +92,13 @@ def _selection(spec: RestoreSpec, region: str) -> dict[str, str]:
         "since": _time(spec.since),
         "until": _time(spec.until),
     }
-    return {name: value for name, value in chosen.items() if value}
+    return {name: value for name, value in lines.items() if value}
 
 
 def _target(spec: RestoreSpec) -> dict[str, str]:
-    """How the target may be, and what is done with it."""
+    """Return the settings for the target topics."""
     groups = spec.group_offsets
-    chosen = {
+    lines = {
         "remapPartitions": spec.remap_partitions,
         "createTopics": None if spec.create_topics else "false",
         "replicationFactor": str(spec.replication_factor or ""),
@@ -107,11 +107,11 @@ def _target(spec: RestoreSpec) -> dict[str, str]:
         "groupOffsets": None if groups is None else f"{CONFIGURATION_FOLDER}/{GROUP_OFFSETS_FILE}",
         "groupName": None if groups is None else groups.group_name,
     }
-    return {name: value for name, value in chosen.items() if value}
+    return {name: value for name, value in lines.items() if value}
 
 
 def _writing(spec: RestoreSpec, role: str) -> dict[str, str]:
-    """How records are written."""
+    """Return the settings for writing records."""
     return {
         "plan": "true" if role == PLAN_ROLE else "false",
         "follow": "true" if spec.mode == "Follow" else "false",

@@ -1,7 +1,7 @@
-"""Owns what a Restore needs next, in this order: stop, conclude, validate, then plan or restore; and the clean-up.
+"""Owns the reconciliation of a Restore: stop, conclude, validate, then plan or restore; and the clean-up.
 
-Must not know how anything is written or watched. A Restore that has ended never begins again by itself, nor because
-its manifest is applied again: only another value of spec.retry starts another round after a failure.
+Must not know how records are written or pods are watched. A finished Restore never starts again by itself, nor when its
+manifest is applied again: after a failure, only a new value of spec.retry starts another round.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.observed import WorkObserved
 
-_CALM = frozenset(
+_NORMAL = frozenset(
     {
         *(Reason.PLANNING, Reason.PLANNED, Reason.STARTING, Reason.RESTORING, Reason.FOLLOWING, Reason.RESTORED),
         *(Reason.NOTHING_TO_RESTORE, Reason.SUSPENDED, Reason.STOPPED),
     }
 )
-_WARNINGS = frozenset(Reason) - _CALM
+_WARNINGS = frozenset(Reason) - _NORMAL
 
 
 def reconcile_restore(restore: Restore, observed: WorkObserved, now: datetime, *, program: Program) -> Plan:
-    """Say what a Restore needs next.
+    """Plan the next step of a Restore.
 
     Args:
-        restore: with the status that was written last.
-        observed: what belongs to it.
+        restore: the resource, with its last written status.
+        observed: the objects that belong to it.
         now: the time.
-        program: what the pods are made of, unless the spec says otherwise.
+        program: the defaults for pods that the spec does not set.
     """
     if restore.metadata.deleting:
-        # Somebody's finalizer may keep it for long.
+        # A finalizer may keep the resource for a long time.
         return Plan(stop=all_that_runs(observed.jobs, observed.pods))
-    context = context_of(restore, _resumed(restore), observed, now, program=program)
+    context = context_of(restore, _status_after_retry(restore), observed, now, program=program)
     result = stop(context) or conclude(context) or watch(context) or _begin(context)
     if not (result.stop or result.apply):
         result = replace(result, delete=leftovers((context.track,), observed))
@@ -62,13 +62,13 @@ def _begin(context: Context) -> Result:
     succeeded = condition(context.status.conditions, ConditionType.SUCCEEDED)
     if succeeded is None:
         return Result(conditions={})
-    # Again, because the API server may have refused something since, which is over as well.
+    # Set again, because an earlier rejection by the API server may have changed the conditions.
     is_done = succeeded.status == "True"
     return Result(conditions=over(succeeded.reason, succeeded.message, complete=is_done))
 
 
-def _resumed(restore: Restore) -> RestoreStatus:
-    """The status without what another value of spec.retry has made void."""
+def _status_after_retry(restore: Restore) -> RestoreStatus:
+    """Return the status without what a new value of spec.retry resets."""
     status, retry = restore.status, restore.spec.retry
     if status.retry == retry:
         return status

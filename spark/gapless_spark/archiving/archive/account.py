@@ -1,6 +1,6 @@
-"""Owns the account of a run: what was archived of each topic, what was lost, and how that is told. Pure.
+"""Owns the account of a run: what was archived and lost of each topic, for the report and messages. Pure.
 
-Must not know how anything is archived.
+Must not know how records are archived.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from gapless_archive.catalog.entry import LostRange, Segment
 
-_LISTED = 3
-_LAST_MOMENT = 253_402_300_799_999
+_MAX_LISTED = 3
+_MAX_TIMESTAMP = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
 
 @dataclass(slots=True)
 class TopicAccount:
-    """What a run has done for a topic."""
+    """What a run has archived of a topic."""
 
     topic_id: str = ""
     segments: int = 0
@@ -31,18 +31,18 @@ class TopicAccount:
     bytes: int = 0
     stored_bytes: int = 0
     newest_timestamp: int | None = None
-    """Of all records that the run has archived."""
+    """Of the records that the run has archived."""
     next_offsets: dict[int, int] = field(default_factory=dict)
-    """By partition: how far it is archived."""
+    """The next offset to archive, by partition."""
     ends: dict[int, int] = field(default_factory=dict)
-    """By partition: where the log ended when it was looked at last."""
+    """The high watermark in the last snapshot, by partition."""
     lost: list[LostRange] = field(default_factory=list)
     recreated_from: str = ""
     """The earlier topic ID, when the topic was recreated."""
     truncated: set[int] = field(default_factory=set)
 
     def add(self, added: Iterable[Segment], lost: Iterable[LostRange]) -> None:
-        """Count what a commit has added."""
+        """Add the segments and lost ranges of a commit."""
         for segment in added:
             self.segments += 1
             self.records += segment.records
@@ -54,7 +54,7 @@ class TopicAccount:
 
     @property
     def lag(self) -> int:
-        """Offsets at the end of the log that are not archived."""
+        """Offsets at the end of the logs that are not archived."""
         return sum(max(end - self.next_offsets.get(number, end), 0) for number, end in self.ends.items())
 
     @property
@@ -63,8 +63,8 @@ class TopicAccount:
         return sum(lost.end - lost.first for lost in self.lost)
 
 
-def as_json(accounts: Mapping[str, TopicAccount]) -> list[dict[str, Any]]:
-    """The topics of a report."""
+def topics_as_json(accounts: Mapping[str, TopicAccount]) -> list[dict[str, Any]]:
+    """Return the topics of a report."""
     return [
         {
             "topic": topic,
@@ -73,7 +73,7 @@ def as_json(accounts: Mapping[str, TopicAccount]) -> list[dict[str, Any]]:
             "records": account.records,
             "bytes": account.bytes,
             "stored_bytes": account.stored_bytes,
-            "newest_record": newest(account),
+            "newest_record": newest_record(account),
             "lag": account.lag,
             "lost": [{"partition": lost.partition, "first": lost.first, "last": lost.end - 1} for lost in account.lost],
             "recreated_from": account.recreated_from or None,
@@ -87,12 +87,12 @@ def as_json(accounts: Mapping[str, TopicAccount]) -> list[dict[str, Any]]:
     ]
 
 
-def sentence(accounts: Mapping[str, TopicAccount], *, up_to_date: str) -> str:
-    """What a run has done, in one sentence.
+def summary_sentence(accounts: Mapping[str, TopicAccount], *, up_to_date: str) -> str:
+    """Summarize in one sentence what a run has archived.
 
     Args:
         accounts: by topic.
-        up_to_date: the sentence when there was nothing to archive.
+        up_to_date: is returned when nothing was archived.
     """
     records = sum(account.records for account in accounts.values())
     segments = sum(account.segments for account in accounts.values())
@@ -106,30 +106,33 @@ def sentence(accounts: Mapping[str, TopicAccount], *, up_to_date: str) -> str:
     )
 
 
-def losses(accounts: Mapping[str, TopicAccount]) -> str:
-    """What can never be archived, in one sentence; empty for nothing."""
-    lost = [(topic, one) for topic, account in sorted(accounts.items()) for one in account.lost]
+def loss_sentence(accounts: Mapping[str, TopicAccount]) -> str:
+    """Describe the offsets that can never be archived; empty for none."""
+    lost = [(topic, lost_range) for topic, account in sorted(accounts.items()) for lost_range in account.lost]
     truncated = [(topic, number) for topic, account in sorted(accounts.items()) for number in sorted(account.truncated)]
     parts = []
     if lost:
-        offsets = sum(one.end - one.first for _, one in lost)
-        listed = ", ".join(f"{topic}/{one.partition} {one.first}-{one.end - 1}" for topic, one in lost[:_LISTED])
-        more = f" and {len(lost) - _LISTED} more" if len(lost) > _LISTED else ""
+        offsets = sum(lost_range.end - lost_range.first for _, lost_range in lost)
+        listed = ", ".join(
+            f"{topic}/{lost_range.partition} {lost_range.first}-{lost_range.end - 1}"
+            for topic, lost_range in lost[:_MAX_LISTED]
+        )
+        more = f" and {len(lost) - _MAX_LISTED} more" if len(lost) > _MAX_LISTED else ""
         parts.append(
             f"Kafka had deleted {amount(offsets, 'offset')} before they were archived ({listed}{more}); keep records "
             f"longer, or archive more often."
         )
     if truncated:
-        listed = ", ".join(f"{topic}/{number}" for topic, number in truncated[:_LISTED])
+        listed = ", ".join(f"{topic}/{number}" for topic, number in truncated[:_MAX_LISTED])
         parts.append(
-            f"{amount(len(truncated), 'partition')} ended before the offset up to which it was archived ({listed}), as "
-            f"after the loss of a leader; nothing more of it is archived until its end has passed that offset."
+            f"{amount(len(truncated), 'partition')} ended before the last archived offset ({listed}), as after an "
+            f"unclean leader election; archiving continues when the log has grown past that offset."
         )
     return " ".join(parts)
 
 
 def readable_bytes(count: float) -> str:
-    """A size as a person reads it."""
+    """Format a size with a binary unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
@@ -137,9 +140,9 @@ def readable_bytes(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
-def newest(account: TopicAccount) -> str | None:
-    """The time of the newest record that was archived."""
+def newest_record(account: TopicAccount) -> str | None:
+    """Format the time of the newest record that was archived."""
     milliseconds = account.newest_timestamp
-    if milliseconds is None or milliseconds > _LAST_MOMENT:
+    if milliseconds is None or milliseconds > _MAX_TIMESTAMP:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

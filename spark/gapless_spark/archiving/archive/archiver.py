@@ -1,7 +1,7 @@
-"""Owns one cycle of archiving: read, look at Kafka again, commit. Both ways to run share it.
+"""Owns one cycle of archiving, for single and continuous runs: read, verify topics and offsets, commit.
 
-What was read counts only when the topic is the same as before, and its log still reaches as far. What Kafka deleted
-before it was read is lost: that stands in the chain, and in the account.
+A batch is committed only if the topic was not recreated and its log was not truncated meanwhile. Offsets that Kafka
+deleted before they were read are recorded as lost, in the chain and in the report.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gapless_archive.segments.writer import CODEC
 from gapless_kafka.reading.lag import Observations
 from gapless_kafka.topics.group_position import PositionPublisher
 from gapless_spark.archiving.archive.chains import PlanAgainError
-from gapless_spark.archiving.archive.planning import cut_of
+from gapless_spark.archiving.archive.planning import build_cut
 from gapless_spark.archiving.archive.status import RunStatus, partition_status
 from gapless_spark.archiving.archive.tasks import SliceWriter
 from gapless_spark.archiving.archive.topics import ArchivedTopics
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.archive.engines import CycleEngine
     from gapless_spark.archiving.archive.planning import Pending, TopicPending
     from gapless_spark.archiving.archive.thresholds import TopicThresholds
-    from gapless_spark.archiving.archive.topics import Look, Target
+    from gapless_spark.archiving.archive.topics import OffsetSnapshot, Target
     from gapless_spark.settings.typed import ArchiveSettings
 
 _NO_GROUP = "none"
 
 
 class Archiver:
-    """Archives the topics of a choice."""
+    """Archives the selected topics."""
 
     def __init__(  # noqa: PLR0913 -- what a run needs
         self,
@@ -66,99 +66,106 @@ class Archiver:
         )
         self._observations = Observations()
 
-    def cycle(self, look: Look, chosen: Sequence[Pending], progress: Progress) -> Look:
-        """Archive what was chosen of a look, commit it with what was lost, and return what another look finds.
+    def cycle(self, snapshot: OffsetSnapshot, chosen: Sequence[Pending], progress: Progress) -> OffsetSnapshot:
+        """Archive the selected offsets, commit them with the lost ranges, and return the next snapshot.
 
         Raises:
-            PlanAgainError: nothing could be used, because Kafka deleted records or a topic before they were read.
+            PlanAgainError: the batch was discarded, because Kafka deleted records or a topic before they were read.
             FencedError: another program archives a topic now.
-            GaplessError: it could not be read or written.
+            GaplessError: Kafka cannot be read, or the archive cannot be written.
         """
-        written = self._written(look, chosen, progress) if chosen else []
-        after = self.topics.look() if chosen else look
+        written = self._write(snapshot, chosen, progress) if chosen else []
+        after = self.topics.take_snapshot() if chosen else snapshot
         added: dict[str, list[Segment]] = {}
         for topic, segment in written:
             added.setdefault(topic, []).append(segment)
-        unusable = {one.topic for one in chosen if not self._is_usable(look, after, one)}
-        touched: dict[TopicPartition, int] = {}
-        for topic, found in look.found.items():
-            if topic in unusable or after.chains.get(topic) is not look.chains[topic]:
+        unusable = {partition.topic for partition in chosen if not self._is_usable(snapshot, after, partition)}
+        archived: dict[TopicPartition, int] = {}
+        for topic, pending in snapshot.pending_by_topic.items():
+            if topic in unusable or after.chains.get(topic) is not snapshot.chains[topic]:
                 self._discard(
-                    topic, look.chains[topic], added.get(topic, []), "the topic was deleted, recreated or truncated"
+                    topic, snapshot.chains[topic], added.get(topic, []), "the topic was deleted, recreated or truncated"
                 )
                 continue
-            touched |= self._commit(look, topic, added.get(topic, []), found)
+            archived |= self._commit(snapshot, topic, added.get(topic, []), pending)
         if self._positions is not None:
-            self._positions.publish(touched)
-        if touched or not chosen:
-            return self.topics.counted(after)
+            self._positions.publish(archived)
+        if archived or not chosen:
+            return self.topics.update_pending(after)
         raise PlanAgainError
 
-    def _written(self, look: Look, chosen: Sequence[Pending], progress: Progress) -> list[TopicSegment]:
-        chains = {one.topic: look.chains[one.topic] for one in chosen}
-        cut = cut_of(look.cluster_id, chosen, {topic: chain.topic_id for topic, chain in chains.items()})
+    def _write(self, snapshot: OffsetSnapshot, chosen: Sequence[Pending], progress: Progress) -> list[TopicSegment]:
+        chains = {partition.topic: snapshot.chains[partition.topic] for partition in chosen}
+        cut = build_cut(snapshot.cluster_id, chosen, {topic: chain.topic_id for topic, chain in chains.items()})
         writer = SliceWriter(
             self._target.address,
             self._target.access,
             {topic: chain.prefix for topic, chain in chains.items()},
             {topic: self.thresholds.of(topic).limits for topic in chains},
             {
-                (one.topic, one.partition): Origin(
-                    log_start=one.log_start,
-                    high_watermark=one.high_watermark,
-                    epoch=chains[one.topic].epoch,
+                (partition.topic, partition.partition): Origin(
+                    log_start=partition.log_start,
+                    high_watermark=partition.high_watermark,
+                    epoch=chains[partition.topic].epoch,
                     codec=self._codec,
                     layout=self._layout,
                 )
-                for one in chosen
+                for partition in chosen
             },
             self._layout,
-            {(one.topic, one.partition): chains[one.topic].key_first(one.partition, one.first) for one in chosen}
+            {
+                (partition.topic, partition.partition): chains[partition.topic].key_first(
+                    partition.partition, partition.first
+                )
+                for partition in chosen
+            }
             if self._layout == "kafka-replicator"
             else {},
         )
         try:
-            return self._engine.write(cut, sum(one.bytes for one in chosen), writer, progress)
+            return self._engine.write(cut, sum(partition.bytes for partition in chosen), writer, progress)
         except StoreUnreachableError:
             raise
-        except (SourceUnreachableError, ConfigurationError) as error:  # the latter of a topic that was deleted
-            after = self.topics.look()
-            if all(self._is_usable(look, after, one) and after.still_has(one) for one in chosen):
+        except (SourceUnreachableError, ConfigurationError) as error:  # the latter when a topic was deleted
+            after = self.topics.take_snapshot()
+            if all(
+                self._is_usable(snapshot, after, partition) and after.still_contains(partition) for partition in chosen
+            ):
                 raise
             _log().warning("batch discarded", reason=str(error))
             raise PlanAgainError from error
 
-    def _is_usable(self, look: Look, after: Look, one: Pending) -> bool:
-        """Whether what was read belongs to the topic that is there now, which was not cut short meanwhile."""
-        topic = after.topics.get(one.topic)
-        same = topic is not None and after.chains[one.topic] is look.chains[one.topic]
-        return same and topic is not None and one.end <= topic.end_offsets[one.partition]
+    def _is_usable(self, snapshot: OffsetSnapshot, after: OffsetSnapshot, partition: Pending) -> bool:
+        """Whether the topic still exists with the same topic ID, and was not truncated below what was read."""
+        topic = after.topics.get(partition.topic)
+        same = topic is not None and after.chains[partition.topic] is snapshot.chains[partition.topic]
+        return same and topic is not None and partition.end <= topic.end_offsets[partition.partition]
 
     def _commit(
-        self, look: Look, topic: str, added: Sequence[Segment], found: TopicPending
+        self, snapshot: OffsetSnapshot, topic: str, added: Sequence[Segment], pending: TopicPending
     ) -> dict[TopicPartition, int]:
-        """Commit for a topic; return how far the partitions are archived that it touched."""
-        chain, configuration = look.chains[topic], self.topics.configurations.get(topic)
+        """Commit the segments and lost ranges of a topic; return the next offsets of the affected partitions."""
+        chain, configuration = snapshot.chains[topic], self.topics.configurations.get(topic)
         try:
             chain.commit(
                 added,
-                found.lost,
-                cluster_id=look.cluster_id,
-                partitions=len(look.topics[topic].end_offsets),
+                pending.lost,
+                cluster_id=snapshot.cluster_id,
+                partitions=len(snapshot.topics[topic].end_offsets),
                 configuration=configuration.own if configuration is not None else None,
             )
         except PlanAgainError:
-            self._discard(topic, chain, added, "another program has archived some of it meanwhile")
+            self._discard(topic, chain, added, "another program has archived some of these offsets")
             return {}
         except StoreUnreachableError:
-            self.topics.doubt(topic)  # the commit may have been made
+            self.topics.mark_stale(topic)  # the commit may have succeeded
             raise
         account = self.topics.accounts[topic]
-        account.add(added, found.lost)
-        partitions = {segment.partition for segment in added} | {lost.partition for lost in found.lost}
+        account.add(added, pending.lost)
+        partitions = {segment.partition for segment in added} | {lost.partition for lost in pending.lost}
         heads = {number: head for number in partitions if (head := chain.state.head(number)) is not None}
         account.next_offsets |= heads
-        for lost in found.lost:
+        for lost in pending.lost:
             _log().error("lost", topic=topic, partition=lost.partition, first=lost.first, last=lost.end - 1)
         if added:
             records = sum(segment.records for segment in added)
@@ -167,35 +174,37 @@ class Archiver:
         return {(topic, number): head for number, head in heads.items()}
 
     def _discard(self, topic: str, chain: TopicChain, written: Sequence[Segment], reason: str) -> None:
-        """Remove objects that no commit will name; what stays is removed later, as what a killed run has left."""
+        """Delete objects that will not be committed; if that fails, compaction deletes them later."""
         _log().warning("batch discarded", topic=topic, reason=reason)
         with contextlib.suppress(GaplessError):
-            for name in chain.unneeded({segment.object for segment in written} - {""}):
+            for name in chain.deletable({segment.object for segment in written} - {""}):
                 self._target.place.delete(name)
 
-    def status(self, look: Look) -> RunStatus:
-        """How far all topics are, as a look and those before show it."""
+    def status(self, snapshot: OffsetSnapshot) -> RunStatus:
+        """Return the status of all topics from this snapshot and earlier ones."""
         now = time.time()
-        self._observations.note(look.pending, now)
+        self._observations.note(snapshot.pending, now)
         retention = {
-            topic: found.retention_seconds if found is not None else None
-            for topic, found in self.topics.configurations.items()
+            topic: configuration.retention_seconds if configuration is not None else None
+            for topic, configuration in self.topics.configurations.items()
         }
         return RunStatus(
             region=self._target.region,
             now=now,
             partitions=tuple(
-                partition_status(one, look.chains[one.topic], self._observations, retention.get(one.topic), now)
-                for one in look.pending
+                partition_status(
+                    partition, snapshot.chains[partition.topic], self._observations, retention.get(partition.topic), now
+                )
+                for partition in snapshot.pending
             ),
-            chains={topic: look.chains[topic] for topic in look.topics},
+            chains={topic: snapshot.chains[topic] for topic in snapshot.topics},
             accounts=self.topics.accounts,
-            oldest_seconds=max((self.thresholds.of(topic).age_seconds for topic in look.topics), default=0.0),
+            oldest_seconds=max((self.thresholds.of(topic).age_seconds for topic in snapshot.topics), default=0.0),
             read_by=self._engine.read_by,
         )
 
     def finish(self) -> None:
-        """Wait for what is going on beside the work."""
+        """Wait until the consumer group positions are published."""
         if self._positions is not None:
             self._positions.finish()
 

@@ -1,6 +1,6 @@
-"""Owns the commits of one topic by this program: its epoch, what follows when another program commits, and fencing.
+"""Owns the commits of an archiving program to one topic: epochs, conflicts with other programs, and fencing.
 
-The chain alone says how far a topic is archived; nothing else is kept.
+The chain is the only record of how far a topic is archived.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless_api.base.errors import ConfigurationError
 from gapless_archive.catalog.chain import Chain, Changes, ConflictError
-from gapless_archive.catalog.peer_keys import next_first
-from gapless_archive.segments.takeover import foreign_segments
-from gapless_spark.archiving.archive.planning import GUESSED_BYTES
+from gapless_archive.catalog.peer_keys import next_key_first
+from gapless_archive.segments.peer_adoption import find_foreign_changes
+from gapless_spark.archiving.archive.planning import DEFAULT_BYTES_PER_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class FencedError(ConfigurationError):
-    """Another program archives the topic since this one began."""
+    """Another program has started to archive the topic."""
 
 
 class PlanAgainError(Exception):
-    """What was read is not what is to be archived next."""
+    """The offsets that were read are no longer the next ones to archive."""
 
 
 class Totals(NamedTuple):
-    """What an archive holds of a topic."""
+    """Sums over the segments of a topic."""
 
     segments: int
     records: int
@@ -40,11 +40,11 @@ class Totals(NamedTuple):
     offsets: int
 
 
-_NOTHING = Totals(0, 0, 0, 0, 0)
+_NO_SEGMENTS = Totals(0, 0, 0, 0, 0)
 
 
 class TopicChain:
-    """The chain of one generation of a topic, as this program adds to it."""
+    """The chain of one topic generation, to which this program adds commits."""
 
     def __init__(  # noqa: PLR0913 -- what names a chain
         self, place: Place, region: str, topic: str, topic_id: str, *, writer: str, layout: Layout = "gapless"
@@ -55,41 +55,44 @@ class TopicChain:
         self._state = self._chain.load()
         self.epoch = self._state.epoch + 1
         self._is_claimed = False
-        self._totals = (-1, _NOTHING)
+        self._totals = (-1, _NO_SEGMENTS)
 
     @property
     def state(self) -> TopicState:
-        """What is archived."""
+        """The state after the last known commit."""
         return self._state
 
     @property
     def bytes_per_offset(self) -> float:
-        """The mean of what is archived."""
+        """The mean over the archived offsets."""
         totals = self.totals
-        return max(totals.bytes / totals.offsets, 1.0) if totals.offsets else GUESSED_BYTES
+        return max(totals.bytes / totals.offsets, 1.0) if totals.offsets else DEFAULT_BYTES_PER_OFFSET
 
     @property
     def totals(self) -> Totals:
-        """What is archived, in numbers."""
+        """Sums over all segments."""
         state = self._state
         if self._totals[0] != state.sequence:
-            rows = [(1, one.records, one.bytes, one.stored_bytes, one.end - one.first) for one in state.all_segments()]
-            self._totals = (state.sequence, Totals(*map(sum, zip(*rows, strict=True))) if rows else _NOTHING)
+            rows = [
+                (1, segment.records, segment.bytes, segment.stored_bytes, segment.end - segment.first)
+                for segment in state.all_segments()
+            ]
+            self._totals = (state.sequence, Totals(*map(sum, zip(*rows, strict=True))) if rows else _NO_SEGMENTS)
         return self._totals[1]
 
     @property
     def archived_at_seconds(self) -> float:
-        """When something was archived last, in seconds since 1970; 0 for never."""
+        """When segments were archived last, in seconds since 1970; 0 for never."""
         moment = self._state.archived_at
         return datetime.fromisoformat(moment).timestamp() if moment else 0.0
 
     def newest_timestamp(self, partition: int) -> int | None:
-        """The newest timestamp of the last segment of a partition."""
+        """Return the newest timestamp in the last segment of a partition."""
         segments = self._state.segments(partition)
         return segments[-1].max_timestamp if segments else None
 
     def claim(self) -> None:
-        """End every other program that archives the topic: its next commit fails. Raises GaplessError."""
+        """Claim the topic, so that the next commit of any other archiving program fails. Raises GaplessError."""
         while not self._is_claimed:
             self.epoch = self._state.epoch + 1
             try:
@@ -98,10 +101,10 @@ class TopicChain:
             except ConflictError:
                 self._state = self._chain.load()
 
-    def take_over(self) -> int:
-        """Add what kafka-replicator has written to the same place, so that archiving continues behind it.
+    def adopt_peer_segments(self) -> int:
+        """Add the segments that kafka-replicator has written to the same place, so that archiving continues after them.
 
-        Needs a chain of its layout that is claimed.
+        The chain must be claimed, and have the layout of kafka-replicator.
 
         Returns:
             How many segments were added.
@@ -111,19 +114,19 @@ class TopicChain:
             GaplessError: the archive cannot be read or written.
         """
         while True:
-            added, removed = foreign_segments(self._chain, self._state)
+            added, removed = find_foreign_changes(self._chain, self._state)
             if not added and not removed:
                 return 0
             changes = Changes(action="archive", epoch=self.epoch, added=tuple(added), removed=tuple(removed))
             try:
                 self._state = self._chain.commit(self._state, changes)
             except ConflictError:
-                self._take_in_others()
+                self._reload_after_conflict()
             else:
                 return len(added)
 
     def hold(self, *, is_held: bool) -> bool:
-        """Commit that nothing of the topic is removed from now on, or that it may be again; return whether that is new.
+        """Put the topic on hold, or release it; return whether that is a change.
 
         Raises:
             FencedError: another program archives the topic now.
@@ -135,25 +138,25 @@ class TopicChain:
             try:
                 self._state = self._chain.commit(self._state, Changes(action="hold", hold=is_held))
             except ConflictError:
-                self._take_in_others()
+                self._reload_after_conflict()
         return True
 
     def key_first(self, partition: int, first: int) -> int:
-        """Where the next object's key begins in the layout of kafka-replicator; see `next_first`."""
-        return next_first(self._state.segments(partition), first)
+        """Return where the key of the next object begins in the layout of kafka-replicator; see `next_key_first`."""
+        return next_key_first(self._state.segments(partition), first)
 
-    def unneeded(self, objects: set[str]) -> set[str]:
-        """Of objects that this program has written and not committed, those that it may delete. Raises GaplessError.
+    def deletable(self, objects: set[str]) -> set[str]:
+        """Return which of the uncommitted objects of this program may be deleted. Raises GaplessError.
 
-        In the layout of kafka-replicator another program may have written the same object meanwhile.
+        In the layout of kafka-replicator, another program may have written the same objects.
         """
         if self._chain.layout == "gapless":
             return objects
         state = self._chain.load()
-        return set() if state.is_taken_over(self.epoch, self._chain.writer) else objects - state.objects
+        return set() if state.is_fenced(self.epoch, self._chain.writer) else objects - state.objects
 
     def reload(self) -> None:
-        """Read the chain again, when a commit may have been made or not. Raises GaplessError."""
+        """Load the chain again, when it is unknown whether a commit succeeded. Raises GaplessError."""
         self._state = self._chain.load()
         if self._is_claimed:
             self._check_epoch()
@@ -167,44 +170,44 @@ class TopicChain:
         partitions: int,
         configuration: Mapping[str, str] | None,
     ) -> bool:
-        """Add what was archived, what was lost, and what has changed of the topic.
+        """Commit archived segments, lost ranges, and changes of the topic.
 
         Returns:
             Whether there was anything to commit.
 
         Raises:
-            PlanAgainError: another program has archived some of it meanwhile; what was read is not used.
+            PlanAgainError: another program has archived some of these offsets; the segments must be discarded.
             FencedError: another program archives the topic now.
-            GaplessError: the archive cannot be written; the commit may have been made.
+            GaplessError: the archive cannot be written; the commit may have succeeded.
         """
         while True:
             state = self._state
             new_partitions = partitions if partitions != state.partition_count else None
-            is_new = configuration is not None and (state.sequence == 0 or configuration != state.configuration)
-            if not (added or lost or new_partitions or is_new):
+            is_changed = configuration is not None and (state.sequence == 0 or configuration != state.configuration)
+            if not (added or lost or new_partitions or is_changed):
                 return False
             changes = Changes(
                 action="archive",
                 epoch=self.epoch,
                 cluster_id=cluster_id,
                 partitions=new_partitions,
-                configuration=configuration if is_new else None,
+                configuration=configuration if is_changed else None,
                 added=tuple(added),
                 lost=tuple(lost),
             )
-            touched = {segment.partition for segment in added} | {range_.partition for range_ in lost}
-            heads = {partition: state.head(partition) for partition in touched}
+            affected = {segment.partition for segment in added} | {range_.partition for range_ in lost}
+            heads = {partition: state.head(partition) for partition in affected}
             try:
                 self._state = self._chain.commit(state, changes)
             except ConflictError:
-                self._take_in_others()
+                self._reload_after_conflict()
                 if any(self._state.head(partition) != head for partition, head in heads.items()):
                     raise PlanAgainError from None
                 continue
             self._is_claimed = True
             return True
 
-    def _take_in_others(self) -> None:
+    def _reload_after_conflict(self) -> None:
         self._state = self._chain.load()
         if self._is_claimed:
             self._check_epoch()
@@ -212,8 +215,8 @@ class TopicChain:
             self.claim()
 
     def _check_epoch(self) -> None:
-        if self._state.is_taken_over(self.epoch, self._chain.writer):
+        if self._state.is_fenced(self.epoch, self._chain.writer):
             raise FencedError(
-                f"Another program ({self._state.archive_writer}) archives {self.topic} to {self._chain.place.name} "
-                f"since this one began (epoch {self._state.epoch} after {self.epoch}); let only one run at a time."
+                f"Another program ({self._state.archive_writer}) has started to archive {self.topic} to "
+                f"{self._chain.place.name} (epoch {self._state.epoch} after {self.epoch}); run only one at a time."
             )

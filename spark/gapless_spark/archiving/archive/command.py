@@ -1,4 +1,4 @@
-"""Owns ``gapless archive``: settings in, cycles until all is archived or somebody stops it, then report and exit code.
+"""Owns ``gapless archive``: settings, cycles until everything is archived or a signal arrives, report and exit code.
 
 Must not know how a cycle works.
 """
@@ -23,7 +23,7 @@ from gapless_archive.store.access import access_from
 from gapless_archive.store.places import open_place
 from gapless_kafka.access.connection import connection_from
 from gapless_kafka.topics.topic_choice import choice_from
-from gapless_spark.archiving.archive.account import as_json, losses, sentence
+from gapless_spark.archiving.archive.account import loss_sentence, summary_sentence, topics_as_json
 from gapless_spark.archiving.archive.archiver import Archiver
 from gapless_spark.archiving.archive.continuous import run_until_stopped
 from gapless_spark.archiving.archive.engines import CycleEngine
@@ -51,18 +51,18 @@ REPORT = ("gapless_archive_report", 1)
 
 
 def run(settings: Resolved) -> int:
-    """Archive as `settings` say and return the exit code.
+    """Archive according to `settings` and return the exit code.
 
     Raises:
-        UndeliveredError: all is archived that there is, and Kafka had deleted some before.
-        GaplessError: the archive could not be written or Kafka not be read; the report, if requested, tells why.
+        UndeliveredError: everything was archived except records that Kafka had deleted before.
+        GaplessError: Kafka cannot be read, or the archive cannot be written; the report contains the reason.
     """
     from gapless_spark.output.jobs import say_what_is_ignored  # noqa: PLC0415 -- slow to import
 
-    told = ArchiveSettings.of(settings.values)
-    configure_logging(told.log_level, told.log_file_name)
+    options = ArchiveSettings.of(settings.values)
+    configure_logging(options.log_level, options.log_file_name)
     say_what_is_ignored(settings)
-    if told.layout == "kafka-replicator":
+    if options.layout == "kafka-replicator":
         _log().warning(PEER_LAYOUT_WARNING)
     collect_rarely()
     started = time.monotonic()
@@ -70,41 +70,45 @@ def run(settings: Resolved) -> int:
         REPORT[0]: REPORT[1],
         "command": "archive",
         "created": moment_text(datetime.now(UTC)),
-        "archive": str(told.archive),
-        "region": told.region,
+        "archive": str(options.archive),
+        "region": options.region,
     }
     failure: GaplessError | None = None
-    with contextlib.ExitStack() as opened:
-        check_output("report", told.report)
-        archiver, engine = _opened(told, settings.values, opened)
-        shutdown = opened.enter_context(Shutdown(lambda: sentence(archiver.topics.accounts, up_to_date="")))
+    with contextlib.ExitStack() as stack:
+        check_output("report", options.report)
+        archiver, engine = _open(options, settings.values, stack)
+        shutdown = stack.enter_context(Shutdown(lambda: summary_sentence(archiver.topics.accounts, up_to_date="")))
         try:
-            reporter = opened.enter_context(StatusReporter(settings.values["progressInterval"], told.metrics_port))
-            if told.once:
+            reporter = stack.enter_context(StatusReporter(settings.values["progressInterval"], options.metrics_port))
+            if options.once:
                 with ReadingProgress("archive", interval_seconds=settings.values["progressInterval"]) as progress:
-                    archive_once(archiver, engine, told.cycle_bytes, progress, reporter)
+                    archive_once(archiver, engine, options.cycle_bytes, progress, reporter)
             else:
-                run_until_stopped(archiver, engine, shutdown, told, reporter)
+                run_until_stopped(archiver, engine, shutdown, options, reporter)
         except GaplessError as error:
             failure = error
         archiver.finish()
         report["read_by"] = engine.read_by
-    lost = losses(archiver.topics.accounts)
-    text = sentence(archiver.topics.accounts, up_to_date="Nothing to archive: everything in Kafka is in the archive.")
+    accounts = archiver.topics.accounts
+    lost = loss_sentence(accounts)
+    text = summary_sentence(accounts, up_to_date="Nothing to archive: everything in Kafka is in the archive.")
     if failure is None and lost:
         failure = UndeliveredError(f"{text} {lost}")
-    outcome = outcome_of(failure) if failure is not None else "archived" if _any(archiver) else "nothing-to-do"
     if isinstance(failure, UndeliveredError):
         outcome = "records-lost"
+    elif failure is not None:
+        outcome = outcome_of(failure)
+    else:
+        outcome = "archived" if any(account.segments for account in accounts.values()) else "nothing-to-do"
     report |= {
         "outcome": outcome,
         "exit_code": exit_code_of(failure),
         "message": str(failure) if failure is not None else text,
-        "topics": as_json(archiver.topics.accounts),
+        "topics": topics_as_json(accounts),
         "seconds": round(time.monotonic() - started, 3),
     }
-    _write_report(told.report, report)
-    show_account(archiver.topics.accounts, sys.stdout, text if failure is None else "")
+    _write_report(options.report, report)
+    show_account(accounts, sys.stdout, text if failure is None else "")
     if failure is not None:
         raise failure
     return exit_code_of(None)
@@ -116,25 +120,21 @@ def _log() -> Any:
     return structlog.get_logger()
 
 
-def _any(archiver: Archiver) -> bool:
-    return any(account.segments for account in archiver.topics.accounts.values())
-
-
-def _opened(
-    told: ArchiveSettings, values: Mapping[str, Any], opened: contextlib.ExitStack
+def _open(
+    options: ArchiveSettings, values: Mapping[str, Any], stack: contextlib.ExitStack
 ) -> tuple[Archiver, CycleEngine]:
-    choice, thresholds = choice_from(values), TopicThresholds(told)
+    choice, thresholds = choice_from(values), TopicThresholds(options)
     connection = connection_from(values, client_id="gapless-archive")
     engine_settings = EngineSettings.of(values)
-    address, access = told.archive, access_from(values)
+    address, access = options.archive, access_from(values)
     if address.folder is not None:
         address = replace(address, folder=address.folder.absolute())  # Spark's tasks run in another folder
-    engine = opened.enter_context(CycleEngine(engine_settings, connection))
+    engine = stack.enter_context(CycleEngine(engine_settings, connection))
     archiver = Archiver(
-        told,
+        options,
         timeout_seconds=engine_settings.connect_timeout_seconds,
         connection=connection,
-        target=Target(place=open_place(address, access), address=address, access=access, region=told.region),
+        target=Target(place=open_place(address, access), address=address, access=access, region=options.region),
         choice=choice,
         thresholds=thresholds,
         engine=engine,

@@ -1,4 +1,4 @@
-"""Owns how topics are archived for as long as the program runs: when to look, what is due, and what ends it."""
+"""Owns continuous archiving: when Kafka is polled, what is due, and what ends the run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import SourceUnreachableError
 from gapless_api.cli.reading_progress import SilentProgress
 from gapless_spark.archiving.archive.chains import PlanAgainError
-from gapless_spark.archiving.archive.planning import Waiting, chosen_for_cycle
+from gapless_spark.archiving.archive.planning import Waiting, select_for_cycle
 
 if TYPE_CHECKING:
     from gapless_spark.archiving.archive.archiver import Archiver
     from gapless_spark.archiving.archive.engines import CycleEngine
     from gapless_spark.archiving.archive.reporter import StatusReporter
     from gapless_spark.archiving.archive.shutdown import Shutdown
-    from gapless_spark.archiving.archive.topics import Look
+    from gapless_spark.archiving.archive.topics import OffsetSnapshot
     from gapless_spark.settings.typed import ArchiveSettings
 
 _FIND_TOPICS_SECONDS = 30.0
@@ -28,27 +28,27 @@ _SILENT = SilentProgress()
 def run_until_stopped(
     archiver: Archiver, engine: CycleEngine, shutdown: Shutdown, settings: ArchiveSettings, reporter: StatusReporter
 ) -> None:
-    """Archive what is due, and look again after the trigger interval.
+    """Archive what is due, and poll Kafka again after the trigger interval.
 
-    Once the first look has succeeded, Kafka and the store may be away for any time: that is told, and tried again.
+    After the first successful snapshot, outages of Kafka and the store are logged and retried for any length of time.
 
     Raises:
         StoppedError: by a signal.
         FencedError: another program archives a topic now.
-        GaplessError: what only a user can correct.
+        GaplessError: an error that retrying cannot solve.
     """
     run = _Run(archiver, engine, settings.cycle_bytes, reporter)
-    run.look()
+    run.take_snapshot()
     failures = 0
     while True:
         try:
-            with shutdown.after_this():
-                more = run.archive_due()
+            with shutdown.defer_sigterm():
+                is_more_due = run.archive_due()
             shutdown.check()
-            if not more:
+            if not is_more_due:
                 shutdown.wait(settings.trigger_interval_seconds)
-                with shutdown.after_this():
-                    run.look()
+                with shutdown.defer_sigterm():
+                    run.take_snapshot()
                 shutdown.check()
             failures = 0
         except SourceUnreachableError as error:
@@ -56,56 +56,54 @@ def run_until_stopped(
             failures += 1
             _log().error("archiving pauses", reason=str(error), failures=failures, again_in_seconds=pause)
             shutdown.wait(pause)
-            run.forget()
+            run.discard_snapshot()
 
 
 class _Run:
-    """What is known between two looks."""
+    """The state between two snapshots."""
 
-    def __init__(
-        self, archiver: Archiver, engine: CycleEngine, bytes_for_each_core: int, reporter: StatusReporter
-    ) -> None:
+    def __init__(self, archiver: Archiver, engine: CycleEngine, bytes_per_core: int, reporter: StatusReporter) -> None:
         self._archiver, self._engine, self._reporter = archiver, engine, reporter
-        self._bytes_for_each_core = bytes_for_each_core
+        self._bytes_per_core = bytes_per_core
         self._waiting = Waiting()
-        self._found_at = float("-inf")
-        self._look: Look | None = None
+        self._topics_found_at = float("-inf")
+        self._snapshot: OffsetSnapshot | None = None
         self._discarded = 0
 
-    def forget(self) -> None:
-        """Look again before anything else."""
-        self._look = None
+    def discard_snapshot(self) -> None:
+        """Take a new snapshot before anything else."""
+        self._snapshot = None
 
-    def look(self) -> Look:
-        """Find out what there is; now and then also which topics."""
+    def take_snapshot(self) -> OffsetSnapshot:
+        """Take a snapshot, and find new topics from time to time."""
         now = time.monotonic()
-        if now - self._found_at >= _FIND_TOPICS_SECONDS:
+        if now - self._topics_found_at >= _FIND_TOPICS_SECONDS:
             self._archiver.topics.find_topics()
-            self._found_at = now
-        return self._looked(self._archiver.topics.look())
+            self._topics_found_at = now
+        return self._keep(self._archiver.topics.take_snapshot())
 
-    def _looked(self, look: Look) -> Look:
-        self._look = look
-        self._reporter.tell(functools.partial(self._archiver.status, look))
-        return look
+    def _keep(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
+        self._snapshot = snapshot
+        self._reporter.report(functools.partial(self._archiver.status, snapshot))
+        return snapshot
 
     def archive_due(self) -> bool:
-        """Archive what is due of the last look, as much as a cycle may read; say whether more is due at once."""
-        look = self._look or self.look()
-        due = self._waiting.due(look.pending, self._archiver.thresholds.of, time.monotonic())
-        chosen = chosen_for_cycle(due, self._bytes_for_each_core * self._engine.cores / 2**self._discarded)
+        """Archive what is due, as much as a cycle may read; return whether more is due immediately."""
+        snapshot = self._snapshot or self.take_snapshot()
+        due = self._waiting.due(snapshot.pending, self._archiver.thresholds.of, time.monotonic())
+        chosen = select_for_cycle(due, self._bytes_per_core * self._engine.cores / 2**self._discarded)
         try:
-            after = self._archiver.cycle(look, chosen, _SILENT)
+            after = self._archiver.cycle(snapshot, chosen, _SILENT)
         except PlanAgainError:
             self._discarded = min(self._discarded + 1, 10)
-            self.look()
+            self.take_snapshot()
             return True
         self._discarded = 0
-        cut_short = sum(one.offsets for one in chosen) < sum(one.offsets for one in due)
-        for one in chosen:
-            self._waiting.archived((one.topic, one.partition))
-        self._looked(after)
-        return cut_short
+        is_partial = sum(partition.offsets for partition in chosen) < sum(partition.offsets for partition in due)
+        for partition in chosen:
+            self._waiting.reset((partition.topic, partition.partition))
+        self._keep(after)
+        return is_partial
 
 
 def _log() -> Any:

@@ -1,6 +1,6 @@
-"""Owns what writes a cycle: Spark's tasks or this process. Spark starts with the first cycle that needs it, and stays.
+"""Owns where a cycle runs: in Spark tasks or in this process. Spark starts with the first cycle that needs it.
 
-Must not know what becomes of the manifests.
+Must not know how segments are committed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
-from gapless_spark.archiving.archive.tasks import MANIFESTS, manifests_in
+from gapless_spark.archiving.archive.tasks import MANIFESTS, read_manifests
 from gapless_spark.runtime.failures import explained
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
@@ -26,27 +26,26 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.archive.tasks import SliceWriter
     from gapless_spark.settings.typed import EngineSettings
 
-FEW_BYTES = 192 * 1024 * 1024
-"""About so much is archived in this process with ``engine=auto``, which is over before Spark would have started."""
-_BYTES_OF_A_TASK = 32 * 1024 * 1024
-"""For less, a task of its own does not pay."""
-_TASKS_FOR_EACH_CORE = 2
-"""Cores are busy to the end, and few objects are small."""
+MAX_LOCAL_BYTES = 192 * 1024 * 1024
+"""With ``engine=auto``, smaller cycles run in this process, which is quicker than starting Spark."""
+_MIN_TASK_BYTES = 32 * 1024 * 1024
+_TASKS_PER_CORE = 2
+"""Enough to keep all cores busy, and few enough to avoid small objects."""
 
 
 class CycleEngine:
-    """Writes cycles while its ``with`` block lasts."""
+    """Runs cycles within a ``with`` block."""
 
     def __init__(self, settings: EngineSettings, connection: KafkaConnection) -> None:
-        """Take a command's settings. Raises ConfigurationError when they contradict each other."""
+        """Store the settings; nothing is started. Raises ConfigurationError when they contradict each other."""
         self._reader = reader_of(settings)
         self._engine = Engine("gapless archive", settings.master, settings.driver_memory)
-        self._least_tasks = settings.parallelism
+        self._parallelism = settings.parallelism
         self._connection = connection
         self._open = contextlib.ExitStack()
         self._spark: Any = None
         self.read_by: Literal["spark", "local"] | None = None
-        """What read last; ``None`` for nothing yet."""
+        """Where the last cycle ran; ``None`` before the first one."""
 
     def __enter__(self) -> Self:
         return self
@@ -56,29 +55,31 @@ class CycleEngine:
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once, as far as that is known."""
+        """How many tasks run concurrently; an estimate before Spark has started."""
         if self._spark is not None:
             return int(self._spark.sparkContext.defaultParallelism)
         return 1 if self._reader == "local" else os.cpu_count() or 1
 
-    def write(self, cut: Cut, about_bytes: float, writer: SliceWriter, progress: Progress) -> list[TopicSegment]:
-        """Read a cut and write it; return the manifests of the segments that cover it.
+    def write(self, cut: Cut, estimated_bytes: float, writer: SliceWriter, progress: Progress) -> list[TopicSegment]:
+        """Read a cut and write its records; return the segments that cover it.
 
         Raises:
-            GaplessError: it could not be read or written. Objects may be left behind that no commit names.
+            GaplessError: Kafka cannot be read, or the archive cannot be written. Uncommitted objects may remain.
         """
-        few = self._spark is None and about_bytes <= FEW_BYTES
-        if self._reader == "local" or (self._reader == "auto" and few):
+        is_small = self._spark is None and estimated_bytes <= MAX_LOCAL_BYTES
+        if self._reader == "local" or (self._reader == "auto" and is_small):
             self.read_by = "local"
             slices = slices_of(cut)
             return writer.write(slices, read_slices(self._connection, slices, progress))
         self.read_by = "spark"
         if self._spark is None:
             self._spark = self._open.enter_context(session(self._engine))
-        most = _TASKS_FOR_EACH_CORE * self.cores
-        tasks = self._least_tasks or min(most, max(1, int(about_bytes / _BYTES_OF_A_TASK)))
-        task_reading = TaskReading(self._spark, self._connection, cut, tasks, undivided=writer.takes_all_of_a_partition)
+        max_tasks = _TASKS_PER_CORE * self.cores
+        tasks = self._parallelism or min(max_tasks, max(1, int(estimated_bytes / _MIN_TASK_BYTES)))
+        task_reading = TaskReading(
+            self._spark, self._connection, cut, tasks, undivided=writer.needs_complete_partitions
+        )
         shown = SparkReading(cut)
         shown.begin(self._spark)
         with explained(self._engine), watched(progress, shown):
-            return manifests_in(task_reading.folded_slices(writer.rows, MANIFESTS).toArrow().to_batches())
+            return read_manifests(task_reading.folded_slices(writer.rows, MANIFESTS).toArrow().to_batches())

@@ -1,6 +1,6 @@
-"""Owns the metrics of a run for Prometheus; must not know how they come about.
+"""Owns the Prometheus metrics of a run; must not know how their values are computed.
 
-They are those of the last look at Kafka. What grows while there is no look, such as lag, grows here as well.
+They show the last snapshot of Kafka. Values that grow with time, such as lag in seconds, are extrapolated.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _TOPIC = ("region", "topic")
 
 
 class ArchiveMetrics(StatusMetrics["RunStatus"]):
-    """Serves metrics at a port, from the moment when there is a status."""
+    """Serves metrics on a port, as soon as there is a status."""
 
     def families(self, status: RunStatus, since: float) -> Iterator[Any]:
-        """The families of metrics of a status that is `since` seconds old."""
+        """Yield the metric families of a status that is `since` seconds old."""
         from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 -- rarely needed
 
         def of_partitions(name: str, text: str, value: Callable[[Any], float | None]) -> GaugeMetricFamily:
             family = GaugeMetricFamily(f"gapless_archive_{name}", text, labels=_PARTITION)
-            for one in status.partitions:
-                found = value(one)
-                if found is not None:
-                    family.add_metric((status.region, one.topic, str(one.partition)), found)
+            for partition in status.partitions:
+                number = value(partition)
+                if number is not None:
+                    family.add_metric((status.region, partition.topic, str(partition.partition)), number)
             return family
 
         def of_topics(name: str, text: str, value: Callable[[str], float]) -> GaugeMetricFamily:
@@ -43,17 +43,19 @@ class ArchiveMetrics(StatusMetrics["RunStatus"]):
             return status.chains[topic].totals
 
         yield GaugeMetricFamily("gapless_archive_look_timestamp_seconds", "Time of the last look.", value=status.now)
-        yield of_partitions("next_offset", "Next offset to archive.", lambda one: one.next_offset)
-        yield of_partitions("lag_records", "Offsets in Kafka that are not archived.", lambda one: one.lag_records)
+        yield of_partitions("next_offset", "Next offset to archive.", lambda partition: partition.next_offset)
+        yield of_partitions(
+            "lag_records", "Offsets in Kafka that are not archived.", lambda partition: partition.lag_records
+        )
         yield of_partitions(
             "lag_seconds",
             "Age of the oldest record that is not archived.",
-            lambda one: one.lag_seconds and one.lag_seconds + since,
+            lambda partition: partition.lag_seconds and partition.lag_seconds + since,
         )
         yield of_partitions(
             "seconds_until_loss",
             "Estimated seconds until Kafka deletes a record that is not archived.",
-            lambda one: None if one.seconds_left is None else max(one.seconds_left - since, 0.0),
+            lambda partition: None if partition.seconds_left is None else max(partition.seconds_left - since, 0.0),
         )
         yield of_topics("segments", "Segments in the archive.", lambda topic: totals(topic).segments)
         yield of_topics("records", "Records in the archive.", lambda topic: totals(topic).records)

@@ -1,4 +1,4 @@
-"""Owns how all that is in Kafka at one moment is archived, cycle by cycle, each of them committed."""
+"""Owns archiving once: everything that is in Kafka at the start, cycle by cycle, with a commit after each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from gapless_spark.archiving.archive.chains import PlanAgainError
-from gapless_spark.archiving.archive.planning import chosen_for_cycle, within
+from gapless_spark.archiving.archive.planning import clip_to_end, select_for_cycle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,53 +16,56 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.archive.engines import CycleEngine
     from gapless_spark.archiving.archive.reporter import StatusReporter
 
-_MOST_DISCARDED = 10
-"""Batches one after the other of which nothing could be used."""
+_MAX_DISCARDED = 10
+"""Consecutive batches that were discarded."""
 
 
-class RestOfProgress:
-    """Progress of a cycle as part of more."""
+class CycleProgress:
+    """Progress of one cycle as part of the run."""
 
     def __init__(self, progress: Progress, before: int) -> None:
-        """`before` offsets are behind us when the cycle begins."""
+        """`before` offsets were done when the cycle began."""
         self._progress, self._before = progress, before
 
     def begin(self, offsets: int) -> None:
-        """Do nothing: the length of all cycles together is known."""
+        """Do nothing: the number of offsets of the run is known."""
 
     def advanced(self, look: Callable[[], int]) -> None:
-        """Tell how far all cycles are."""
+        """Report the progress of the run."""
         self._progress.advanced(lambda: self._before + look())
 
 
 def archive_once(
-    archiver: Archiver, engine: CycleEngine, bytes_for_each_core: int, progress: Progress, reporter: StatusReporter
+    archiver: Archiver, engine: CycleEngine, bytes_per_core: int, progress: Progress, reporter: StatusReporter
 ) -> None:
-    """Archive what there is now, up to ends that are fixed first.
+    """Archive everything up to the current ends of the partitions.
 
     Raises:
-        GaplessError: it could not be read or written; what was committed before stays.
+        GaplessError: Kafka cannot be read, or the archive cannot be written; earlier commits stay.
     """
     archiver.topics.find_topics()
-    look = archiver.topics.look()
-    ends = {(one.topic, one.partition): one.end for one in look.pending}
-    progress.begin(sum(one.offsets for one in look.pending))
-    behind = discarded = 0
+    snapshot = archiver.topics.take_snapshot()
+    ends = {(partition.topic, partition.partition): partition.end for partition in snapshot.pending}
+    progress.begin(sum(partition.offsets for partition in snapshot.pending))
+    done = discarded = 0
     while True:
-        # Less at once after a failure, or records might expire again before they are read.
-        most = bytes_for_each_core * engine.cores / 2**discarded
-        pending = sorted((within(one, ends) for one in look.pending), key=lambda one: (one.topic, one.partition))
-        chosen = chosen_for_cycle(pending, most)
+        # Read less after a failure, or records might expire again before they are read.
+        max_bytes = bytes_per_core * engine.cores / 2**discarded
+        pending = sorted(
+            (clip_to_end(partition, ends) for partition in snapshot.pending),
+            key=lambda partition: (partition.topic, partition.partition),
+        )
+        chosen = select_for_cycle(pending, max_bytes)
         try:
-            look = archiver.cycle(look, chosen, RestOfProgress(progress, behind))
+            snapshot = archiver.cycle(snapshot, chosen, CycleProgress(progress, done))
         except PlanAgainError as error:
             discarded += 1
-            if discarded > _MOST_DISCARDED and error.__cause__ is not None:
+            if discarded > _MAX_DISCARDED and error.__cause__ is not None:
                 raise error.__cause__ from None
-            look = archiver.topics.look()
+            snapshot = archiver.topics.take_snapshot()
             continue
         discarded = 0
-        reporter.tell(functools.partial(archiver.status, look), is_last=not chosen)
-        behind += sum(one.offsets for one in chosen)
+        reporter.report(functools.partial(archiver.status, snapshot), is_last=not chosen)
+        done += sum(partition.offsets for partition in chosen)
         if not chosen:
             return

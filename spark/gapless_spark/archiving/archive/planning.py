@@ -1,4 +1,4 @@
-"""Owns what of each partition is archived next: which offsets, how many at once, and when. Pure."""
+"""Owns which offsets of each partition are archived next, how many at once, and when. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_archive.segments.level_zero import Limits
 
-GUESSED_BYTES = 1024.0
-"""Of an offset, while nothing of its topic is archived."""
+DEFAULT_BYTES_PER_OFFSET = 1024.0
+"""While nothing of a topic is archived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When what is pending of a partition becomes a segment."""
+    """When the pending offsets of a partition become a segment."""
 
     limits: Limits
     age_seconds: float
@@ -28,7 +28,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """What of a partition is in Kafka and not in the archive."""
+    """The offsets of a partition that are in Kafka and not in the archive."""
 
     topic: str
     partition: int
@@ -42,32 +42,32 @@ class Pending:
 
     @property
     def offsets(self) -> int:
-        """How many there are at most."""
+        """How many offsets are pending."""
         return max(self.end - self.first, 0)
 
     @property
     def bytes(self) -> float:
-        """About how much they hold."""
+        """The estimated size of their records."""
         return self.offsets * self.bytes_per_offset
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPending:
-    """What of a topic is not in the archive."""
+    """The offsets of a topic that are not in the archive."""
 
     partitions: tuple[Pending, ...]
     lost: tuple[LostRange, ...]
-    """What Kafka has deleted before it was archived."""
+    """Offsets that Kafka deleted before they were archived."""
     truncated: tuple[int, ...]
-    """Partitions that end before the offset up to which they are archived."""
+    """Partitions whose log ends before the next offset to archive."""
 
 
-def pending_of(topic: TopicCut, head: Callable[[int], int | None], bytes_per_offset: float) -> TopicPending:
-    """Compare a topic with how far it is archived.
+def find_pending(topic: TopicCut, head: Callable[[int], int | None], bytes_per_offset: float) -> TopicPending:
+    """Compare the offsets of a topic in Kafka with the archive.
 
     Args:
-        topic: as Kafka has it now, from its log starts on.
-        head: the next offset to archive of a partition; ``None`` when nothing of it was.
+        topic: its current offsets, from the log starts on.
+        head: returns the next offset of a partition to archive; ``None`` when nothing of it was archived.
         bytes_per_offset: the mean of the topic.
     """
     partitions, lost, truncated = [], [], []
@@ -94,34 +94,34 @@ def pending_of(topic: TopicCut, head: Callable[[int], int | None], bytes_per_off
     return TopicPending(tuple(partitions), tuple(lost), tuple(truncated))
 
 
-def chosen_for_cycle(pending: Iterable[Pending], most_bytes: float) -> list[Pending]:
-    """Of what is pending, in its order, as much as one cycle may read; the last one may be cut short."""
-    chosen: list[Pending] = []
-    left = most_bytes
-    for one in pending:
-        if not one.offsets:
+def select_for_cycle(pending: Iterable[Pending], max_bytes: float) -> list[Pending]:
+    """Select as much of the pending offsets, in order, as a cycle may read; the last selection may be partial."""
+    selected: list[Pending] = []
+    remaining = max_bytes
+    for partition in pending:
+        if not partition.offsets:
             continue
-        if left <= 0:
+        if remaining <= 0:
             break
-        offsets = min(one.offsets, max(int(left / one.bytes_per_offset), 1))
-        chosen.append(replace(one, end=one.first + offsets))
-        left -= offsets * one.bytes_per_offset
-        if offsets < one.offsets:
+        offsets = min(partition.offsets, max(int(remaining / partition.bytes_per_offset), 1))
+        selected.append(replace(partition, end=partition.first + offsets))
+        remaining -= offsets * partition.bytes_per_offset
+        if offsets < partition.offsets:
             break
-    return chosen
+    return selected
 
 
-def within(pending: Pending, ends: Mapping[TopicPartition, int]) -> Pending:
-    """What is pending before the end that was fixed for its partition; nothing if there is none."""
+def clip_to_end(pending: Pending, ends: Mapping[TopicPartition, int]) -> Pending:
+    """Limit pending offsets to the end that was fixed for their partition; none remain if there is no end."""
     end = min(pending.end, ends.get((pending.topic, pending.partition), 0))
     return replace(pending, end=max(end, pending.first))
 
 
-def cut_of(cluster_id: str, chosen: Iterable[Pending], topic_ids: Mapping[str, str]) -> Cut:
-    """The cut that reads what was chosen. A record that expires before it is read is an error, never passed over."""
+def build_cut(cluster_id: str, selected: Iterable[Pending], topic_ids: Mapping[str, str]) -> Cut:
+    """Build the cut that reads the selected offsets. Records that expire before they are read are an error."""
     by_topic: dict[str, dict[int, Pending]] = {}
-    for one in chosen:
-        by_topic.setdefault(one.topic, {})[one.partition] = one
+    for partition in selected:
+        by_topic.setdefault(partition.topic, {})[partition.partition] = partition
     topics = []
     for topic, partitions in by_topic.items():
         bounds = [
@@ -135,25 +135,33 @@ def cut_of(cluster_id: str, chosen: Iterable[Pending], topic_ids: Mapping[str, s
 
 @dataclass(slots=True)
 class Waiting:
-    """Since when records wait in each partition, and which have waited long enough."""
+    """Since when each partition has pending records, and which of them are due."""
 
     since: dict[TopicPartition, float] = field(default_factory=dict)
 
     def due(self, pending: Iterable[Pending], thresholds: Callable[[str], Thresholds], now: float) -> list[Pending]:
-        """Those that are to be archived now, those that wait longest first."""
+        """Return the partitions to archive now, longest waiting first."""
         due: list[Pending] = []
-        for one in pending:
-            place = (one.topic, one.partition)
-            if not one.offsets:
-                self.since.pop(place, None)
+        for partition in pending:
+            topic_partition = (partition.topic, partition.partition)
+            if not partition.offsets:
+                self.since.pop(topic_partition, None)
                 continue
-            waited = now - self.since.setdefault(place, now)
-            limit = thresholds(one.topic)
-            enough = one.offsets >= limit.limits.records or one.bytes >= limit.limits.bytes
-            if enough or waited >= limit.age_seconds:
-                due.append(one)
-        return sorted(due, key=lambda one: (self.since[one.topic, one.partition], one.topic, one.partition))
+            waited = now - self.since.setdefault(topic_partition, now)
+            threshold = thresholds(partition.topic)
+            limits = threshold.limits
+            is_large = partition.offsets >= limits.records or partition.bytes >= limits.bytes
+            if is_large or waited >= threshold.age_seconds:
+                due.append(partition)
+        return sorted(
+            due,
+            key=lambda partition: (
+                self.since[partition.topic, partition.partition],
+                partition.topic,
+                partition.partition,
+            ),
+        )
 
-    def archived(self, place: TopicPartition) -> None:
-        """What has waited is archived; what comes begins to wait when it is seen."""
-        self.since.pop(place, None)
+    def reset(self, topic_partition: TopicPartition) -> None:
+        """Forget since when a partition has waited, because it was archived."""
+        self.since.pop(topic_partition, None)

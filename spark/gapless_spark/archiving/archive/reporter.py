@@ -1,4 +1,4 @@
-"""Owns when the status of a run is told: as a line for the operator, and as metrics. Must not know what it says."""
+"""Owns when the status of a run is reported: as a line for the operator, and as metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from gapless_api.wire.archive_progress import ARCHIVE_LINE
-from gapless_spark.archiving.archive.status import line_of
+from gapless_spark.archiving.archive.status import status_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class StatusReporter:
-    """Tells the status while its ``with`` block lasts."""
+    """Reports the status within a ``with`` block."""
 
     def __init__(self, interval_seconds: float, metrics_port: int | None) -> None:
-        """Open the port of the metrics, if there is one. Raises ConfigurationError.
+        """Open the metrics port, if there is one. Raises ConfigurationError.
 
         Args:
-            interval_seconds: from one line to the next; 0 for no lines. A terminal gets none.
+            interval_seconds: between lines; 0 for no lines. A terminal gets none.
             metrics_port: ``None`` for no metrics.
         """
         self._interval_seconds = 0.0 if sys.stderr.isatty() else interval_seconds
@@ -41,13 +41,13 @@ class StatusReporter:
         if self._metrics is not None:
             self._metrics.close()
 
-    def tell(self, status: Callable[[], RunStatus], *, is_last: bool = False) -> None:
-        """Tell the status after a look at Kafka; a line is written when it is due, or for the last time."""
-        found = status()
+    def report(self, status: Callable[[], RunStatus], *, is_last: bool = False) -> None:
+        """Report the status after a snapshot of Kafka; a line is written when it is due, or is the last one."""
+        current = status()
         if self._metrics is not None:
-            self._metrics.show(found)
+            self._metrics.show(current)
         now = time.monotonic()
         if self._interval_seconds and (is_last or now >= self._due):
             self._due = now + self._interval_seconds
-            sys.stderr.write(ARCHIVE_LINE.to_line(line_of(found)) + "\n")
+            sys.stderr.write(ARCHIVE_LINE.to_line(status_line(current)) + "\n")
             sys.stderr.flush()

@@ -1,7 +1,7 @@
-"""Owns how signals end a run: at once when nothing is lost by it, or after the cycle that runs.
+"""Owns how signals end a run.
 
-SIGINT ends a run at once. SIGTERM ends a run of cycles after the one that runs, and at once when that takes too long.
-Nothing is half-written then: what was not committed is read again by the next run.
+SIGINT ends a run immediately. SIGTERM lets the current cycle finish, for a limited time. The next run reads
+uncommitted records again.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from gapless_api.base.errors import StoppedError, raised_by_handler
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PATIENCE_SECONDS = 20.0
-"""How long a cycle may take to its end; pods are killed 30 seconds after SIGTERM."""
+_GRACE_SECONDS = 20.0
+"""How long the current cycle may continue; pods are killed 30 seconds after SIGTERM."""
 
 
 class Shutdown:
-    """Turns SIGTERM and SIGINT into StoppedError while its ``with`` block lasts."""
+    """Raises StoppedError on SIGTERM and SIGINT within a ``with`` block."""
 
     def __init__(self, committed: Callable[[], str]) -> None:
-        """`committed` says what was committed in this run, in a sentence; empty for nothing."""
+        """`committed` returns a sentence about what this run has committed; empty for nothing."""
         self._committed = committed
-        self._is_waited_for = False
+        self._is_deferred = False
         self._requested = threading.Event()
         self._previous: dict[int, Any] = {}
 
@@ -49,29 +49,29 @@ class Shutdown:
             raise raised from None
 
     @contextlib.contextmanager
-    def after_this(self) -> Any:
-        """SIGTERM does not end the block; `check` tells it afterwards."""
-        self._is_waited_for = True
+    def defer_sigterm(self) -> Any:
+        """Defer SIGTERM until after the block, where `check` raises."""
+        self._is_deferred = True
         try:
             yield
         finally:
-            self._is_waited_for = False
+            self._is_deferred = False
 
     def check(self) -> None:
-        """Raise StoppedError if SIGTERM came."""
+        """Raise StoppedError if SIGTERM was received."""
         if self._requested.is_set():
             raise self._stopped("SIGTERM", by_terminal=False)
 
     def wait(self, seconds: float) -> None:
-        """Wait, unless SIGTERM ends it. Raises StoppedError."""
+        """Sleep. Raises StoppedError on SIGTERM."""
         self._requested.wait(seconds)
         self.check()
 
     def _on_term(self, *_: object) -> None:
         self._requested.set()
-        if not self._is_waited_for:
+        if not self._is_deferred:
             raise self._stopped("SIGTERM", by_terminal=False)
-        signal.setitimer(signal.ITIMER_REAL, _PATIENCE_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, _GRACE_SECONDS)
 
     def _on_alarm(self, *_: object) -> None:
         raise self._stopped("SIGTERM", by_terminal=False)

@@ -1,7 +1,6 @@
-"""Owns what a task of an archiving cycle does: reads its slices and leaves finished objects and their manifests.
+"""Owns the tasks of an archiving cycle: read slices, write objects, return the manifests of their segments.
 
-Only manifests go back to the program that commits. A task that is tried again writes new objects; what no commit names
-is removed later.
+A task that is retried writes new objects; objects that no commit names are deleted later.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from gapless_api.wire.form import WireError
 from gapless_archive.catalog.entry import SEGMENT
 from gapless_archive.segments.level_zero import Coverage, LevelZeroWriter, TopicSegment
 from gapless_archive.segments.peer_level_zero import PeerLevelZeroWriter
-from gapless_archive.segments.rows import runs_of
+from gapless_archive.segments.rows import rows_by_partition
 from gapless_archive.store.places import open_place
 
 if TYPE_CHECKING:
@@ -32,17 +31,17 @@ if TYPE_CHECKING:
     from gapless_kafka.reading.cuts import Slice
 
 MANIFESTS = "topic string, segment string"
-"""The columns of the rows that come back."""
+"""The columns of a task's result."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceWriter:
-    """Where and how slices are written. It travels to the executors, with paths of secrets and never the secrets."""
+    """Writes slices to the archive. It is sent to executors, with the paths of secrets but not the secrets."""
 
     address: PlaceAddress
     access: S3Access
     prefixes: Mapping[str, str]
-    """By topic: what the objects' keys begin with."""
+    """Of the object keys, by topic."""
     limits: Mapping[str, Limits]
     """By topic."""
     origins: Mapping[TopicPartition, Origin]
@@ -51,27 +50,27 @@ class SliceWriter:
     """In the layout of kafka-replicator: where the key of the next object begins."""
 
     @property
-    def takes_all_of_a_partition(self) -> bool:
-        """Whether all of a partition must be in one task: keys of kafka-replicator follow on each other."""
+    def needs_complete_partitions(self) -> bool:
+        """Whether one task must read a partition completely, because keys of kafka-replicator are contiguous."""
         return self.layout == "kafka-replicator"
 
     def write(self, slices: Sequence[Slice], batches: Iterable[Sequence[Message]]) -> list[TopicSegment]:
-        """Write the records of slices, and return the manifests of segments that cover them.
+        """Write the records of slices, and return the segments that cover them.
 
         Raises:
-            GaplessError: they cannot be read or written.
+            GaplessError: Kafka cannot be read, or the archive cannot be written.
         """
         place = open_place(self.address, self.access)
-        coverages = [self._coverage(one) for one in slices]
-        kind = PeerLevelZeroWriter if self.layout == "kafka-replicator" else LevelZeroWriter
-        with place.scratch() as scratch, kind(place, scratch, coverages) as writer:
+        coverages = [self._coverage(slice_) for slice_ in slices]
+        writer_class = PeerLevelZeroWriter if self.layout == "kafka-replicator" else LevelZeroWriter
+        with place.scratch() as scratch, writer_class(place, scratch, coverages) as writer:
             for messages in batches:
-                for run in runs_of(messages):
-                    writer.add(run)
+                for rows in rows_by_partition(messages):
+                    writer.add(rows)
             return writer.close()
 
     def rows(self, slices: Sequence[Slice], batches: Iterable[Sequence[Message]]) -> Iterator[pa.RecordBatch]:
-        """Like `write`, but as rows of `MANIFESTS`."""
+        """Do the same as `write`, and yield the segments as rows of `MANIFESTS`."""
         import pyarrow as pa  # noqa: PLC0415 -- in the task
 
         written = self.write(slices, batches)
@@ -79,27 +78,27 @@ class SliceWriter:
         texts = [json.dumps(SEGMENT.to_json(segment)) for _, segment in written]
         yield pa.record_batch([topics, pa.array(texts, pa.string())], names=["topic", "segment"])
 
-    def _coverage(self, one: Slice) -> Coverage:
+    def _coverage(self, slice_: Slice) -> Coverage:
         return Coverage(
-            topic=one.topic,
-            partition=one.partition,
-            first=one.first_offset,
-            end=one.end_offset,
-            prefix=self.prefixes[one.topic],
-            limits=self.limits[one.topic],
-            origin=self.origins[one.topic, one.partition],
-            key_first=self.key_firsts.get((one.topic, one.partition)),
+            topic=slice_.topic,
+            partition=slice_.partition,
+            first=slice_.first_offset,
+            end=slice_.end_offset,
+            prefix=self.prefixes[slice_.topic],
+            limits=self.limits[slice_.topic],
+            origin=self.origins[slice_.topic, slice_.partition],
+            key_first=self.key_firsts.get((slice_.topic, slice_.partition)),
         )
 
 
-def manifests_in(batches: Iterable[pa.RecordBatch]) -> list[TopicSegment]:
-    """Read rows of `MANIFESTS`, in an order that does not depend on which task was quicker."""
-    found = []
+def read_manifests(batches: Iterable[pa.RecordBatch]) -> list[TopicSegment]:
+    """Read rows of `MANIFESTS`, and sort the segments independently of the order of tasks."""
+    segments = []
     for batch in batches:
         for row in batch.to_pylist():
             try:
                 segment = SEGMENT.from_json(json.loads(row["segment"]))
             except WireError as error:
-                raise RuntimeError(f"a task of another release took part: {error}") from None
-            found.append(TopicSegment(row["topic"], segment))
-    return sorted(found, key=lambda one: (one.topic, one.segment.partition, one.segment.first))
+                raise RuntimeError(f"a task ran with another release: {error}") from None
+            segments.append(TopicSegment(row["topic"], segment))
+    return sorted(segments, key=lambda each: (each.topic, each.segment.partition, each.segment.first))

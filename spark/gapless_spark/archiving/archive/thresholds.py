@@ -1,4 +1,4 @@
-"""Owns which thresholds a topic has: those of the settings, or those that a file gives for it."""
+"""Owns the segment thresholds of each topic: those of the settings, or of a file for individual topics."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NAMES = ("maxSegmentRecords", "maxSegmentBytes", "maxSegmentAge")
 
 
 class TopicThresholds:
-    """The thresholds of every topic."""
+    """The segment thresholds of all topics."""
 
     def __init__(self, settings: ArchiveSettings) -> None:
-        """Take a command's settings. Raises ConfigurationError when the file for topics cannot be used."""
+        """Read the file of topicThresholds, if there is one. Raises ConfigurationError when it is invalid."""
         default = (settings.max_segment_records, settings.max_segment_bytes, settings.max_segment_age_seconds)
         self._default = _thresholds(*default)
         entries = _read(settings.topic_thresholds) if settings.topic_thresholds is not None else {}
@@ -32,9 +32,9 @@ class TopicThresholds:
         }
 
     def of(self, topic: str) -> Thresholds:
-        """The thresholds of a topic: by its name, by the longest prefix, or those of all."""
-        fitting = [entry for entry in self._by_entry if entry.endswith("*") and topic.startswith(entry[:-1])]
-        entry = topic if topic in self._by_entry else max(fitting, key=len, default="")
+        """Return the thresholds of a topic: by name, else by the longest prefix, else the default."""
+        matching = [entry for entry in self._by_entry if entry.endswith("*") and topic.startswith(entry[:-1])]
+        entry = topic if topic in self._by_entry else max(matching, key=len, default="")
         return self._by_entry.get(entry, self._default)
 
 
@@ -46,30 +46,30 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
     import yaml  # noqa: PLC0415 -- rarely needed
 
     try:
-        found = yaml.safe_load(read_small(file))
+        content = yaml.safe_load(read_small(file))
     except OSError as error:
         raise ConfigurationError(
             f"The file {file} of topicThresholds cannot be read ({error.strerror}); give the path of an existing file."
         ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise _bad(file, f"it is not YAML: {' '.join(str(error).split())[:120]}") from None
-    if not isinstance(found, dict):
-        raise _bad(file, "it must hold topics, and thresholds below each")
-    return {str(topic): _given(file, str(topic), below) for topic, below in found.items()}
+        raise _invalid(file, f"it is not YAML: {' '.join(str(error).split())[:120]}") from None
+    if not isinstance(content, dict):
+        raise _invalid(file, "it must be a mapping of topics to thresholds")
+    return {str(topic): _parse(file, str(topic), entry) for topic, entry in content.items()}
 
 
-def _given(file: Path, topic: str, below: Any) -> dict[str, Any]:
-    if not isinstance(below, dict) or not below.keys() <= set(_NAMES):
-        raise _bad(file, f"{topic} must have {', '.join(_NAMES)} and nothing else")
+def _parse(file: Path, topic: str, entry: Any) -> dict[str, Any]:
+    if not isinstance(entry, dict) or not entry.keys() <= set(_NAMES):
+        raise _invalid(file, f"{topic} may only have {', '.join(_NAMES)}")
     by_name = ARCHIVE.by_name()
     parsed = {}
-    for name, value in below.items():
+    for name, value in entry.items():
         try:
             parsed[name] = by_name[name].parse(str(value))
         except ValueError as error:
-            raise _bad(file, f"{name} of {topic} is {value!r} and must be {error}") from None
+            raise _invalid(file, f"{name} of {topic} is {value!r} and must be {error}") from None
     return parsed
 
 
-def _bad(file: Path, problem: str) -> ConfigurationError:
+def _invalid(file: Path, problem: str) -> ConfigurationError:
     return ConfigurationError(f"The file {file} of topicThresholds is invalid ({problem}); correct it.")

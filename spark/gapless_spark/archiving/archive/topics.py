@@ -1,11 +1,11 @@
-"""Owns what is known of the topics that are archived: which there are, how far they reach, and their chains.
+"""Owns the archived topics of a run: which exist, their offsets in Kafka, and their chains.
 
-A topic that was recreated gets another chain. Must not know how anything is archived.
+A recreated topic gets a new chain. Must not know how records are archived.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError
@@ -19,7 +19,7 @@ from gapless_kafka.topics.topic_configuration import topic_configurations
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 from gapless_spark.archiving.archive.account import TopicAccount
 from gapless_spark.archiving.archive.chains import TopicChain
-from gapless_spark.archiving.archive.planning import pending_of
+from gapless_spark.archiving.archive.planning import find_pending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a run archives to."""
+    """The archive and region that a run writes to."""
 
     place: Place
     address: PlaceAddress
@@ -45,30 +45,30 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How far topics reach, and what of them is not archived."""
+class OffsetSnapshot:
+    """The offsets of topics in Kafka at one moment, and which of them are not archived."""
 
     cluster_id: str
     topics: Mapping[str, TopicCut]
     chains: Mapping[str, TopicChain]
-    """As they were then: a recreated topic gets another one."""
-    found: Mapping[str, TopicPending]
+    """At that moment: a recreated topic gets a new one."""
+    pending_by_topic: Mapping[str, TopicPending]
 
     @property
     def pending(self) -> list[Pending]:
-        """What is not archived of each partition."""
-        return [one for found in self.found.values() for one in found.partitions]
+        """The offsets of each partition that are not archived."""
+        return [partition for topic in self.pending_by_topic.values() for partition in topic.partitions]
 
-    def still_has(self, one: Pending) -> bool:
-        """Whether all that is pending in an earlier look is in the log."""
-        topic = self.topics.get(one.topic)
-        if topic is None or one.partition >= len(topic.end_offsets):
+    def still_contains(self, partition: Pending) -> bool:
+        """Whether Kafka still has all pending offsets of an earlier snapshot."""
+        topic, number = self.topics.get(partition.topic), partition.partition
+        if topic is None or number >= len(topic.end_offsets):
             return False
-        return topic.first_offsets[one.partition] <= one.first and one.end <= topic.end_offsets[one.partition]
+        return topic.first_offsets[number] <= partition.first and partition.end <= topic.end_offsets[number]
 
 
 class ArchivedTopics:
-    """The topics of a choice, and what this run has done for them."""
+    """The selected topics, and what this run has archived of them."""
 
     def __init__(
         self,
@@ -83,138 +83,139 @@ class ArchivedTopics:
         self._timeout = timeout_seconds
         self._allowed = settings.allowed_topics
         self._layout, self._hold = settings.layout, settings.hold
-        # Keys of kafka-replicator are not unique, so no two programs may write there at once.
+        # Object keys of kafka-replicator are not unique, so two programs must not write at once.
         self._claims = not settings.once or self._layout == "kafka-replicator"
         self._writer = new_writer()
         self._topics: list[str] = []
         self._chains: dict[str, TopicChain] = {}
-        self._doubted: set[str] = set()
-        """Topics whose chains may say more than we know."""
+        self._stale_chains: set[str] = set()
+        """Topics whose chains may have a commit of ours that we do not know."""
         self.configurations: dict[str, TopicConfiguration | None] = {}
         self.accounts: dict[str, TopicAccount] = {}
 
     def find_topics(self) -> None:
-        """Find out which topics there are, and their configuration.
+        """Find the selected topics and their configuration.
 
         Raises:
-            ConfigurationError: a topic may not be read.
-            SourceUnreachableError: Kafka does not answer, or refuses us.
+            ConfigurationError: a topic is not allowed.
+            SourceUnreachableError: Kafka does not answer, or denies access.
         """
         topics = chosen_topics(self._connection, self._choice, timeout_seconds=self._timeout)
         if self._allowed is not None:
             self._allowed.check(topics, what="The archive")
-        found = topic_configurations(self._connection, topics, timeout_seconds=self._timeout)
-        for topic in found.keys() - self.configurations.keys():
-            if found[topic] is None:
+        configurations = topic_configurations(self._connection, topics, timeout_seconds=self._timeout)
+        for topic in configurations.keys() - self.configurations.keys():
+            if configurations[topic] is None:
                 _log().warning("configuration not archived", topic=topic, needs="the operation DescribeConfigs on it")
-        self._topics, self.configurations = topics, found
+        self._topics, self.configurations = topics, configurations
 
-    def look(self) -> Look:
-        """Find out how far all topics reach.
+    def take_snapshot(self) -> OffsetSnapshot:
+        """Read the offsets of all topics, and compare them with the archive.
 
         Raises:
-            TopicMissingError: a topic that is named did not exist in all of this run.
+            TopicMissingError: a topic that is selected by name has never existed during this run.
             FencedError: another program archives a topic now.
-            GaplessError: Kafka or the store does not answer, or refuses us.
+            GaplessError: Kafka or the store does not answer, or denies access.
         """
         cut = self._read_cut() if self._topics else None
-        found: dict[str, TopicPending] = {}
+        pending: dict[str, TopicPending] = {}
         for topic in cut.topics if cut is not None else ():
             chain = self._chain_of(topic)
-            found[topic.topic] = pending_of(topic, chain.state.head, chain.bytes_per_offset)
-            self._note_bounds(topic, chain, found[topic.topic])
+            pending[topic.topic] = find_pending(topic, chain.state.head, chain.bytes_per_offset)
+            self._update_account(topic, chain, pending[topic.topic])
         topics = {topic.topic: topic for topic in cut.topics} if cut is not None else {}
-        return Look(cut.cluster_id if cut is not None else "", topics, dict(self._chains), found)
+        return OffsetSnapshot(cut.cluster_id if cut is not None else "", topics, dict(self._chains), pending)
 
-    def counted(self, after: Look) -> Look:
-        """What of a look is pending when the commits since are counted."""
-        found = {
-            name: pending_of(topic, after.chains[name].state.head, after.chains[name].bytes_per_offset)
-            for name, topic in after.topics.items()
-        }
-        for name, pending in found.items():
-            self._note_bounds(after.topics[name], after.chains[name], pending)
-        return Look(after.cluster_id, after.topics, after.chains, found)
+    def update_pending(self, snapshot: OffsetSnapshot) -> OffsetSnapshot:
+        """Return a snapshot with the pending offsets after the commits since it was taken."""
+        pending: dict[str, TopicPending] = {}
+        for name, topic in snapshot.topics.items():
+            chain = snapshot.chains[name]
+            pending[name] = find_pending(topic, chain.state.head, chain.bytes_per_offset)
+            self._update_account(topic, chain, pending[name])
+        return replace(snapshot, pending_by_topic=pending)
 
-    def doubt(self, topic: str) -> None:
-        """Read the chain of a topic again before it is used: a commit may have been made or not."""
-        self._doubted.add(topic)
+    def mark_stale(self, topic: str) -> None:
+        """Reload the chain of a topic before its next use, because it is unknown whether a commit succeeded."""
+        self._stale_chains.add(topic)
 
     def _read_cut(self) -> Cut | None:
-        """Look at the topics; those that are gone are passed over, unless one that is named never existed."""
+        """Read the offsets of all topics; skip deleted ones, unless a topic selected by name has never existed."""
         try:
             return read_cut(self._connection, self._topics, timeout_seconds=self._timeout)
         except TopicMissingError:
             existing = set(existing_topics(self._connection, timeout_seconds=self._timeout))
-            gone = [topic for topic in self._topics if topic not in existing]
-            if any(topic not in self.accounts and topic in self._choice.names for topic in gone):
+            deleted = [topic for topic in self._topics if topic not in existing]
+            if any(topic not in self.accounts and topic in self._choice.names for topic in deleted):
                 raise
-            for topic in gone:
+            for topic in deleted:
                 if self._chains.pop(topic, None) is not None:
                     _log().warning("topic deleted", topic=topic)
             self._topics = [topic for topic in self._topics if topic in existing]
             return read_cut(self._connection, self._topics, timeout_seconds=self._timeout) if self._topics else None
 
     def _chain_of(self, topic: TopicCut) -> TopicChain:
-        """The chain of the generation that is there now."""
+        """Return the chain of the current generation of a topic."""
         topic_id = url_safe_topic_id(topic.id)
         if not topic_id:
             raise ConfigurationError(
-                f"Kafka has no topic ID for {topic.topic}, without which a recreated topic cannot be told from the one "
-                f"before; archive from brokers of version 2.8 or later."
+                f"Kafka has no topic ID for {topic.topic}, which is required to detect a recreated topic; archive from "
+                f"brokers of version 2.8 or later."
             )
-        known = self._chains.get(topic.topic)
-        if known is not None and known.topic_id == topic_id:
-            if topic.topic in self._doubted:
-                known.reload()
-                self._doubted.discard(topic.topic)
-            return known
+        current = self._chains.get(topic.topic)
+        if current is not None and current.topic_id == topic_id:
+            if topic.topic in self._stale_chains:
+                current.reload()
+                self._stale_chains.discard(topic.topic)
+            return current
         place, region = self._target.place, self._target.region
         self._check_layout(topic.topic, topic_id)
         chain = TopicChain(place, region, topic.topic, topic_id, writer=self._writer, layout=self._layout)
         account = self.accounts.setdefault(topic.topic, TopicAccount())
         account.topic_id = topic_id
-        earlier = [known.topic_id] if known is not None else []
+        earlier = [current.topic_id] if current is not None else []
         if not earlier and chain.state.sequence == 0:
-            earlier = [found for found in generations(place, region, topic.topic) if found not in {NO_ID, topic_id}]
+            earlier = [each for each in generations(place, region, topic.topic) if each not in {NO_ID, topic_id}]
         if earlier:
             account.recreated_from = earlier[-1]
             account.next_offsets.clear()
             _log().warning("topic recreated", topic=topic.topic, before=earlier[-1], now=topic_id)
         if self._claims:
             chain.claim()
-        if self._layout == "kafka-replicator" and (taken := chain.take_over()):
-            _log().info("taken over from kafka-replicator", topic=topic.topic, segments=taken)
+        if self._layout == "kafka-replicator" and (adopted := chain.adopt_peer_segments()):
+            _log().info("adopted from kafka-replicator", topic=topic.topic, segments=adopted)
         if self._hold is not None and chain.hold(is_held=self._hold):
-            _log().info("held" if self._hold else "released", topic=topic.topic)
+            _log().info("topic on hold" if self._hold else "topic released", topic=topic.topic)
         self._chains[topic.topic] = chain
         return chain
 
     def _check_layout(self, topic: str, topic_id: str) -> None:
-        """Refuse what would mix two layouts, or two generations in the layout that has no topic IDs."""
+        """Reject a mix of two layouts, or of two generations in the layout without topic IDs."""
         name = f"{self._target.place.name}/{self._target.region}/{topic}"
-        cure = "archive to another place, or under another --region"
-        for found, layout in layouts(self._target.place, self._target.region, topic).items():
+        remedy = "archive to another place, or under another --region"
+        for archived_id, layout in layouts(self._target.place, self._target.region, topic).items():
             if layout != self._layout:
                 raise ConfigurationError(
-                    f"{name} is archived in the layout {layout}; give --layout={layout}, or {cure}."
+                    f"{name} is archived in the layout {layout}; give --layout={layout}, or {remedy}."
                 )
-            if layout == "kafka-replicator" and found != topic_id:
+            if layout == "kafka-replicator" and archived_id != topic_id:
                 raise ConfigurationError(
-                    f"The topic {topic} was deleted and recreated (topic ID {found} → {topic_id}), and the layout of "
-                    f"kafka-replicator holds one generation of a topic; {cure}."
+                    f"The topic {topic} was deleted and recreated (topic ID {archived_id} → {topic_id}), and the "
+                    f"layout of kafka-replicator holds one generation of a topic; {remedy}."
                 )
 
-    def _note_bounds(self, topic: TopicCut, chain: TopicChain, found: TopicPending) -> None:
+    def _update_account(self, topic: TopicCut, chain: TopicChain, pending: TopicPending) -> None:
         account = self.accounts[topic.topic]
         account.ends = dict(enumerate(topic.high_watermarks))
         account.next_offsets = {
-            one.partition: head if (head := chain.state.head(one.partition)) is not None else one.first
-            for one in found.partitions
+            partition.partition: head
+            if (head := chain.state.head(partition.partition)) is not None
+            else partition.first
+            for partition in pending.partitions
         }
-        for number in set(found.truncated) - account.truncated:
+        for number in set(pending.truncated) - account.truncated:
             _log().error("truncated", topic=topic.topic, partition=number, archived_up_to=chain.state.head(number))
-        account.truncated |= set(found.truncated)
+        account.truncated |= set(pending.truncated)
 
 
 def _log() -> Any:

@@ -1,1 +1,1 @@
-"""``gapless compact``: few large segments in the place of many small ones."""
+"""``gapless compact``: joins many small segments into few large ones."""

@@ -1,4 +1,4 @@
-"""Owns how ``gapless compact`` tells people and the operator what it has done."""
+"""Owns the output of ``gapless compact`` for people and for the operator."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gapless_archive.compaction.compactor import CompactionResult
 
 
-def write_line(result: CompactionResult) -> None:
-    """Tell the operator what was done, where no person reads."""
+def write_status_line(result: CompactionResult) -> None:
+    """Write the status line for the operator, unless the output is a terminal."""
     if sys.stderr.isatty():
         return
     line = CompactionLine(
@@ -30,8 +30,8 @@ def write_line(result: CompactionResult) -> None:
     sys.stderr.write(COMPACTION_LINE.to_line(line) + "\n")
 
 
-def ending_of(failure: GaplessError | None, result: CompactionResult) -> str:
-    """One word for how a run ended."""
+def outcome_word(failure: GaplessError | None, result: CompactionResult) -> str:
+    """Return the outcome of a run for the report."""
     if result.damaged:
         return "damaged-segments"
     if failure is not None:
@@ -39,8 +39,8 @@ def ending_of(failure: GaplessError | None, result: CompactionResult) -> str:
     return "compacted" if result.outputs or result.expired or result.deleted or result.orphans else "nothing-to-do"
 
 
-def sentence_of(result: CompactionResult) -> str:
-    """What a run has done."""
+def summary_sentence(result: CompactionResult) -> str:
+    """Summarize what a run has done."""
     parts = []
     if result.outputs:
         parts.append(
@@ -50,13 +50,13 @@ def sentence_of(result: CompactionResult) -> str:
     else:
         parts.append("No segments to join.")
     if result.skipped:
-        parts.append(f"{result.skipped:,} joins were left to another program.")
+        parts.append(f"Skipped {result.skipped:,} joins, because another program changed the segments.")
     if result.expired:
         parts.append(f"Removed {result.expired:,} old segments.")
     if result.deleted or result.orphans:
         parts.append(f"Deleted {result.deleted + result.orphans:,} objects.")
     if result.waiting:
-        parts.append(f"{result.waiting:,} objects are deleted later.")
+        parts.append(f"{result.waiting:,} objects will be deleted after the grace period.")
     if result.held:
-        parts.append(f"Held, so nothing is deleted: {', '.join(result.held)}.")
+        parts.append(f"On hold, nothing is deleted: {', '.join(result.held)}.")
     return " ".join(parts)

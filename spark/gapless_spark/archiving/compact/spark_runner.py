@@ -1,4 +1,4 @@
-"""Owns how joins are carried out in Spark's tasks, one for each group of joins; must not know who commits them."""
+"""Owns how joins run in Spark tasks, one for each group of joins; must not know how they are committed."""
 
 from __future__ import annotations
 
@@ -27,56 +27,57 @@ _RESULT = "damaged boolean, text string, input int"
 
 @dataclass(frozen=True, slots=True)
 class JoinTask:
-    """Joins of one level and where their archive is.
+    """Joins of one level, and how to open their archive.
 
-    It travels to an executor, with paths of secrets and never the secrets.
+    It is sent to an executor, with the paths of secrets but not the secrets.
     """
 
     selection: Selection
     storage_class: str | None
-    """Of the new object; ``None`` for the one of the archive's settings."""
+    """Of the new object; ``None`` for that of the settings."""
     prefix: str
     joins: tuple[Join, ...]
-    most_records: int | None
+    max_row_group_records: int | None
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Carry out the joins; a row for each is its manifest, or why there is none."""
+        """Carry out the joins; yield a row for each, with its manifest or the reason of its failure."""
         import pyarrow as pa  # noqa: PLC0415 -- in the task
 
         for _ in batches:
             place = self.selection.open(storage_class=self.storage_class)
             try:
-                found = write_joins(place, self.prefix, self.joins, most_records=self.most_records)
+                results = write_joins(place, self.prefix, self.joins, max_row_group_records=self.max_row_group_records)
             except GaplessError as error:
                 raise RuntimeError(text_of(error)) from None
-            damaged = [isinstance(each, DamagedInput) for each in found]
+            damaged = [isinstance(each, DamagedInput) for each in results]
             texts = [
-                each.sentence if isinstance(each, DamagedInput) else json.dumps(SEGMENT.to_json(each)) for each in found
+                each.message if isinstance(each, DamagedInput) else json.dumps(SEGMENT.to_json(each))
+                for each in results
             ]
-            inputs = [each.index if isinstance(each, DamagedInput) else None for each in found]
+            inputs = [each.index if isinstance(each, DamagedInput) else None for each in results]
             columns = [pa.array(damaged, pa.bool_()), pa.array(texts, pa.string()), pa.array(inputs, pa.int32())]
             yield pa.record_batch(columns, ["damaged", "text", "input"])
 
 
 class SparkRunner:
-    """Starts a task for each group of joins."""
+    """Runs a Spark task for each group of joins."""
 
     def __init__(
         self, spark: Any, engine: Engine, task_of: Callable[[str, Sequence[Join]], JoinTask], parallelism: int | None
     ) -> None:
-        """Use a session that lasts longer than this.
+        """Use a session, which stays open.
 
         Args:
             spark: the session.
-            engine: as which it was started.
-            task_of: makes the task of joins, given the prefix of the topic's objects.
-            parallelism: how many tasks run at once; ``None`` for as many as there are cores.
+            engine: that started the session.
+            task_of: returns the task for joins, given the prefix of the topic's objects.
+            parallelism: how many tasks run concurrently; ``None`` for the number of cores.
         """
         self._spark, self._engine, self._task_of = spark, engine, task_of
         self.parallelism = parallelism or int(spark.sparkContext.defaultParallelism)
 
     def run(self, prefix: str, joins: Sequence[Join]) -> list[Segment | DamagedInput]:
-        """Write the new segments of joins of one level; see `write_joins`."""
+        """Write the new segments of joins that all have the same level; see `write_joins`."""
         task = self._task_of(prefix, joins)
         with explained(self._engine):
             rows = self._spark.range(0, 1, 1, 1).mapInArrow(task.rows, _RESULT).collect()
@@ -86,5 +87,5 @@ class SparkRunner:
         ]
 
     def stop(self) -> None:
-        """End all tasks."""
+        """Cancel all tasks."""
         self._spark.sparkContext.cancelAllJobs()

@@ -1,4 +1,4 @@
-"""Owns which topics of an archive are compacted. A choice means the same topics as it does to ``gapless archive``."""
+"""Owns which topics of an archive are compacted. The settings select the same topics as in ``gapless archive``."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from gapless_spark.settings.compact import CompactSettings
 
 
-def chosen_chains(selection: Selection, place: Place, told: CompactSettings) -> list[Chain]:
-    """The chains of the topics that are compacted, by name and ID.
+def selected_chains(selection: Selection, place: Place, options: CompactSettings) -> list[Chain]:
+    """Return the chains of the topics to compact, by name and ID.
 
     Raises:
-        ConfigurationError: the archive does not have a topic that is named, or may not be changed.
+        ConfigurationError: the archive does not have a topic that is selected by name, or the topic is read-only.
         StoreUnreachableError: the store does not answer.
     """
-    by_name_only = not told.topic_prefix and told.topic_pattern is None and not told.exclude
-    if by_name_only and not told.ignore_missing_topics:
+    by_name_only = not options.topic_prefix and options.topic_pattern is None and not options.exclude
+    if by_name_only and not options.ignore_missing_topics:
         return selection.chains(place)
-    if selection.topics and not told.ignore_missing_topics:
-        selection.chains(place)  # refuses what the archive does not have
-    everything = replace(selection, topics=()).chains(place)
-    topics = [chain.topic for chain in everything]
-    starts = tuple(name[:-1] for name in selection.topics if name.endswith("*"))
+    if selection.topics and not options.ignore_missing_topics:
+        selection.chains(place)  # raises for topics that the archive does not have
+    chains = replace(selection, topics=()).chains(place)
+    topics = [chain.topic for chain in chains]
+    prefixes = tuple(name[:-1] for name in selection.topics if name.endswith("*"))
     names = tuple(name for name in selection.topics if not name.endswith("*"))
-    choice = TopicChoice(names, (*told.topic_prefix, *starts), told.topic_pattern, told.exclude)
+    choice = TopicChoice(names, (*options.topic_prefix, *prefixes), options.topic_pattern, options.exclude)
     if not names and choice.is_fixed:
         choice = replace(choice, names=tuple(topics))
-    chosen = set(choice.chosen(topics))
-    return [chain for chain in everything if chain.topic in chosen]
+    selected = set(choice.chosen(topics))
+    return [chain for chain in chains if chain.topic in selected]

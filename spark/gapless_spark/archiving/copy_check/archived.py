@@ -85,8 +85,8 @@ class _Reading:
         pieces = self._archive.pieces(self._partition, ranges)
         missing = ranges
         for piece in pieces:
-            missing -= piece.wanted
-        parts: list[tuple[int, Piece | Unreadable]] = [(piece.wanted.first_offset, piece) for piece in pieces]
+            missing -= piece.offsets
+        parts: list[tuple[int, Piece | Unreadable]] = [(piece.offsets.first_offset, piece) for piece in pieces]
         parts += [(first, Unreadable(first, last, "NotArchived")) for first, last in missing]
         for _, part in sorted(parts, key=lambda each: each[0]):
             if isinstance(part, Piece):
@@ -95,7 +95,7 @@ class _Reading:
                 yield part
 
     def _read(self, piece: Piece) -> Items:
-        left = piece.wanted
+        left = piece.offsets
         while len(left):
             done = left.first_offset - 1
             try:
@@ -115,10 +115,10 @@ class _Reading:
             self._damaged.add(segment.object)
             self._archive = self._copy.open()
         for piece in self._archive.pieces(self._partition, bad, without=self._damaged):
-            for first, last in bad.clip(bad.first_offset, piece.wanted.first_offset - 1):
+            for first, last in bad.clip(bad.first_offset, piece.offsets.first_offset - 1):
                 yield _damaged(segment, first, last, problem)
             yield from self._read(piece)
-            bad = bad.clip(piece.wanted.last_offset + 1, bad.last_offset)
+            bad = bad.clip(piece.offsets.last_offset + 1, bad.last_offset)
             if not len(bad):
                 return
         for first, last in bad:

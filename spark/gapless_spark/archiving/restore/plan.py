@@ -153,8 +153,8 @@ def records_in(piece: Piece) -> int:
     segment = piece.segment
     absent = absent_ranges(segment.absent)
     if segment.records != segment.end - segment.first - absent.count:  # segments of kafka-replicator list none
-        return min(segment.records, piece.wanted.count)
-    return piece.wanted.count - (piece.wanted & absent).count
+        return min(segment.records, piece.offsets.count)
+    return piece.offsets.count - (piece.offsets & absent).count
 
 
 def order_conflict(plan: PartitionPlan, position: Position | None) -> OffsetRange | None:

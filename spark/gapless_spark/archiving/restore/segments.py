@@ -83,7 +83,7 @@ class _Reading:
         while left:
             state = self._archive.state
             for piece in self._archive.pieces(self._partition, left, without=without):
-                before = left.clip(0, piece.wanted.first_offset - 1)
+                before = left.clip(0, piece.offsets.first_offset - 1)
                 if before:
                     yield Unreadable(before, reason)
                     left -= before
@@ -99,12 +99,12 @@ class _Reading:
 
     def _piece(self, piece: Piece, without: frozenset[str]) -> Iterator[Readable | Unreadable]:
         """Read a piece, or the beginning of one when the archive has other segments now."""
-        segment, left = piece.segment, piece.wanted
+        segment, left = piece.segment, piece.offsets
         while left:
             try:
                 for found in _piece(self._archive, Piece(segment, left), self._limits):
                     yield found
-                    left = left.clip(found.ranges.last_offset + 1, piece.wanted.last_offset)
+                    left = left.clip(found.ranges.last_offset + 1, piece.offsets.last_offset)
             except SegmentDamagedError as error:
                 if self._archive.refresh(self._partition):
                     return
@@ -115,7 +115,7 @@ class _Reading:
                     yield Readable(before, None)
                 damaged = left.clip(first, _end_of_group(segment, first))
                 yield from self.read(damaged, without | {segment.object}, str(error))
-                left = left.clip(max(first, _end_of_group(segment, first) + 1), piece.wanted.last_offset)
+                left = left.clip(max(first, _end_of_group(segment, first) + 1), piece.offsets.last_offset)
 
 
 def _end_of_group(segment: Segment, offset: int) -> int:
@@ -124,13 +124,13 @@ def _end_of_group(segment: Segment, offset: int) -> int:
 
 
 def _piece(archive: TopicArchive, piece: Piece, limits: Limits) -> Iterator[Readable]:
-    segment, first = piece.segment, piece.wanted.first_offset
+    segment, first = piece.segment, piece.offsets.first_offset
     if not limits.leaves_out(segment):
         for rows in archive.read(piece):
             last = rows.column("offset")[-1].as_py()
-            yield Readable(piece.wanted.clip(first, last), chosen(rows, limits))
+            yield Readable(piece.offsets.clip(first, last), chosen(rows, limits))
             first = last + 1
-    behind = piece.wanted.clip(first, piece.wanted.last_offset)
+    behind = piece.offsets.clip(first, piece.offsets.last_offset)
     if behind:
         yield Readable(behind, None)
 

@@ -1,4 +1,4 @@
-"""Owns how a pod reaches an archive: settings, Secrets, and the folder of a volume; must not know what it does."""
+"""Owns how a pod accesses an archive: settings, Secrets, and the mounted volume; must not know what the pod does."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ARCHIVE_FOLDER = "/archive"
 
 
 def archive_settings(place: ArchivePlace, *, writes: bool) -> dict[str, str]:
-    """Where the archive is and how its store is reached, as every command spells it.
+    """Return the settings of all commands for the archive and its store.
 
     Args:
-        place: where it is.
+        place: of the archive.
         writes: whether the command writes objects.
     """
     lines = {"archive": place.address(ARCHIVE_FOLDER), "region": place.region}
@@ -30,12 +30,12 @@ def archive_settings(place: ArchivePlace, *, writes: bool) -> dict[str, str]:
 
 
 def archive_secrets(place: ArchivePlace) -> list[SecretFile]:
-    """What these settings need of Secrets."""
+    """Return the Secrets that these settings need."""
     return store_secrets(place.location.s3) if place.location.s3 is not None else []
 
 
 def archive_folders(place: ArchivePlace, *, read_only: bool = False) -> tuple[Folder, ...]:
-    """The folder of the volume, if the archive is in one."""
+    """Return the mount of the archive's volume, if it is in one."""
     volume = place.location.persistent_volume_claim
     if volume is None:
         return ()
