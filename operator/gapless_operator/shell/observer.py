@@ -26,8 +26,8 @@ from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.sending.diode_children import state_claim_name
 from gapless_operator.sending.ledger import LedgerPart
 from gapless_operator.sending.observed import DiodeObserved, ResendObserved
-from gapless_operator.sending.resend.bundle import entry_needed, is_inspected
-from gapless_operator.sending.resend.filter_rules import copied_entry, rules_needed
+from gapless_operator.sending.resend.bundle import is_inspected, required_bundle_entry
+from gapless_operator.sending.resend.filter_rules import copy_entry, required_rules_entry
 from gapless_operator.shell.api.errors import ConflictError, RefusedError
 from gapless_operator.shell.api.kinds import (
     ARCHIVE,
@@ -153,7 +153,7 @@ class Observer:
         uid, namespace = resend.metadata.uid, resend.metadata.namespace
         diodes = self._all(Diode, DIODE, namespace)
         named = resend.spec.diode_ref.name
-        bundle_entry, bundle_problem = self._entry(namespace, entry_needed(resend))
+        bundle_entry, bundle_problem = self._entry(namespace, required_bundle_entry(resend))
         filter_entry, filter_problem = self._filter_entry(resend)
         return ResendObserved(
             diode=next((diode for diode in diodes if diode.metadata.name == named), None),
@@ -279,10 +279,10 @@ class Observer:
 
     def _filter_entry(self, resend: Resend) -> tuple[bytes | None, str]:
         """Read the filter rules of a Resend, its copy first: the ConfigMap may have changed since the Resend began."""
-        source = rules_needed(resend)
+        source = required_rules_entry(resend)
         if source is None:
             return None, ""
-        copy, namespace = copied_entry(resend), resend.metadata.namespace
+        copy, namespace = copy_entry(resend), resend.metadata.namespace
         copies = (child.meta.name for child in self._children(CONFIG_MAP, resend.metadata.uid))
         found = self._entry(namespace, copy) if copy.name in copies else (None, "")
         return self._entry(namespace, source) if found == (None, "") else found

@@ -1,4 +1,4 @@
-"""Owns what the preflight check of a Diode's node means: which finding is which reason, and what to do about it.
+"""Owns the meaning of a preflight check of a Diode's node: the reason of each finding, and what to do about it.
 
 Must not know how the node is checked, nor when.
 """
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 _IP_AND_UDP_BYTES, _IPV6_AND_UDP_BYTES = 28, 48
 _LARGEST_MTU = 2**31
 _PERMANENT = frozenset({"PERMANENT", "NOARP"})
-"""States of a neighbour entry that need no answer from the other end."""
+"""States of a neighbour entry that need no reply from the other end."""
 
 
-def found_by(pod: ObservedPod, diode: Diode, finished: datetime) -> Preflight | None:
-    """Read what a preflight pod has found; ``None`` when its log does not say."""
+def read_preflight(pod: ObservedPod, diode: Diode, finished: datetime) -> Preflight | None:
+    """Read the findings of a preflight pod; ``None`` when its log has none."""
     report = pod.output.preflight
     if report is None:
         return None
     neighbour = report.neighbour
     if not report.needs_neighbour:
-        neighbour = neighbour or "NOARP"  # The kernel's own word for a station that needs no entry.
+        neighbour = neighbour or "NOARP"  # The kernel's state of a neighbour that needs no entry.
     return Preflight(
         node=pod.node,
         nic=diode.spec.nic,
@@ -46,7 +46,7 @@ def found_by(pod: ObservedPod, diode: Diode, finished: datetime) -> Preflight | 
 
 
 def evaluate(found: Preflight, spec: DiodeSpec) -> ConditionUpdate:  # noqa: PLR0911 -- one for each finding
-    """What the findings say about the link."""
+    """Return the state of the link that follows from the findings."""
     where = f"on node {found.node}" if found.node else "on the node"
     if not found.exists:
         return ConditionUpdate(
@@ -71,7 +71,7 @@ def evaluate(found: Preflight, spec: DiodeSpec) -> ConditionUpdate:  # noqa: PLR
         return ConditionUpdate(
             False,
             Reason.PAYLOAD_TOO_LARGE,
-            f"Datagrams of payloadSize {spec.payload_size} need an MTU of {spec.payload_size + overhead} and "
+            f"Datagrams of payloadSize {spec.payload_size} need an MTU of {spec.payload_size + overhead}, but "
             f"{spec.nic} {where} has {found.mtu}; set payloadSize to {max(found.mtu - overhead, 0)} or 0, or raise the "
             f"MTU.",
         )
@@ -80,7 +80,7 @@ def evaluate(found: Preflight, spec: DiodeSpec) -> ConditionUpdate:  # noqa: PLR
         return ConditionUpdate(
             False,
             Reason.NEIGHBOUR_MISSING,
-            f"The target {spec.target.host} needs a permanent neighbour entry on {spec.nic} {where}, and there is "
+            f"The target {spec.target.host} needs a permanent neighbour entry on {spec.nic} {where}, but there is "
             f"{state}; run there: ip neigh replace {spec.target.host} lladdr MAC nud permanent dev {spec.nic}.",
         )
     if found.message:

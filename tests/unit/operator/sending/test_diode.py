@@ -48,7 +48,7 @@ def test_has_its_volume_and_a_look_at_its_node(world: World) -> None:
             {},
             {"mtu": 1427},
             "PayloadTooLarge",
-            "payloadSize 1400 need an MTU of 1428 and diode0 on node node-1 has 1427",
+            "payloadSize 1400 need an MTU of 1428, but diode0 on node node-1 has 1427",
         ),
         ({"target": {"host": "fd00::2", "port": 1}}, {"mtu": 1447}, "PayloadTooLarge", "set payloadSize to 1399 or 0"),
         ({"requireStaticNeighbour": True}, {"neighbour": None}, "NeighbourMissing", "there is none"),

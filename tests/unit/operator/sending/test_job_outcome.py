@@ -12,7 +12,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.totals import Totals
 from gapless_operator.common.observed import Meta, ObservedJob, ObservedPod
 from gapless_operator.common.pod_output import read_output
-from gapless_operator.sending.resend.job_outcome import GO_ON, End, Outcome, outcome_of, pause_before
+from gapless_operator.sending.resend.job_outcome import RETRY_HINT, End, Outcome, outcome_of, pause_before
 from kit.story import messages
 
 if TYPE_CHECKING:
@@ -60,15 +60,15 @@ def test_a_job_whose_time_is_over_is_given_up_whatever_its_pods_say() -> None:
     found = ended(pod(2, "gapless: Wrong; correct it."), failure_reason="DeadlineExceeded")
     assert (found.end, found.reason) == (End.GIVEN_UP, Reason.DEADLINE_EXCEEDED)
     assert found.message == (
-        "It was not finished within spec.activeDeadlineSeconds; what was sent is in status.progress. Give "
-        "spec.activeDeadlineSeconds more, or set spec.retry to another word: it continues where it stopped."
+        "The Resend did not finish within spec.activeDeadlineSeconds; status.progress shows what was sent. Raise "
+        "spec.activeDeadlineSeconds, or set spec.retry to a new value; the Resend continues where it stopped."
     )
 
 
 def test_one_shard_with_a_wrong_configuration_gives_all_up() -> None:
     pods = [pod(3, "gapless: Away."), pod(2, "gapless: Wrong; correct it.", index=1)]
     found = ended(*pods, shards=2)
-    assert found == Outcome(End.GIVEN_UP, Reason.BAD_CONFIGURATION, f"Wrong; correct it. {GO_ON}")
+    assert found == Outcome(End.GIVEN_UP, Reason.BAD_CONFIGURATION, f"Wrong; correct it. {RETRY_HINT}")
     assert ended(*pods, shards=1) == Outcome(End.RETRY, Reason.SOURCE_UNREACHABLE, "Away."), "it had one shard"
 
 
@@ -90,7 +90,7 @@ def test_shards_that_went_through_are_the_end_also_when_something_could_not_be_s
 def test_a_shard_that_ended_as_incomplete_is_no_success_although_its_log_is_gone() -> None:
     found = ended(pod(4), pod(0, messages.report(Totals(planned=9, sent=9)), index=1), shards=2)
     assert (found.end, found.reason) == (End.FINISHED, Reason.INCOMPLETE)
-    assert found.message.startswith("Some events could not be sent; the logs of pods")
+    assert found.message.startswith("Some events could not be sent. The pod logs")
 
 
 @pytest.mark.parametrize("told", [Totals(), Totals(planned=9, sent=9)])
@@ -120,18 +120,18 @@ def test_what_could_not_be_sent_is_said_by_reason(reasons: dict[str, int], words
         (
             Totals(planned=1000, sent=900, filtered=100),
             Reason.SENT,
-            "Sent 900 of 1,000 events (100 filtered as empty ones).",
+            "Sent 900 of 1,000 events (100 filtered as empty events).",
         ),
         (
             Totals(planned=9000, sent=6000, filtered=1000, filled=2000),
             Reason.SENT,
-            "Sent 6,000 of 9,000 events (1,000 filtered, 2,000 filled as empty ones).",
+            "Sent 6,000 of 9,000 events (1,000 filtered, 2,000 filled as empty events).",
         ),
         (Totals(), Reason.NOTHING_TO_SEND, "There was nothing to send: no event was selected."),
         (
             Totals(planned=1000, sent=999, remaining=1),
             Reason.SENT,
-            "Everything was sent; the pods' logs, which have the counts, can no longer be read.",
+            "Everything was sent. The pod logs with the counts can no longer be read.",
         ),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_last_word_that_cannot_be_read_is_no_end(line: dict[str, Any]) -> None
     assert (found.end, found.reason) == (End.GIVEN_UP, Reason.REPORT_UNREADABLE)
     assert found.message.startswith("The output of pod job-0-0 cannot be read: ")
     assert found.message.endswith(
-        f". The senders succeeded; what they sent is recorded in their logs and checkpoints only. {GO_ON}"
+        f". The senders succeeded, but only their logs and checkpoints show what they sent. {RETRY_HINT}"
     )
 
 
@@ -165,18 +165,18 @@ def test_a_last_word_that_cannot_be_read_is_no_end(line: dict[str, Any]) -> None
     ],
 )
 def test_a_job_without_pods_is_tried_again_as_often_as_the_backoff_limit_says(job: dict[str, str], why: str) -> None:
-    message = f"The Job job failed ({why}) and its pods are gone."
+    message = f"The Job job failed ({why}), and its pods no longer exist."
     for pods in ((), (pod(None),)):
         for attempt, end, reason in ((1, End.RETRY, Reason.RETRYING), (2, End.RETRY, Reason.RETRYING)):
             assert ended(*pods, attempt=attempt, **job) == Outcome(end, reason, message)
-        given_up = Outcome(End.GIVEN_UP, Reason.BACKOFF_LIMIT_EXCEEDED, f"{message} {GO_ON}")
+        given_up = Outcome(End.GIVEN_UP, Reason.BACKOFF_LIMIT_EXCEEDED, f"{message} {RETRY_HINT}")
         assert ended(*pods, attempt=3, **job) == given_up
 
 
 @pytest.mark.parametrize(("code", "reason"), [(5, Reason.LINK_FAILED), (1, Reason.BACKOFF_LIMIT_EXCEEDED)])
 def test_what_failed_as_often_as_it_may_is_given_up_with_its_last_error(code: int, reason: Reason) -> None:
     pods = [pod(None), pod(3, "gapless: Away.", index=1), pod(code, "gapless: Broken; mend it.", index=2)]
-    message = f"All 3 attempts failed; the last error: Broken; mend it. {GO_ON}"
+    message = f"All 3 attempts failed; the last error: Broken; mend it. {RETRY_HINT}"
     assert ended(*pods, shards=3) == Outcome(End.GIVEN_UP, reason, message)
 
 

@@ -13,7 +13,7 @@ from gapless_api.v1alpha1.resend import Resend
 from gapless_api.wire.form import WireError
 from gapless_api.wire.ledger import Ledger, LedgerEntry, ledger_text, read_ledger
 from gapless_operator.sending import ledger as ledger_module
-from gapless_operator.sending.ledger import LedgerPart, entries_of, entry_of, part_name, same_work, writes_for
+from gapless_operator.sending.ledger import LedgerPart, entries_of, entry_of, latest_entry, part_name, writes_for
 from kit.story.messages import read_bundle
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_each_month_has_a_config_map_and_nothing_is_forgotten() -> None:
 
 
 def test_a_month_is_split_when_a_config_map_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "LARGEST_PART_BYTES", 3000)
+    monkeypatch.setattr(ledger_module, "MAX_PART_BYTES", 3000)
     there = Namespace()
     for number in range(30):
         there.record(an_entry(number))
@@ -153,9 +153,9 @@ def test_the_same_work_is_the_latest_with_that_identity_and_force() -> None:
     forced, other = replace(late, force="again"), an_entry(2, at="2026-12-01T00:00:00Z")
     ledger = (early, late, forced, other)
     for order in (ledger, tuple(reversed(ledger))):
-        assert same_work(order, identity=f"{1:064x}", force=None) == late
-        assert same_work(order, identity=f"{1:064x}", force="again") == forced
-    assert same_work(ledger, identity=f"{2:064x}", force="again") is None
+        assert latest_entry(order, identity=f"{1:064x}", force=None) == late
+        assert latest_entry(order, identity=f"{1:064x}", force="again") == forced
+    assert latest_entry(ledger, identity=f"{2:064x}", force="again") is None
 
 
 # ------------------------------------------------------------------------------------------------- what is recorded

@@ -39,7 +39,7 @@ def test_stops_at_once_when_the_configuration_is_wrong(ready: World) -> None:
     assert ready.standing() == ("BadConfiguration", "False", "False", "True", "False")
     assert ready.said(Type.STALLED).message == (
         "The file /etc/gapless/secrets/kafka-ca.crt is no certificate; replace it. Remove the cause, then set "
-        "spec.retry to another word: it continues where it stopped."
+        "spec.retry to a new value; the Resend continues where it stopped."
     )
     ready.later(hours=1)
     ready.settle()

@@ -29,7 +29,7 @@ def test_what_is_stopped_says_why_and_that_nothing_is_lost(ready: World) -> None
     ready.resend(parallelism=2)
     plan = ready.reconcile("Resend", "repeat")
     assert plan.requeue_after_seconds == 2
-    assert ready.said(Type.READY).message == "The settings have changed; it continues with the new ones."
+    assert ready.said(Type.READY).message == f"The settings have changed; the Job {job} is being replaced."
     ready.settle()
     ready.resend(suspend=True)
     ready.reconcile("Resend", "repeat")
@@ -42,7 +42,7 @@ def test_what_runs_and_is_not_wanted_any_more_says_so(ready: World) -> None:
     ready.settle()
     ready.resend(force="all over")
     ready.reconcile("Resend", "repeat")
-    message = "What runs no longer matches the spec; it is being stopped, and progress is saved."
+    message = f"Job {job} no longer matches the spec; it is being stopped, and progress is saved."
     assert ready.said(Type.READY).message == message
 
 
@@ -104,10 +104,10 @@ def test_a_plan_that_begins_says_what_it_does(ready: World) -> None:
     for kind, name in (("Resend", "repeat"), ("Diode", "hall"), ("Resend", "repeat")):
         ready.reconcile(kind, name)
     assert ready.jobs_made[-1] == "repeat-00000001-plan-1"
-    assert ready.said(Type.READY).message == "A pod on the Diode's node counts what would be sent."
+    assert ready.said(Type.READY).message == "A pod on the Diode's node is counting what would be sent."
     assert ready.a_resend().status.started_at is None
     ready.settle()
-    assert ready.said(Type.READY).message == "A pod on the Diode's node counts what would be sent."
+    assert ready.said(Type.READY).message == "A pod on the Diode's node is counting what would be sent."
 
 
 def test_a_diode_of_which_nothing_is_known_is_waited_for(world: World) -> None:
@@ -125,7 +125,7 @@ def test_a_turn_that_is_waited_for_says_how_many_there_are(ready: World, most: i
     ready.resend()
     ready.reconcile("Resend", "repeat")
     assert ready.standing()[0] == "Queued"
-    message = f"Waits for its turn on Diode hall, which runs {at_once} at a time, by priority, then by age."
+    message = f"Waiting for its turn on Diode hall, which runs {at_once} at a time, by priority, then by age."
     assert ready.said(Type.READY).message == message
 
 
@@ -299,7 +299,7 @@ def test_a_plan_whose_log_never_comes_is_made_again(ready: World) -> None:
     ready.later(minutes=1)
     ready.reconcile("Resend", "repeat")
     assert ready.standing()[0] == "Retrying"
-    message = f"The log of Job {job}, which has the plan, is gone. The next attempt begins at "
+    message = f"The log of Job {job} with the plan can no longer be read. The next attempt begins at "
     assert ready.said(Type.READY).message.startswith(message)
     ready.later(minutes=1)
     ready.settle()

@@ -129,7 +129,7 @@ def test_is_not_sent_again_when_it_is_deleted_and_created_again(ready: World) ->
     ready.settle()
     assert ready.standing() == ("AlreadySent", "True", "False", "False", "True")
     assert "set spec.force" in ready.said(Type.SUCCEEDED).message
-    assert "What was written later" not in ready.said(Type.SUCCEEDED).message
+    assert "Events written later" not in ready.said(Type.SUCCEEDED).message
     assert ready.jobs_made.count("repeat-00000001-send-1") == 1
 
 
@@ -156,7 +156,7 @@ def test_work_with_an_open_end_that_was_sent_before_does_not_pass_for_what_was_w
             ready.delete("Resend", "repeat")
             ready.settle()
     assert ready.standing()[0] == "AlreadySent"
-    assert ("What was written later is not among them." in ready.said(Type.SUCCEEDED).message) is is_open
+    assert ("Events written later are not included." in ready.said(Type.SUCCEEDED).message) is is_open
 
 
 def test_what_was_incomplete_is_neither_sent_again_nor_called_a_success(ready: World) -> None:

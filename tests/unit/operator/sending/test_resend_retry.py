@@ -136,7 +136,7 @@ def test_a_deadline_says_what_to_do_and_more_time_goes_on(ready: World) -> None:
     job = ready.begin(activeDeadlineSeconds=60)
     ready.end_job(job, "DeadlineExceeded")
     ready.settle()
-    assert re.search(r"activeDeadlineSeconds more, or set spec\.retry", ready.said(Type.STALLED).message)
+    assert re.search(r"Raise spec\.activeDeadlineSeconds, or set spec\.retry", ready.said(Type.STALLED).message)
     ready.resend(activeDeadlineSeconds=600)
     ready.settle()
     assert ready.standing()[0] == "Starting"

@@ -14,7 +14,7 @@ from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_api.wire.ledger import LedgerEntry
 from gapless_operator.common.plan import EventType, Ref
 from gapless_operator.sending.ledger import writes_for
-from gapless_operator.sending.resend.bundle import entry_needed
+from gapless_operator.sending.resend.bundle import required_bundle_entry
 from kit.story.messages import read_bundle
 from kit.story.plans import is_empty
 
@@ -114,11 +114,11 @@ def test_a_digest_that_is_known_is_not_looked_up_again(ready: World) -> None:
         "metadata": {"name": "carried", "namespace": "gapless-sender", "uid": "theirs"},
         "data": {"bundle.json": BUNDLE},
     }
-    entry = entry_needed(ready.a_resend())
+    entry = required_bundle_entry(ready.a_resend())
     assert entry is not None
     assert (entry.name, entry.key) == ("carried", "bundle.json")
     ready.settle()
-    assert entry_needed(ready.a_resend()) is None
+    assert required_bundle_entry(ready.a_resend()) is None
     identity = ready.a_resend().status.identity
     ready.delete("ConfigMap", "carried")
     ready.settle()
@@ -283,7 +283,7 @@ def test_a_bundle_in_a_volume_that_is_another_than_the_spec_says_is_refused(read
     ready.settle()
     assert ready.standing() == ("BadBundle", "False", "False", "True", "False")
     message = (
-        f"The bundle a.json of StorageLocation bundles has the digest {SHA256} and spec.bundle.sha256 is {'0' * 64};"
+        f"The bundle a.json of StorageLocation bundles has the digest {SHA256}, but spec.bundle.sha256 is {'0' * 64};"
     )
     assert ready.said(Type.STALLED).message.startswith(message)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from gapless_api.v1alpha1.resend import Resend
-from gapless_operator.sending.resend.filter_rules import copied_entry, rules_copy, with_rules
+from gapless_operator.sending.resend.filter_rules import copy_entry, rules_copy, with_rules
 from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.observer import Observer
 
@@ -62,12 +62,12 @@ def test_the_copy_counts_once_it_is_there() -> None:
     copy = rules_copy(with_rules(mine, b"deny:a"))
     assert copy is not None
     copy["metadata"] |= {"uid": "c-1", "resourceVersion": "2"}
-    store = Store(site={"data": {"filter.rules": "allow:."}}, **{copied_entry(mine).name: copy})
+    store = Store(site={"data": {"filter.rules": "allow:."}}, **{copy_entry(mine).name: copy})
     assert entry(store, Cache(), mine) == b"allow:.", "somebody else's object of that name is not ours"
     cache = Cache()
     cache.store(copy)
     assert entry(store, cache, mine) == b"deny:a\n"
-    del store.maps[copied_entry(mine).name]
+    del store.maps[copy_entry(mine).name]
     assert entry(store, cache, mine) == b"allow:.", "the copy was deleted, and the cache does not know yet"
 
 
