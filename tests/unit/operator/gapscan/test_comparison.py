@@ -162,7 +162,7 @@ def test_a_scan_that_looks_at_something_else_is_not_compared(cluster: Make, gaps
     assert older_source(night) == []
     night.answer(NOTHING)
     assert night.condition("GapsClosed") == ("Unknown", "NotComparable")
-    assert "of a scan of another source" in night.message("GapsClosed")
+    assert "is from a scan of another source" in night.message("GapsClosed")
     assert "comparison" not in night.status
     assert night.status["closedEventsTotal"] == 0
 
@@ -232,13 +232,13 @@ def test_no_history_limit_takes_the_bundle_away_that_is_compared_with(cluster: M
 @pytest.mark.parametrize(
     ("found", "gaps_now", "said", "fragment", "closed"),
     [
-        ({}, NOTHING, ("True", "AllClosed"), "Nothing of 7 events", 7),
+        ({}, NOTHING, ("True", "AllClosed"), "listed 7 events; none is still missing.", 7),
         ({"new": 3}, {("transfer", 0): [(20, 22)]}, ("True", "AllClosed"), "New since then: 3.", 7),
         ({"still_open": 5}, {("transfer", 0): [(0, 4)]}, ("False", "StillMissing"), "5 of 7 events", 2),
         ({"still_open": 1, "unknown": 2}, {("transfer", 0): [(0, 0)]}, ("False", "StillMissing"), "Not checked: 2", 4),
         ({"unknown": 2}, NOTHING, ("Unknown", "NotAllLookedAt"), "2 of 7 events", 5),
-        ({"filled": 3}, NOTHING, ("True", "AllClosed"), "Nothing of 7 events", 7),
-        ({"never": 3}, NOTHING, ("True", "AllClosed"), "Unavailable for good: 3.", 4),
+        ({"filled": 3}, NOTHING, ("True", "AllClosed"), "listed 7 events; none is still missing.", 7),
+        ({"never": 3}, NOTHING, ("True", "AllClosed"), "Permanently unavailable: 3.", 4),
     ],
 )
 def test_the_condition_says_what_became_of_the_bundle_before(
@@ -265,9 +265,9 @@ def test_the_condition_says_what_became_of_the_bundle_before(
 @pytest.mark.parametrize(
     ("listed", "found", "sentence"),
     [
-        ([(0, 6)], {}, "Nothing of 7 events of the previous bundle {id} is still missing."),
-        ([(0, 6)], {"never": 3}, "Nothing of 7 events of the previous bundle {id} is still missing. Unavailable"),
-        ([(5, 5)], {}, "Nothing of 1 event of the previous bundle {id} is still missing."),
+        ([(0, 6)], {}, "The previous bundle {id} listed 7 events; none is still missing."),
+        ([(0, 6)], {"never": 3}, "The previous bundle {id} listed 7 events; none is still missing. Permanently"),
+        ([(5, 5)], {}, "The previous bundle {id} listed 1 event; none is still missing."),
         ([(0, 6)], {"still_open": 5}, "5 of 7 events of the previous bundle {id} are still missing."),
         ([(0, 6)], {"still_open": 1, "new": 9}, "1 of 7 events of the previous bundle {id} is still missing. New"),
         ([(0, 6)], {"still_open": 2, "unknown": 1}, "2 of 7 events of the previous bundle {id} are still missing. Not"),
@@ -506,11 +506,11 @@ def test_the_next_attempt_waits_until_what_used_the_state_is_gone(cluster: Make,
     assert night.begun == ["night-scan-uid-g1-1"]
     assert [ref.name for ref in plan.delete] == ["night-scan-uid-g1-1", "night-scan-uid-g1-1-settings"]
     assert plan.requeue_after_seconds is not None
-    assert "the Job night-scan-uid-g1-1 is gone" in night.message("Reconciling")
+    assert "the Job night-scan-uid-g1-1 has ended" in night.message("Reconciling")
     night.pods = pod  # the Job is gone, and its pod takes its time
     night.step()
     assert night.begun == ["night-scan-uid-g1-1"]
-    assert "the pod night-scan-uid-g1-1-pod is gone" in night.message("Reconciling")
+    assert "the pod night-scan-uid-g1-1-pod has ended" in night.message("Reconciling")
     night.pods.clear()
     night.step()
     assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]

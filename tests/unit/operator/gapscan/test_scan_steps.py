@@ -165,7 +165,7 @@ def test_replace_does_not_end_what_began_for_that_very_time_before_a_crash(clust
 def test_an_engine_that_the_cluster_does_not_have_is_said(cluster: Make) -> None:
     night = cluster(engine={"type": "SparkApplication"})
     night.step()
-    assert night.message("Stalled").startswith("engine.type is SparkApplication, and this cluster does not know")
+    assert night.message("Stalled").startswith("engine.type is SparkApplication, but SparkApplications are not")
 
 
 def test_a_scan_without_the_spark_operator_says_why_it_has_no_executors(cluster: Make) -> None:
@@ -432,7 +432,7 @@ def test_an_attempt_waits_ten_seconds_at_a_time_for_the_state_that_another_uses(
     assert night.condition("Reconciling") == ("True", "Scanning")
     assert night.condition("Stalled") == ("False", "NotStalled")
     assert night.message("Reconciling").startswith(
-        "The next scan begins when the Job night-scan-uid-g1-1 is gone, because two"
+        "The next scan begins when the Job night-scan-uid-g1-1 has ended, because two"
     )
     night.step()
     assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]

@@ -174,7 +174,10 @@ def test_what_a_report_says_is_how_the_attempt_ended(outcome: str, reason: Reaso
     ("outcome", "problem"),
     [
         (None, "it is cut"),
-        ("of-a-version-" + 40 * "x", f"this operator does not know the outcome 'of-a-version-{27 * 'x'}'"),
+        (
+            "of-a-version-" + 40 * "x",
+            f"the outcome 'of-a-version-{27 * 'x'}' is unknown to this version of the operator",
+        ),
     ],
 )
 def test_an_end_without_a_result_that_can_be_read_says_so(
