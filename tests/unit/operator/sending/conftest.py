@@ -285,10 +285,10 @@ class World:
             raise RefusedError(self.refuses_to_read)
         return self._shown(kind.name, name) if (kind.name, name) in self.bodies else None
 
-    def log(self, _namespace: str, pod: str, _container: str, *, tail_lines: int, most_bytes: int) -> str | None:
+    def log(self, _namespace: str, pod: str, _container: str, *, tail_lines: int, max_bytes: int) -> str | None:
         """Read a log, as the kubelet would give it; raises what is in `unreadable`."""
         assert tail_lines > 0
-        assert most_bytes > 0
+        assert max_bytes > 0
         if pod in self.unreadable:
             raise TimeoutError(self.unreadable[pod])
         return self.logs.get(pod)

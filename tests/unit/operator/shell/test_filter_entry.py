@@ -45,7 +45,7 @@ def resend(**status: Any) -> Resend:
 def entry(store: Store, cache: Cache, of: Resend) -> bytes | None:
     world = Observer(cache, cast("ClusterApi", store), cast("PodLogs", None))
     body = {"metadata": {"namespace": "senders"}, "spec": of.spec.to_dict()}
-    return world.around_resend(of, body).filter_entry
+    return world.observe_resend(of, body).filter_entry
 
 
 @pytest.mark.parametrize(

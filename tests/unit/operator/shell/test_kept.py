@@ -83,7 +83,7 @@ def test_what_is_kept_about_an_object_goes_with_it() -> None:
         service._health.is_ready = True
         service._cache.store(body())
         service._observer.resource(Resend, body())
-        service._changed("DELETED", body(version=2))
+        service._apply_change("DELETED", body(version=2))
         for _ in range(100):
             await asyncio.sleep(0.01)
             if not service._observer._models:
@@ -94,5 +94,5 @@ def test_what_is_kept_about_an_object_goes_with_it() -> None:
     service = asyncio.run(run())
     key = Key("Resend", "n", "a")
     assert key not in service._observer._models
-    assert key not in service._waker._seen_specs
-    assert key not in service._queue._turns
+    assert key not in service._enqueuer._seen_specs
+    assert key not in service._queue._items

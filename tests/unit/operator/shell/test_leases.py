@@ -80,8 +80,8 @@ def test_the_first_serves_and_the_second_waits_and_says_for_whom(store: Store, c
     assert first.renew()
     assert not second.renew()
     assert (first.held("n"), second.held("n")) == (True, False)
-    assert first.waiting() == ""
-    assert second.waiting() == "Namespace n is not served by this operator: operator first serves it."
+    assert first.waiting_reason() == ""
+    assert second.waiting_reason() == "Namespace n is not served by this operator: operator first serves it."
     pass_time(clock, 10 * LEASE_SECONDS, first, second)
     assert (first.held("n"), second.held("n")) == (True, False)
 
@@ -126,7 +126,7 @@ def test_a_holder_that_cannot_renew_stops_before_the_next_begins(store: Store, c
     stopped = next(second_ for second_ in range(0, 120, 5) if not _held_after(first, clock, 5))
     store.error = None
     assert stopped < LEASE_SECONDS - 5
-    assert "cannot be reached" in first.waiting()
+    assert "cannot be reached" in first.waiting_reason()
     assert not second.held("n")
 
 
@@ -144,7 +144,7 @@ def test_who_was_passed_over_while_it_stood_still_does_not_write_on(store: Store
     first.renew()
     first.renew()
     assert not first.held("n")
-    assert "operator second serves it" in first.waiting()
+    assert "operator second serves it" in first.waiting_reason()
 
 
 def test_who_is_started_again_under_its_name_need_not_wait(store: Store, clock: Clock) -> None:
@@ -172,7 +172,7 @@ def test_each_namespace_has_a_lease_of_its_own(store: Store, clock: Clock) -> No
     first.renew()
     second.renew()
     assert [second.held("b"), second.held("shared")] == [True, False]
-    assert second.waiting().startswith("Namespace shared is not served by this operator")
+    assert second.waiting_reason().startswith("Namespace shared is not served by this operator")
 
 
 def test_without_the_right_to_leases_nothing_is_served_and_it_says_so(store: Store, clock: Clock) -> None:
@@ -180,4 +180,4 @@ def test_without_the_right_to_leases_nothing_is_served_and_it_says_so(store: Sto
     first = operator(store, clock, "first")
     first.renew()
     assert not first.held("n")
-    assert "leases is forbidden" in first.waiting()
+    assert "leases is forbidden" in first.waiting_reason()

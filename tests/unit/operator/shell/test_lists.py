@@ -66,7 +66,7 @@ def lists(server: Server, changed: list[str]) -> Lists:
     def note(body: dict[str, Any]) -> None:
         changed.append(body["metadata"]["uid"])
 
-    return Lists(server, Cache(), ["n"], changed=note, listed=lambda _: None)  # type: ignore[arg-type]
+    return Lists(server, Cache(), ["n"], on_change=note, on_list=lambda _: None)  # type: ignore[arg-type]
 
 
 def forever(error: ApiError) -> list[ApiError]:

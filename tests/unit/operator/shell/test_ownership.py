@@ -53,8 +53,8 @@ def test_an_object_of_somebody_else_is_refused_and_its_owner_is_named(there: Any
     with pytest.raises(RefusedError) as refused:
         check_ours(there, OURS)
     assert str(refused.value) == (
-        f"The ConfigMap north/repeat-send exists and belongs to {owner}, not to this Resend repeat; it was left as it "
-        f"is: delete or rename it, so that Gapless can create its own."
+        f"The ConfigMap north/repeat-send exists and belongs to {owner}, not to this Resend repeat; it was not "
+        f"changed. Delete or rename it, so that Gapless can create its own."
     )
 
 

@@ -35,7 +35,7 @@ class Kubelets:
         self.logs = PodLogs(
             self,
             start=lambda read: read(),
-            changed=self._changed,
+            on_change=self._changed,
             node=self.nodes.get,
             clock=lambda: self.seconds,
             now=lambda: START + timedelta(seconds=self.seconds),
@@ -44,8 +44,8 @@ class Kubelets:
     def _changed(self, pod: Mapping[str, Any]) -> None:
         self.changed.append(pod["metadata"]["name"])
 
-    def log(self, _namespace: str, _pod: str, container: str, *, tail_lines: int, most_bytes: int) -> str | None:
-        assert most_bytes > 1_000_000
+    def log(self, _namespace: str, _pod: str, container: str, *, tail_lines: int, max_bytes: int) -> str | None:
+        assert max_bytes > 1_000_000
         self.asked.append((container, tail_lines))
         if self.away:
             raise TimeoutError(self.away)
@@ -145,10 +145,10 @@ def test_only_pods_that_are_kept_are_remembered() -> None:
     at = Kubelets()
     at.text = "gapless: It went wrong.\n"
     at.logs.log(pod(ENDED))
-    at.logs.keep({"p"})
+    at.logs.retain({"p"})
     at.logs.log(pod(ENDED))
     assert len(at.asked) == 1
-    at.logs.keep(set())
+    at.logs.retain(set())
     at.logs.log(pod(ENDED))
     assert len(at.asked) == 2
 
@@ -187,8 +187,8 @@ def test_a_kubelet_that_does_not_answer_delays_nobody_but_its_own_pods() -> None
     hangs, read = threading.Event(), threading.Semaphore(0)
 
     class Source:
-        def log(self, _namespace: str, name: str, _container: str, *, tail_lines: int, most_bytes: int) -> str | None:
-            assert tail_lines < most_bytes
+        def log(self, _namespace: str, name: str, _container: str, *, tail_lines: int, max_bytes: int) -> str | None:
+            assert tail_lines < max_bytes
             if name.startswith("dead"):
                 assert hangs.wait(60)
                 raise TimeoutError("no answer")

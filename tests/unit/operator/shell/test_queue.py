@@ -49,7 +49,7 @@ async def until(done: Callable[[], bool]) -> None:
 
 def run(bench: Bench, scene: Callable[[WorkQueue[str]], Awaitable[None]], *, workers: int = 3) -> None:
     async def whole() -> None:
-        queue = WorkQueue(bench.work, workers=workers, failed=bench.failed)
+        queue = WorkQueue(bench.work, workers=workers, on_failure=bench.failed)
         await scene(queue)
         await queue.close()
 
@@ -60,10 +60,10 @@ def test_many_wakes_while_it_runs_are_one_more_run() -> None:
     bench = Bench(seconds=0.05)
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await asyncio.sleep(0.02)
         for _ in range(100):
-            queue.wake("a")
+            queue.add("a")
         await asyncio.sleep(0.3)
 
     run(bench, scene)
@@ -76,7 +76,7 @@ def test_no_more_than_the_workers_work_at_once_and_all_get_their_turn() -> None:
 
     async def scene(queue: WorkQueue[str]) -> None:
         for number in range(30):
-            queue.wake(f"key-{number}")
+            queue.add(f"key-{number}")
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert queue.depth >= 20
@@ -93,7 +93,7 @@ def test_what_wants_to_be_woken_later_is() -> None:
     bench.answer = lambda _key: 0.05
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await asyncio.sleep(0.28)
 
     run(bench, scene)
@@ -109,7 +109,7 @@ def test_a_failure_is_told_and_tried_again_after_growing_pauses() -> None:
     bench.answer = answer
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await asyncio.sleep(0.1)
         await until(lambda: len(bench.failures) >= 4)
 
@@ -130,9 +130,9 @@ def test_what_fails_is_not_tried_sooner_because_something_happens_around_it() ->
     began = time.monotonic()
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         while bench.done["a"] < 2:
-            queue.wake("a")
+            queue.add("a")
             await asyncio.sleep(0.005)
 
     run(bench, scene)
@@ -148,10 +148,10 @@ def test_what_has_changed_is_tried_at_once_and_its_pauses_begin_anew() -> None:
     bench.answer = answer
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await until(lambda: len(bench.failures) >= 3)
         for number in range(4, 24):
-            queue.wake("a", urgent=True)
+            queue.add("a", urgent=True)
             await until(lambda number=number: len(bench.failures) >= number)
 
     run(bench, scene)
@@ -171,13 +171,13 @@ def test_a_change_while_it_fails_is_not_overlooked() -> None:
     during: list[int] = []
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await until(lambda: len(bench.failures) == 3)
         await until(lambda: bool(bench.at_once["a"]))
-        queue.wake("a", urgent=True)
+        queue.add("a", urgent=True)
         await until(lambda: len(bench.failures) == 4)
         during.append(bench.done["a"])
-        queue.wake("b")
+        queue.add("b")
         await until(lambda: bench.done["b"] == 1)
         during.append(bench.done["a"])
 
@@ -195,14 +195,14 @@ def test_what_is_forgotten_runs_no_more_and_may_come_back() -> None:
     bench.answer = lambda _key: 0.02
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await asyncio.sleep(0.01)
         queue.forget("a")
         await asyncio.sleep(0.01)
         before = bench.done["a"]
         await asyncio.sleep(0.1)
         assert bench.done["a"] == before
-        queue.wake("a")
+        queue.add("a")
         await asyncio.sleep(0.01)
         assert bench.done["a"] == before + 1
 

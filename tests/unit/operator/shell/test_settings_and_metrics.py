@@ -14,7 +14,7 @@ from prometheus_client.utils import floatToGoString
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.settings import read_settings
 from gapless_operator.shell.cache.store import Cache
-from gapless_operator.shell.metrics import MOST_RESENDS, Metrics
+from gapless_operator.shell.metrics import MAX_RESENDS, Metrics
 from gapless_operator.shell.refusal import refusal_status
 
 CHART = Path(__file__).parents[4] / "charts" / "gapless"
@@ -55,7 +55,7 @@ def condition(kind: str, status: str, reason: str) -> dict[str, Any]:
 
 def exposed(cache: Cache) -> str:
     metrics = Metrics(cache, queue_length=lambda: 3)
-    metrics.heard("Diode")
+    metrics.record_event("Diode")
     metrics.reconciles.labels("Diode", "error").inc()
     metrics.reconcile_seconds.labels("Diode").observe(0.1)
     metrics.writes.labels("Job", "apply").inc()
@@ -215,9 +215,9 @@ def test_every_metric_that_alerts_and_dashboards_ask_for_is_there() -> None:
 
 def test_the_number_of_series_is_bounded() -> None:
     cache = Cache()
-    for number in range(MOST_RESENDS + 500):
+    for number in range(MAX_RESENDS + 500):
         cache.store(resource("Resend", f"r{number}", {"progress": {"planned": 1}}))
-    assert exposed(cache).count("\ngapless_resend_remaining_events{") == MOST_RESENDS
+    assert exposed(cache).count("\ngapless_resend_remaining_events{") == MAX_RESENDS
 
 
 def test_a_refusal_is_told_once_and_stays_while_it_holds() -> None:
