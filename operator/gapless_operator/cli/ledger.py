@@ -79,8 +79,8 @@ def import_ledger(file: Path, namespace: str, diode: str | None) -> None:
         raise ConfigurationError(
             f"The file {file} is not an exported ledger ({error}); use a file that gapless ledger export wrote."
         ) from None
-    added, known = _store(namespace).extend(exported, diode)
-    click.echo(f"Added {added:,} entries; {known:,} existed already.", err=True)
+    added, existing = _store(namespace).extend(exported, diode)
+    click.echo(f"Added {added:,} entries; {existing:,} existed already.", err=True)
 
 
 def _store(namespace: str) -> LedgerStore:

@@ -32,7 +32,7 @@ class Imported(NamedTuple):
     """How many entries of a file were added, and how many existed."""
 
     added: int
-    known: int
+    existing: int
 
 
 class LedgerStore:
@@ -64,12 +64,12 @@ class LedgerStore:
             SourceUnreachableError: the API server cannot be reached, or there were too many conflicts.
             ConfigurationError: it refuses the request, a part is unreadable, or another object has its name.
         """
-        added = known = 0
+        added = existing = 0
         for ledger in export.ledgers:
             if only in {None, ledger.diode}:
                 new = self._extend(ledger)
-                added, known = added + new, known + len(ledger.entries) - new
-        return Imported(added, known)
+                added, existing = added + new, existing + len(ledger.entries) - new
+        return Imported(added, existing)
 
     def _extend(self, ledger: DiodeLedger) -> int:
         missing: set[tuple[str, str | None, str]] | None = None
@@ -116,13 +116,13 @@ class LedgerStore:
         return parts
 
     def _diodes(self) -> list[Diode]:
-        found = []
+        diodes = []
         for body in self._list(DIODE):
             try:
-                found.append(Diode.from_resource(body))
+                diodes.append(Diode.from_resource(body))
             except ConfigurationError:
                 continue  # The parts of its ledger are read nevertheless.
-        return found
+        return diodes
 
     def _list(self, kind: Kind) -> list[dict[str, Any]]:
         try:

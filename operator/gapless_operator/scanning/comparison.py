@@ -59,31 +59,31 @@ def compare(  # noqa: PLR0911 -- one for each way to end
         return _unknown_result(
             Reason.COMPARISON_FAILED, f"The previous bundle {older.id} was not compared: {findings.comparison_problem}"
         )
-    found = findings.reconciliation
-    if found is None:
+    result = findings.reconciliation
+    if result is None:
         return _unknown_result(
             Reason.NOT_COMPARABLE,
             f"The scan was not compared with the previous bundle {older.id}, because its pod could not reach "
             f"{older.location} ({older.type}).",
         )
-    if found.with_.sha256 != older.sha256:
+    if result.with_.sha256 != older.sha256:
         return _unknown_result(
             Reason.COMPARISON_FAILED,
-            f"{older.location} contains another bundle (sha256 {found.with_.sha256}) than the previous one, "
+            f"{older.location} contains another bundle (sha256 {result.with_.sha256}) than the previous one, "
             f"{older.id}.",
         )
-    if found.listed != found.closed + found.filled + found.unavailable + found.open + found.unknown:
+    if result.listed != result.closed + result.filled + result.unavailable + result.open + result.unknown:
         return _unknown_result(
             Reason.COMPARISON_FAILED, f"The scan's counts for the previous bundle {older.id} do not add up."
         )
     counts = Comparison(
         bundle_id=older.id,
-        listed=clamp(found.listed),
-        closed=clamp(found.closed + found.filled),
-        unavailable=clamp(found.unavailable),
-        open=clamp(found.open),
-        unknown=clamp(found.unknown),
-        new=clamp(found.new),
+        listed=clamp(result.listed),
+        closed=clamp(result.closed + result.filled),
+        unavailable=clamp(result.unavailable),
+        open=clamp(result.open),
+        unknown=clamp(result.unknown),
+        new=clamp(result.new),
     )
     policy = findings.cleanup_policy
     unverified = unverified_events(before, source_digest, counts, policy) or 0
@@ -156,15 +156,15 @@ def _oldest_gap_since(  # noqa: PLR0913 -- as for `comparison_fields`
     Unverified events may be open gaps.
     """
     # The status of an older operator has only the time of its scan.
-    known = before.oldest_gap_since or (before.last_scan_time if before.missing_events else None)
+    since = before.oldest_gap_since or (before.last_scan_time if before.missing_events else None)
     older = before.bundle
     if not missing_events:
-        return known if is_partial or unverified else None
-    if known is None or older is None or (older.question is not None and older.question != source_digest):
+        return since if is_partial or unverified else None
+    if since is None or older is None or (older.question is not None and older.question != source_digest):
         return at
     listed_all = older.missing == before.missing_events  # not so with limit First
     closed = counts is not None and not counts.open and not counts.unknown and not unverified
-    return at if closed and listed_all and not is_partial else known
+    return at if closed and listed_all and not is_partial else since
 
 
 def unverified_events(
@@ -181,8 +181,8 @@ def unverified_events(
     if policy is None:
         return None
     is_same_source = before.bundle is not None and before.bundle.question in {None, source_digest}
-    known = (before.unverified_events or 0) if is_same_source else 0
-    return clamp(known + (counts.unknown if counts is not None and policy != COMPACT else 0))
+    earlier = (before.unverified_events or 0) if is_same_source else 0
+    return clamp(earlier + (counts.unknown if counts is not None and policy != COMPACT else 0))
 
 
 def _gaps_closed(

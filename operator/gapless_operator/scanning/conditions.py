@@ -97,11 +97,11 @@ def compaction_conditions(
     before: Iterable[Condition], policy: str | None, topic: str
 ) -> tuple[Updates, tuple[Event, ...]]:
     """Return the condition after a scan and an event for a new reason; nothing where only audits have run."""
-    known = condition(before, ConditionType.GAP_TOPIC_COMPACTED)
-    if policy is None and known is None:
+    compacted = condition(before, ConditionType.GAP_TOPIC_COMPACTED)
+    if policy is None and compacted is None:
         return {}, ()
     update = compaction_of(policy, topic)
-    is_new = known is None or known.reason != update.reason
+    is_new = compacted is None or compacted.reason != update.reason
     events = (
         (Event(EventType.WARNING, update.reason, update.message),) if is_new and policy not in {None, COMPACT} else ()
     )
@@ -126,12 +126,12 @@ def _ready_while_running(context: Context, attempt: Attempt) -> ConditionUpdate 
     before = status.last_attempt
     if before is not None and before.name != attempt.name and before.outcome is not None:
         return _ready_after(before)  # The operator died before the status had this one.
-    known = condition(status.conditions, ConditionType.READY)
-    if known is None:
+    ready = condition(status.conditions, ConditionType.READY)
+    if ready is None:
         return _NOT_ENDED
     # It is about a spec that was applied after the attempt had started: no scan has ended since.
-    is_younger = known.status == "False" and known.observed_generation > attempt.generation
-    if known.reason not in _BLOCKS_START and not is_younger:
+    is_younger = ready.status == "False" and ready.observed_generation > attempt.generation
+    if ready.reason not in _BLOCKS_START and not is_younger:
         return None
     if status.last_scan_time is None:
         return _NOT_ENDED

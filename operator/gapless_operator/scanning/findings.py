@@ -130,25 +130,25 @@ def gap_topic_of(report: ScanReport) -> str:
     return report.topics[0] if report.topics else "of the gaps"
 
 
-def status_fields(found: Findings, before: GapScanStatus, at: datetime) -> dict[str, Any]:
+def status_fields(findings: Findings, before: GapScanStatus, at: datetime) -> dict[str, Any]:
     """Return the fields of the status about what was found."""
     change = None
     if before.missing_events is not None:
         change = Change(
-            events=found.missing_events - before.missing_events,
-            ranges=found.missing_ranges - (before.missing_ranges or 0),
+            events=findings.missing_events - before.missing_events,
+            ranges=findings.missing_ranges - (before.missing_ranges or 0),
         )
     return {
         "last_scan_time": at,
-        "read_by": found.read_by,
-        "missing_events": found.missing_events,
-        "missing_ranges": found.missing_ranges,
-        "inferred_events": found.inferred_events,
-        "unknown_events": found.unknown_events,
-        "partitions": found.partitions,
+        "read_by": findings.read_by,
+        "missing_events": findings.missing_events,
+        "missing_ranges": findings.missing_ranges,
+        "inferred_events": findings.inferred_events,
+        "unknown_events": findings.unknown_events,
+        "partitions": findings.partitions,
         "change": change,
-        "bundle": found.bundle,
-        "resend_manifest": found.resend,
+        "bundle": findings.bundle,
+        "resend_manifest": findings.resend,
     }
 
 

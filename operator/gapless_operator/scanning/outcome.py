@@ -172,21 +172,21 @@ def _record(context: Context, last: LastAttempt, outcome: Outcome, attempt: Atte
         source_digest = source_digest_of(attempt)
         place = BundlePlace.of(attempt, last.name)
         try:
-            found = findings_of(context.scan, last.name, result, place=place, source_digest=source_digest)
+            findings = findings_of(context.scan, last.name, result, place=place, source_digest=source_digest)
         except ResultError as error:
             outcome = Outcome(error.reason, str(error))
         else:
-            apply = () if found.bundle_map is None else (found.bundle_map,)
+            apply = () if findings.bundle_map is None else (findings.bundle_map,)
             at = (attempt.finished if attempt is not None else None) or context.now
-            policy, topic = found.reported.cleanup_policy, gap_topic_of(result.report)
+            policy, topic = findings.reported.cleanup_policy, gap_topic_of(result.report)
             is_partial = outcome.reason in PARTIAL
-            comparison = compare(before, source_digest, found.reported, topic=topic, is_partial=is_partial)
+            comparison = compare(before, source_digest, findings.reported, topic=topic, is_partial=is_partial)
             compaction, warnings = compaction_conditions(before.conditions, policy, topic)
-            updates = status_fields(found, before, at) | comparison_fields(
+            updates = status_fields(findings, before, at) | comparison_fields(
                 before,
                 comparison,
                 source_digest=source_digest,
-                missing_events=found.missing_events,
+                missing_events=findings.missing_events,
                 is_partial=is_partial,
                 policy=policy,
                 at=at,

@@ -96,8 +96,8 @@ def retry_at(scan: GapScan, last: LastAttempt) -> datetime | None:
 
 def latest_schedule_time(scan: GapScan, attempt: Attempt) -> datetime | None:
     """Return the latest schedule time that has had its attempt, including `attempt`."""
-    known = scan.status.last_schedule_time
-    return max((moment for moment in (known, attempt.scheduled) if moment is not None), default=None)
+    recorded = scan.status.last_schedule_time
+    return max((moment for moment in (recorded, attempt.scheduled) if moment is not None), default=None)
 
 
 def reason_of(last: LastAttempt) -> Reason:

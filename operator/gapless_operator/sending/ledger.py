@@ -128,8 +128,8 @@ def writes_for(
         diode_name: whose ledger it is.
         diode: the Diode, if it exists.
     """
-    known = keys_of(parts)
-    missing = {entry.key: entry for entry in entries if entry.key not in known}
+    recorded = keys_of(parts)
+    missing = {entry.key: entry for entry in entries if entry.key not in recorded}
     existing = {part.meta.name for part in parts}
     create: list[Manifest] = []
     apply: list[Manifest] = []
@@ -172,8 +172,8 @@ def owner_writes(diode: Diode, parts: Sequence[LedgerPart]) -> LedgerWrites:
 
 def is_migrated(diode: Diode, parts: Iterable[LedgerPart]) -> bool:
     """Return whether the ConfigMaps have all entries that an older operator kept in the Diode's status."""
-    known = keys_of(parts)
-    return all(entry.key in known for entry in _status_entries(diode))
+    recorded = keys_of(parts)
+    return all(entry.key in recorded for entry in _status_entries(diode))
 
 
 def part_name(diode_name: str, month: str, number: int) -> str:

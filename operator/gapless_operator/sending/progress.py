@@ -176,10 +176,10 @@ def reported_bundle(pods: Collection[ObservedPod]) -> ReadBundle | None:
 
 def reported_plan(pods: Iterable[ObservedPod]) -> ResendPlan | None:
     """Return what a plan Job found; ``None`` when its log has no plan."""
-    found = next(iter(_plans(pods)), None)
-    if found is None:
+    short_plan = next(iter(_plans(pods)), None)
+    if short_plan is None:
         return None
-    plan = found.plan
+    plan = short_plan.plan
     return ResendPlan(
         events=_clamp(plan.events),
         ranges=_clamp(plan.ranges),
@@ -209,8 +209,8 @@ def _progress(
     )
 
 
-def _counts(found: Progress | Totals) -> tuple[int, ...]:
-    return tuple(getattr(found, name) for name in _COUNTED)
+def _counts(totals: Progress | Totals) -> tuple[int, ...]:
+    return tuple(getattr(totals, name) for name in _COUNTED)
 
 
 def _clamp(count: int) -> int:

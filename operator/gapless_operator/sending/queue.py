@@ -50,9 +50,9 @@ def assign_turns(diode: Diode, observed: DiodeObserved, *, ready: bool, now: dat
         now: when new turns begin.
     """
     name = diode.metadata.name
-    mine = sorted((resend for resend in observed.resends if resend.spec.diode_ref.name == name), key=queue_order)
-    send = _turns(diode, observed, mine, role=SEND, may_begin=ready, now=now)
-    plan = _turns(diode, observed, mine, role=PLAN, may_begin=True, now=now)
+    resends = sorted((resend for resend in observed.resends if resend.spec.diode_ref.name == name), key=queue_order)
+    send = _turns(diode, observed, resends, role=SEND, may_begin=ready, now=now)
+    plan = _turns(diode, observed, resends, role=PLAN, may_begin=True, now=now)
     active = sorted([*send.active, *plan.active], key=lambda entry: (entry.name, entry.resend_uid, entry.mode))
     return Turns(tuple(active[:MAX_ACTIVE]), send.queued + plan.queued)
 

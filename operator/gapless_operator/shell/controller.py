@@ -241,21 +241,21 @@ class Controller:
         """
         metadata = manifest["metadata"]
         kind = kind_of(manifest["apiVersion"], manifest["kind"])
-        known = self._cache.get(kind, metadata["namespace"], metadata["name"])
-        if known is None:
+        cached = self._cache.get(kind, metadata["namespace"], metadata["name"])
+        if cached is None:
             # An object of another owner is not in the cache, and server-side apply would overwrite it.
             if self._read_existing(manifest):
                 raise ConflictError(f"The {kind.name} {metadata['namespace']}/{metadata['name']} was not in the cache.")
             self._record_write(manifest, "apply", self._api.apply(manifest))
             return
-        check_ours(known, manifest)
-        if _is_up_to_date(known, manifest):
+        check_ours(cached, manifest)
+        if _is_up_to_date(cached, manifest):
             return
-        pinned = {**manifest, "metadata": {**metadata, "uid": known["metadata"]["uid"]}}
+        pinned = {**manifest, "metadata": {**metadata, "uid": cached["metadata"]["uid"]}}
         try:
             self._record_write(manifest, "apply", self._api.apply(pinned))
         except ConflictError:
-            self._refresh(kind, known)
+            self._refresh(kind, cached)
             raise
 
     def _read_existing(self, manifest: Manifest) -> bool:
@@ -282,14 +282,14 @@ class Controller:
         if self._cache.store(body):
             self._on_change(body)
 
-    def _refresh(self, kind: Kind, known: Body) -> None:
+    def _refresh(self, kind: Kind, cached: Body) -> None:
         """Read an object again that another client has changed, and report the change."""
-        metadata = known["metadata"]
+        metadata = cached["metadata"]
         fresh = self._api.get(kind, metadata["namespace"], metadata["name"])
         if fresh is not None:
             self._store(fresh)
-        elif self._cache.remove(known):
-            self._on_change(known)
+        elif self._cache.remove(cached):
+            self._on_change(cached)
 
     def _post(self, body: Body, event: Event, now: datetime, number: int) -> None:
         """Post an event; a failure is only logged, because it is not worth a retry of the whole reconcile."""
@@ -339,10 +339,10 @@ class Controller:
         )
 
 
-def _is_up_to_date(known: Body, manifest: Manifest) -> bool:
+def _is_up_to_date(cached: Body, manifest: Manifest) -> bool:
     """Return whether an object was made from a manifest, by its digest."""
     digest = (manifest["metadata"].get("annotations") or {}).get(DIGEST_ANNOTATION)
-    metadata = known["metadata"]
+    metadata = cached["metadata"]
     if metadata.get("deletionTimestamp") or digest is None:
         return False
     return bool(digest == (metadata.get("annotations") or {}).get(DIGEST_ANNOTATION))

@@ -118,9 +118,9 @@ class Enqueuer:
     def _has_another_spec(self, body: Body) -> bool:
         """Return whether the spec of a resource has changed since it was last enqueued."""
         spec = (body["metadata"]["uid"], body["metadata"].get("generation", 0))
-        known = self._seen_specs.get(key_of(body))
+        before = self._seen_specs.get(key_of(body))
         self._seen_specs[key_of(body)] = spec
-        return spec != known
+        return spec != before
 
     def _matters_to_resends(self, diode: Body) -> bool:
         """Return whether a Diode has changed in what Resends depend on; most changes of a busy one have not."""
@@ -128,9 +128,9 @@ class Enqueuer:
         ready = [(c["type"], c["status"]) for c in status.get("conditions") or ()]
         deleted = metadata.get("deletionTimestamp")
         view = (metadata.get("generation"), deleted, status.get("active"), ready)
-        known = self._seen_diodes.get(key_of(diode))
+        before = self._seen_diodes.get(key_of(diode))
         self._seen_diodes[key_of(diode)] = view
-        return view != known
+        return view != before
 
     def _enqueue_named(self, kind: Kind, namespace: str, name: str | None) -> None:
         if name and self._cache.get(kind, namespace, name) is not None:

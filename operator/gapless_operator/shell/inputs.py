@@ -39,14 +39,14 @@ def referenced_objects(owner: Body, cache: Cache, model_of: ModelOf) -> Named:
     namespace, names = owner["metadata"]["namespace"], names_of(owner.get("spec"))
 
     def read(kind: Kind, model: type[_ResourceT]) -> list[_ResourceT]:
-        found = []
+        models = []
         for name in sorted(name for kind_name, name in names if kind_name == kind.name):
             body = cache.get(kind, namespace, name)
             try:
-                found += [] if body is None else [model_of(model, body)]
+                models += [] if body is None else [model_of(model, body)]
             except ConfigurationError:
                 continue
-        return found
+        return models
 
     kafkas = tuple(read(KAFKA_CONNECTION, KafkaConnection))
     archive = next(iter(read(ARCHIVE, Archive)), None)

@@ -69,29 +69,29 @@ class Leases:
 
     def held(self, namespace: str) -> bool:
         """Return whether we hold the Lease of a namespace; one Lease may stand for all namespaces."""
-        known = self._known.get(namespace) or next(iter(self._known.values()))
-        return known.renewed_at is not None and self._clock() - known.renewed_at < _VALID_FOR
+        lease = self._known.get(namespace) or next(iter(self._known.values()))
+        return lease.renewed_at is not None and self._clock() - lease.renewed_at < _VALID_FOR
 
     def waiting_reason(self) -> str:
         """Return why namespaces are not served by this operator; empty when all are."""
         return " ".join(
-            f"Namespace {namespace} is not served by this operator: {known.problem}."
-            for namespace, known in sorted(self._known.items())
+            f"Namespace {namespace} is not served by this operator: {lease.problem}."
+            for namespace, lease in sorted(self._known.items())
             if not self.held(namespace)
         )
 
     def renew(self) -> bool:
         """Renew our Leases and acquire free ones; return whether any was acquired. Blocks."""
         before = {namespace for namespace in self._known if self.held(namespace)}
-        for namespace, known in self._known.items():
-            if known.renewed_at is not None and self._clock() - known.renewed_at < _RENEW_AFTER:
+        for namespace, lease in self._known.items():
+            if lease.renewed_at is not None and self._clock() - lease.renewed_at < _RENEW_AFTER:
                 continue
             try:
-                self._renew(namespace, known)
+                self._renew(namespace, lease)
             except ApiError as error:
-                known.problem = str(error).rstrip(".")
+                lease.problem = str(error).rstrip(".")
                 if isinstance(error, RefusedError | NotFoundError):
-                    known.renewed_at = None
+                    lease.renewed_at = None
         now = {namespace for namespace in self._known if self.held(namespace)}
         for namespace in sorted(now - before):
             _LOG.info("serving a namespace", namespace=namespace, identity=self._identity)
@@ -101,48 +101,48 @@ class Leases:
 
     def release(self) -> None:
         """Release our Leases, so that the next operator need not wait. Blocks."""
-        for known in self._known.values():
-            if known.renewed_at is None or known.body is None:
+        for lease in self._known.values():
+            if lease.renewed_at is None or lease.body is None:
                 continue
-            known.renewed_at = None
+            lease.renewed_at = None
             try:
-                self._api.replace(self._manifest(known.body, holder=""))
+                self._api.replace(self._manifest(lease.body, holder=""))
             except ApiError as error:
                 _LOG.info("a Lease was not released; it will expire", error=str(error))
 
-    def _renew(self, namespace: str, known: _LeaseState) -> None:
+    def _renew(self, namespace: str, lease: _LeaseState) -> None:
         now = self._clock()
         try:
-            if known.renewed_at is None or known.body is None:
-                self._read(namespace, known, now)
-            if known.body is None:
+            if lease.renewed_at is None or lease.body is None:
+                self._read(namespace, lease, now)
+            if lease.body is None:
                 fresh = {"metadata": {"name": LEASE_NAME, "namespace": namespace}}
                 written = self._api.create_if_absent(self._manifest(fresh, holder=self._identity))
-            elif self._is_free(known, now):
-                written = self._api.replace(self._manifest(known.body, holder=self._identity))
+            elif self._is_free(lease, now):
+                written = self._api.replace(self._manifest(lease.body, holder=self._identity))
             else:
-                holder = _spec(known.body).get("holderIdentity")
-                known.problem = f"operator {holder} serves it"
+                holder = _spec(lease.body).get("holderIdentity")
+                lease.problem = f"operator {holder} serves it"
                 return
         except ConflictError:
             written = None
         if written is None:  # Another operator was faster; the next call reads which one.
-            known.body, known.renewed_at = None, None
-            known.problem = "another operator has just acquired its Lease"
+            lease.body, lease.renewed_at = None, None
+            lease.problem = "another operator has just acquired its Lease"
             return
-        known.body, known.renewed_at, known.unchanged_since = written, now, now
+        lease.body, lease.renewed_at, lease.unchanged_since = written, now, now
 
-    def _read(self, namespace: str, known: _LeaseState, now: float) -> None:
-        found = self._api.get(LEASE, namespace, LEASE_NAME)
-        if _version(found) != _version(known.body):
-            known.unchanged_since = now
-        known.body, known.renewed_at = found, None
+    def _read(self, namespace: str, lease: _LeaseState, now: float) -> None:
+        body = self._api.get(LEASE, namespace, LEASE_NAME)
+        if _version(body) != _version(lease.body):
+            lease.unchanged_since = now
+        lease.body, lease.renewed_at = body, None
 
-    def _is_free(self, known: _LeaseState, now: float) -> bool:
-        spec = _spec(known.body or {})
+    def _is_free(self, lease: _LeaseState, now: float) -> bool:
+        spec = _spec(lease.body or {})
         if spec.get("holderIdentity") in {None, "", self._identity}:
             return True
-        return now - known.unchanged_since > float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
+        return now - lease.unchanged_since > float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
 
     def _manifest(self, body: Mapping[str, Any], *, holder: str) -> dict[str, Any]:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -100,16 +100,16 @@ class _Resources(Collector):
         yield from self._checks()
 
     def _watches(self) -> Metric:
-        found = GaugeMetricFamily(
+        family = GaugeMetricFamily(
             "gapless_watch_age_seconds", "Seconds since the last watch event of a kind.", labels=["kind"]
         )
         now = time.monotonic()
         for kind, last in sorted(self._last_events.items()):
-            found.add_metric([kind], now - last)
-        return found
+            family.add_metric([kind], now - last)
+        return family
 
     def _conditions(self) -> Metric:
-        found = GaugeMetricFamily(
+        family = GaugeMetricFamily(
             "gapless_condition",
             "Conditions of resources: 1 for True, 0 for False, -1 for Unknown.",
             labels=["kind", "namespace", "name", "type", "reason"],
@@ -118,8 +118,8 @@ class _Resources(Collector):
             for body in self._cache.all(kind):
                 for condition in _status(body).get("conditions") or ():
                     labels = [kind.name, *_key_labels(body), condition["type"], condition.get("reason", "")]
-                    found.add_metric(labels, _CONDITION.get(condition["status"], -1.0))
-        return found
+                    family.add_metric(labels, _CONDITION.get(condition["status"], -1.0))
+        return family
 
     def _scans(self) -> Iterator[Metric]:
         events = _gauge("gapless_missing_events", "Missing events found by the last successful scan.")

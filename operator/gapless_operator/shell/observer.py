@@ -107,9 +107,9 @@ class Observer:
             ConfigurationError: the spec is invalid.
         """
         key, uid, version = key_of(body), body["metadata"]["uid"], str(body["metadata"].get("resourceVersion", ""))
-        known = self._models.get(key)
-        if known is not None and known[:2] == (uid, version) and isinstance(known[2], model):
-            return known[2]
+        cached = self._models.get(key)
+        if cached is not None and cached[:2] == (uid, version) and isinstance(cached[2], model):
+            return cached[2]
         parsed = model.from_resource(body)
         self._models[key] = (uid, version, parsed)
         return parsed
@@ -221,13 +221,13 @@ class Observer:
 
     def _all(self, model: type[_ResourceT], kind: Kind, namespace: str | None) -> tuple[_ResourceT, ...]:
         """Return all valid objects of a kind; the status of each invalid one says what is wrong."""
-        found = []
+        valid = []
         for body in self._cache.all(kind, namespace):
             try:
-                found.append(self.resource(model, body))
+                valid.append(self.resource(model, body))
             except ConfigurationError:
                 continue
-        return tuple(found)
+        return tuple(valid)
 
     def _pod(self, body: Body, *, with_log: bool) -> ObservedPod:
         node = self._node(str((body.get("spec") or {}).get("nodeName", "")))
@@ -243,14 +243,14 @@ class Observer:
 
     def _ledger(self, namespace: str, diode_name: str) -> tuple[LedgerPart, ...]:
         """Return the ledger of the Diodes with this name; each version of a part, possibly large, is parsed once."""
-        found = []
+        parts = []
         for body in self._cache.owned(CONFIG_MAP, ledger_owner(namespace, label_value(diode_name))):
             key, version = key_of(body), body["metadata"]["resourceVersion"]
             part = self._ledger_parts.get(key)
             if part is None or part.version != version:
                 part = self._ledger_parts[key] = LedgerPart.of(body)
-            found.append(part)
-        return tuple(found)
+            parts.append(part)
+        return tuple(parts)
 
     def with_inline_bundle(self, resend: Resend) -> Resend:
         """Return a Resend with its inline bundle, which the cache does not keep, if that has to be inspected.
@@ -285,8 +285,8 @@ class Observer:
             return None, ""
         copy, namespace = copy_entry(resend), resend.metadata.namespace
         copies = (child.meta.name for child in self._children(CONFIG_MAP, resend.metadata.uid))
-        found = self._entry(namespace, copy) if copy.name in copies else (None, "")
-        return self._entry(namespace, source) if found == (None, "") else found
+        copied = self._entry(namespace, copy) if copy.name in copies else (None, "")
+        return self._entry(namespace, source) if copied == (None, "") else copied
 
     def _entry(self, namespace: str, source: ConfigMapEntry | RulesConfigMap | None) -> tuple[bytes | None, str]:
         """Read an entry of a user's ConfigMap, which is not watched; return it and why it cannot be read."""

@@ -149,28 +149,28 @@ def _check_node(diode: Diode, observed: DiodeObserved, now: datetime, program: P
     name = preflight_name(diode)
     job = next((job for job in observed.jobs if job.meta.name == name), None)
     old = tuple(job_ref(other) for other in observed.jobs if other.meta.name != name and not other.meta.deleting)
-    found = diode.status.preflight
-    if found is not None and found.generation != diode.metadata.generation:
-        found = None
+    findings = diode.status.preflight
+    if findings is not None and findings.generation != diode.metadata.generation:
+        findings = None
     lost = _lost_node(observed)
     if job is None:
         # A lost node is checked at once: another one that matches the node selector may have replaced it.
-        is_due = _is_due(diode, observed, found, now) or lost is not None or _was_node_lost(diode)
+        is_due = _is_due(diode, observed, findings, now) or lost is not None or _was_node_lost(diode)
         return _NodeCheck(
-            findings=found or diode.status.preflight,
-            link=lost or _last_link_state(diode, found),
+            findings=findings or diode.status.preflight,
+            link=lost or _last_link_state(diode, findings),
             apply=(preflight_job(diode, program),) if is_due else (),
             delete=old,
-            again_after=_time_until_due(diode, observed, found, now),
+            again_after=_time_until_due(diode, observed, findings, now),
         )
     update: ConditionUpdate | None = None
     is_old = is_read_now = False
     if job.ended:
         finished = job.ended_at.replace(microsecond=0)
-        is_old = found is not None and found.checked_at is not None and found.checked_at >= finished
+        is_old = findings is not None and findings.checked_at is not None and findings.checked_at >= finished
         if not is_old:
             read = [check for pod in observed.pods if (check := read_preflight(pod, diode, finished)) is not None]
-            found = read[-1] if read else found
+            findings = read[-1] if read else findings
             if read:
                 update = evaluate(read[-1], diode.spec)
             else:
@@ -181,15 +181,15 @@ def _check_node(diode: Diode, observed: DiodeObserved, now: datetime, program: P
     stuck = next((pod for pod in observed.pods if pod.job == name and pod.is_lost and not pod.ended), None)
     if stuck is not None:
         update = ConditionUpdate(None, Reason.NODE_LOST, lost_message(stuck))
-    elif lost is not None and (found is None or found == diode.status.preflight):
+    elif lost is not None and (findings is None or findings == diode.status.preflight):
         update = lost if update is None else ConditionUpdate(None, Reason.NODE_LOST, f"{lost.message} {update.message}")
-    link = update or _last_link_state(diode, found)
+    link = update or _last_link_state(diode, findings)
     interval = _check_interval(diode, observed, is_good=link.status is True)
     remaining = job.ended_at + interval - now if job.ended else interval
     # The log is read before the next check, however late: the operator may have been down.
     is_due = (remaining <= timedelta(0) and not is_read_now) or stuck is not None or (is_old and lost is not None)
     return _NodeCheck(
-        findings=found or diode.status.preflight,
+        findings=findings or diode.status.preflight,
         link=link,
         delete=(*old, *((job_ref(job),) if is_due and not job.meta.deleting else ())),
         again_after=max(remaining, timedelta(seconds=1)),
@@ -227,14 +227,14 @@ def _was_node_lost(diode: Diode) -> bool:
     return before is not None and before.reason == Reason.NODE_LOST
 
 
-def _last_link_state(diode: Diode, found: Preflight | None) -> ConditionUpdate:
+def _last_link_state(diode: Diode, findings: Preflight | None) -> ConditionUpdate:
     """Return the last known state of the link."""
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     is_current = before is not None and before.observed_generation == diode.metadata.generation
     if before is not None and is_current and before.status == "Unknown" and before.reason != Reason.PREFLIGHT_PENDING:
         return ConditionUpdate(None, before.reason, before.message)
-    if found is not None:
-        return evaluate(found, diode.spec)
+    if findings is not None:
+        return evaluate(findings, diode.spec)
     return ConditionUpdate(None, Reason.PREFLIGHT_PENDING, "The preflight check has not run yet.")
 
 
@@ -254,15 +254,15 @@ def _missing_findings(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod
     )
 
 
-def _is_due(diode: Diode, observed: DiodeObserved, found: Preflight | None, now: datetime) -> bool:
-    return _time_until_due(diode, observed, found, now) <= timedelta(0) or found is None
+def _is_due(diode: Diode, observed: DiodeObserved, findings: Preflight | None, now: datetime) -> bool:
+    return _time_until_due(diode, observed, findings, now) <= timedelta(0) or findings is None
 
 
-def _time_until_due(diode: Diode, observed: DiodeObserved, found: Preflight | None, now: datetime) -> timedelta:
-    if found is None or found.checked_at is None:
+def _time_until_due(diode: Diode, observed: DiodeObserved, findings: Preflight | None, now: datetime) -> timedelta:
+    if findings is None or findings.checked_at is None:
         return timedelta(seconds=1)
-    interval = _check_interval(diode, observed, is_good=evaluate(found, diode.spec).status is True)
-    return found.checked_at + interval - now
+    interval = _check_interval(diode, observed, is_good=evaluate(findings, diode.spec).status is True)
+    return findings.checked_at + interval - now
 
 
 def _check_interval(diode: Diode, observed: DiodeObserved, *, is_good: bool) -> timedelta:
@@ -274,10 +274,10 @@ def _check_interval(diode: Diode, observed: DiodeObserved, *, is_good: bool) -> 
     return FRESH_CHECK if is_needed and not is_sending(diode) else CHECK_EVERY
 
 
-def _is_fresh(diode: Diode, found: Preflight | None, now: datetime) -> bool:
+def _is_fresh(diode: Diode, findings: Preflight | None, now: datetime) -> bool:
     """Return whether the last check is recent enough for a Resend to start."""
     return is_sending(diode) or (
-        found is not None and found.checked_at is not None and now - found.checked_at < FRESH_CHECK
+        findings is not None and findings.checked_at is not None and now - findings.checked_at < FRESH_CHECK
     )
 
 

@@ -76,15 +76,15 @@ def inspect_bundle(
     return BundleInspection(sha256, bundle.metadata.id if bundle.metadata is not None else None, topics)
 
 
-def check_digest(found: str, expected: str | None, *, name: str) -> None:
+def check_digest(actual: str, expected: str | None, *, name: str) -> None:
     """Check the digest of a bundle.
 
     Raises:
         BundleError: it differs from the expected one; the message contains both.
     """
-    if expected is not None and found != expected:
+    if expected is not None and actual != expected:
         raise BundleError(
-            f"The bundle {name} has the digest {found}, but spec.bundle.sha256 is {expected}; provide the bundle with "
+            f"The bundle {name} has the digest {actual}, but spec.bundle.sha256 is {expected}; provide the bundle with "
             f"that digest, or correct the digest in a new Resend."
         )
 

@@ -177,13 +177,13 @@ def work_fields(
 
     The work keeps the identity with which it began, even if the Diode's window has changed since.
     """
-    found = reported_bundle(pods) if resend.spec.bundle is not None else None
-    if found is not None and len(found.sha256) != _SHA256_CHARACTERS:
-        found = None
-    sha256 = found.sha256 if found is not None else status.bundle_sha256
+    bundle = reported_bundle(pods) if resend.spec.bundle is not None else None
+    if bundle is not None and len(bundle.sha256) != _SHA256_CHARACTERS:
+        bundle = None
+    sha256 = bundle.sha256 if bundle is not None else status.bundle_sha256
     read: dict[str, Any] = {}
-    if found is not None:
-        read = {"bundle_sha256": sha256, "bundle_id": None if found.id is None else found.id[:128]}
+    if bundle is not None:
+        read = {"bundle_sha256": sha256, "bundle_id": None if bundle.id is None else bundle.id[:128]}
     is_identified = status.identity is not None and status.bundle_sha256 == sha256
     if is_identified or diode is None or (resend.spec.bundle is not None and sha256 is None):
         return read

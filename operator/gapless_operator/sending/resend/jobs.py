@@ -277,17 +277,16 @@ def _conclude_plan(context: ValidContext, job: ObservedJob, pods: Sequence[Obser
     if outcome.end is End.GIVEN_UP:
         update |= {"finished_at": finished, "unavailable": unavailable_ranges(pods)}
         return Result(conditions=condition_sets.failed(outcome.reason, outcome.message), update=update)
-    found = reported_plan(pods)
-    if found is None:
+    plan = reported_plan(pods)
+    if plan is None:
         outcome = Outcome(
             End.RETRY, Reason.RETRYING, f"The log of Job {job.meta.name} with the plan can no longer be read."
         )
         return schedule_retry(context.status, job, outcome, job_fields(job), finished)
-    duration = "" if found.estimated_seconds is None else f" in about {found.estimated_seconds:,.0f} s"
-    unavailable = f"; {found.unavailable:,} cannot be sent ({planned_unavailable(pods)})" if found.unavailable else ""
+    duration = "" if plan.estimated_seconds is None else f" in about {plan.estimated_seconds:,.0f} s"
+    unavailable = f"; {plan.unavailable:,} cannot be sent ({planned_unavailable(pods)})" if plan.unavailable else ""
     message = (
-        f"Would send {found.events:,} events{duration}{unavailable}; nothing was sent. Set spec.mode: Send to send "
-        f"them."
+        f"Would send {plan.events:,} events{duration}{unavailable}; nothing was sent. Set spec.mode: Send to send them."
     )
     work = work_fields(resend, context.status, context.diode, pods)
-    return Result(conditions=condition_sets.planned(message), update={**update, "plan": found, **work})
+    return Result(conditions=condition_sets.planned(message), update={**update, "plan": plan, **work})

@@ -92,10 +92,10 @@ class ClusterApi(Transport):
         """Return whether the cluster has a kind, by discovery, which every account may read."""
         path = "/" + "/".join(("apis" if kind.group else "api", kind.api_version))
         try:
-            found = self._json("GET", path)
+            discovery = self._json("GET", path)
         except NotFoundError:
             return False
-        return any(resource.get("name") == kind.plural for resource in found.get("resources") or ())
+        return any(resource.get("name") == kind.plural for resource in discovery.get("resources") or ())
 
     def log(self, namespace: str, pod: str, container: str, *, tail_lines: int, max_bytes: int) -> str | None:
         """Read the end of a container's log; ``None`` when it has none (yet, or any longer).

@@ -95,8 +95,8 @@ class Transport:
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         response = self._request(method, path, query, body, headers)
-        found = json.loads(response.data)
-        return found if isinstance(found, dict) else {}
+        content = json.loads(response.data)
+        return content if isinstance(content, dict) else {}
 
     def _request(  # noqa: PLR0913 -- the parts of a request
         self,

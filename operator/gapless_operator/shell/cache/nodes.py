@@ -40,7 +40,7 @@ class Nodes:
         Raises:
             UnavailableError: the API server does not answer.
         """
-        before, found = self._known, dict[str, ObservedNode]()
+        before, nodes = self._known, dict[str, ObservedNode]()
         for name in sorted(set(names) - {""}):
             try:
                 body = self._api.get(NODE, None, name)
@@ -51,8 +51,8 @@ class Nodes:
                 self._known = {}
                 return set()
             # A node that was removed from the cluster counts as lost.
-            found[name] = ObservedNode(name=name, ready=False) if body is None else ObservedNode.of(body)
+            nodes[name] = ObservedNode(name=name, ready=False) if body is None else ObservedNode.of(body)
         self._may_read = True
-        self._known = found
+        self._known = nodes
         was_ready = {name: node.ready for name, node in before.items()}
-        return {name for name, node in found.items() if node.ready != was_ready.get(name, True)}
+        return {name for name, node in nodes.items() if node.ready != was_ready.get(name, True)}

@@ -57,11 +57,11 @@ class Cache:
             if uid in self._deleted:
                 return False
             of_kind = self._bodies.setdefault(key.kind, {})
-            known = of_kind.get(key)
-            if known is not None and not _is_newer(body, known):
+            cached = of_kind.get(key)
+            if cached is not None and not _is_newer(body, cached):
                 return False
-            if known is not None:
-                self._forget(key, known)
+            if cached is not None:
+                self._forget(key, cached)
             of_kind[key] = kept = trim(body)
             for owner in _owners(kept):
                 self._by_owner.setdefault(owner, set()).add(key)
@@ -74,19 +74,19 @@ class Cache:
             self._deleted[uid] = None
             if len(self._deleted) > _REMEMBERED_DELETIONS:
                 self._deleted.popitem(last=False)
-            known = self._bodies.get(key.kind, {}).get(key)
-            if known is None or known["metadata"].get("uid", "") != uid:
+            cached = self._bodies.get(key.kind, {}).get(key)
+            if cached is None or cached["metadata"].get("uid", "") != uid:
                 return False
-            self._forget(key, known)
+            self._forget(key, cached)
             del self._bodies[key.kind][key]
             return True
 
     def knows(self, head: Mapping[str, Any]) -> bool:
         """Return by the metadata of an object whether the cache has its version or a newer one."""
         with self._lock:
-            known = self._bodies.get(head["kind"], {}).get(key_of(head))
+            cached = self._bodies.get(head["kind"], {}).get(key_of(head))
             is_deleted = head["metadata"].get("uid", "") in self._deleted
-            return is_deleted or (known is not None and not _is_newer(head, known))
+            return is_deleted or (cached is not None and not _is_newer(head, cached))
 
     def prune(self, kind: Kind, namespace: str | None, present: Collection[str], version: str) -> list[Body]:
         """Remove and return the objects that are missing from a complete list of a kind.
@@ -117,8 +117,8 @@ class Cache:
         """Return all objects of a kind, in one namespace or in all, sorted by key."""
         with self._lock:
             of_kind = self._bodies.get(kind.name, {})
-            found = [(key, body) for key, body in of_kind.items() if namespace in {None, key.namespace}]
-        return [body for _, body in sorted(found, key=lambda pair: pair[0])]
+            matching = [(key, body) for key, body in of_kind.items() if namespace in {None, key.namespace}]
+        return [body for _, body in sorted(matching, key=lambda pair: pair[0])]
 
     def owned(self, kind: Kind, owner_uid: str) -> list[Body]:
         """Return all objects of a kind with that owner, sorted by key."""
@@ -157,11 +157,11 @@ def _owners(body: Mapping[str, Any]) -> Iterable[str]:
     return owners
 
 
-def _is_newer(body: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    """Return whether `body` is newer than `known`. Resource versions increase (KEP-5504)."""
-    if body["metadata"].get("uid") != known["metadata"].get("uid"):
-        return _version(body) >= _version(known)
-    return _version(body) > _version(known)
+def _is_newer(body: Mapping[str, Any], cached: Mapping[str, Any]) -> bool:
+    """Return whether `body` is newer than `cached`. Resource versions increase (KEP-5504)."""
+    if body["metadata"].get("uid") != cached["metadata"].get("uid"):
+        return _version(body) >= _version(cached)
+    return _version(body) > _version(cached)
 
 
 def _version(body: Mapping[str, Any]) -> int:

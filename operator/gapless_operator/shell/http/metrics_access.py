@@ -65,9 +65,9 @@ class MetricsAccess:
             return HTTPStatus.UNAUTHORIZED
         digest, now = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest(), self._clock()
         with self._lock:
-            known = self._granted.status(digest, now) or self._refused.status(digest, now)
-        if known is not None:
-            return known
+            cached = self._granted.status(digest, now) or self._refused.status(digest, now)
+        if cached is not None:
+            return cached
         try:
             found = self._review(token)
         except ApiError:
