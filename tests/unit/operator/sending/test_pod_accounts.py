@@ -1,4 +1,4 @@
-"""What the pods of a Resend say together: counts, pace, and one report that fits into a ConfigMap."""
+"""The messages of all pods of a Resend together: counts, rate, and one report that fits into a ConfigMap."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_shard_counts_what_it_said_last_and_its_successor_only_when_it_has_sai
     assert {index: totals.sent for index, totals in counts_by_index(pods).items()} == sent
 
 
-def test_of_what_cannot_be_read_the_first_shards_last_pod_is_named() -> None:
+def test_an_unreadable_message_names_the_newest_pod_of_the_first_shard() -> None:
     wrong = {**report(1), "gaplessReport": 99}
     pods = [pod(wrong, index=2), pod(wrong, index=1, number=1), pod(report(1), index=0), pod(wrong, index=0, number=-1)]
     assert message_problem(pods, "progress", "report").startswith(
@@ -96,7 +96,7 @@ def test_of_what_cannot_be_read_the_first_shards_last_pod_is_named() -> None:
     assert message_problem([], "report") == ""
 
 
-def test_a_log_that_cannot_be_read_is_named_with_since_when() -> None:
+def test_an_unreadable_log_is_reported_with_pod_and_time() -> None:
     pods = [
         pod(index=2, log_problem="code X"),
         pod(index=1, log_problem="There is no route.", log_problem_since=NOW),
@@ -128,7 +128,7 @@ def test_a_shard_that_has_ended_has_no_pace_any_more() -> None:
 
 
 @pytest.mark.parametrize(("pace", "eta"), [(0.0, None), (0.5, 2000.0), (1.0, 1000.0)])
-def test_without_a_pace_nobody_knows_how_long_it_takes(pace: float, eta: float | None) -> None:
+def test_without_a_rate_there_is_no_eta(pace: float, eta: float | None) -> None:
     found = update_progress(None, [pod(progress(0, events_per_second=pace))], now=NOW)
     assert found is not None
     assert (found.events_per_second, found.eta_seconds) == (pace, eta)
@@ -137,7 +137,7 @@ def test_without_a_pace_nobody_knows_how_long_it_takes(pace: float, eta: float |
 @pytest.mark.parametrize(
     ("sent", "planned", "percent"), [(0, 0, 100), (0, 1000, 0), (599, 1000, 59), (999, 1000, 99), (1000, 1000, 100)]
 )
-def test_a_hundred_percent_is_only_said_when_nothing_is_left(sent: int, planned: int, percent: int) -> None:
+def test_percent_is_100_only_when_nothing_remains(sent: int, planned: int, percent: int) -> None:
     found = update_progress(None, [pod(progress(sent, planned, events_per_second=1.0))], now=NOW)
     assert found is not None
     assert found.percent == percent
@@ -151,7 +151,7 @@ def test_more_than_was_planned_leaves_nothing() -> None:
     assert (found.sent, found.percent, found.eta_seconds) == (12, 100, 0.0)
 
 
-def test_what_fits_no_status_is_cut() -> None:
+def test_values_that_do_not_fit_into_a_status_are_limited() -> None:
     found = update_progress(None, [pod(progress(2**63, planned=2**64))], now=NOW)
     assert found is not None
     assert (found.planned, found.sent, found.percent) == (MOST, MOST, 50)
@@ -188,7 +188,7 @@ def test_progress_stays_as_it_is_when_nothing_is_new_or_it_would_go_back_or_was_
         (before(400).model_copy(update={"updated_at": None}), 500, 1000, 0, False),
     ],
 )
-def test_progress_is_written_when_it_is_new_and_due_or_must_be_said_at_once(
+def test_progress_is_written_when_it_is_new_and_due_or_final(
     *, known: Progress, sent: int, planned: int, after: float, at_once: bool
 ) -> None:
     now = NOW + timedelta(seconds=after)
@@ -211,7 +211,7 @@ def test_the_last_account_is_of_the_pods_or_of_what_was_known_when_no_log_is_lef
 # ------------------------------------------------------------------------------------------------------------- reports
 
 
-def test_ranges_that_could_not_be_sent_are_in_order_and_each_is_there_once() -> None:
+def test_unavailable_ranges_are_sorted_and_unique() -> None:
     first = report(0, unavailable=1, unavailable_ranges=(gone(7), gone(5, partition=1), gone(3, topic="a")))
     second = report(0, unavailable=1, unavailable_ranges=(gone(7), gone(9, reason="x" * 65), gone(1, topic="z" * 250)))
     found = unavailable_ranges([pod(first), pod(second, index=1)])
@@ -295,7 +295,7 @@ def test_the_reports_of_all_shards_become_one() -> None:
     assert found["unavailableRangesOmitted"] == 30
 
 
-def test_a_report_is_cut_to_what_a_config_map_holds_and_says_by_how_much() -> None:
+def test_a_merged_report_is_limited_and_counts_what_it_omits() -> None:
     line = report(0, partitions=tuple(map(figures, range(1001))), unavailable_ranges=tuple(map(gone, range(3001))))
     for lines, omitted in ([line], 0), ([line, {**line, "shard": 1}], 1001):
         text = merge_reports([pod(one, index=n) for n, one in enumerate(lines)], reason="Sent", message="é")

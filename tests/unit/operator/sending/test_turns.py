@@ -1,4 +1,4 @@
-"""Whose turn it is on a Diode, from what is: who asks, who runs, whose pods live, and who else uses the receiver."""
+"""Turns on a Diode follow from what exists: waiting and running Resends, their pods, and Diodes of its receiver."""
 
 from __future__ import annotations
 
@@ -104,16 +104,16 @@ def test_a_turn_that_was_given_and_not_used_is_kept_from_who_comes_later_while_t
     assert decided(diode, *resends, ready=False) == ([], 2)
 
 
-def test_who_was_given_a_turn_and_does_not_ask_for_it_any_more_loses_it() -> None:
+def test_a_turn_is_lost_when_its_resend_no_longer_waits() -> None:
     assert decided(a_diode(active=("given",)), a_resend("given", "Retrying"), a_resend("next")) == (["next"], 0)
 
 
-def test_nobody_begins_while_the_link_is_not_ready_and_who_runs_goes_on() -> None:
+def test_nothing_starts_while_the_link_is_not_ready_and_running_resends_continue() -> None:
     diode = a_diode(active=("runs",), maxConcurrentResends=3)
     assert decided(diode, a_resend("runs", "Sending"), a_resend("waits"), ready=False) == (["runs"], 1)
 
 
-def test_a_lower_limit_stops_nobody_and_lets_nobody_begin() -> None:
+def test_a_lower_limit_stops_no_resend_and_starts_none() -> None:
     running = tuple(a_resend(name, "Sending") for name in "abc")
     waiting = (a_resend("d"), a_resend("e"))
     assert decided(a_diode(maxConcurrentResends=1), *running, *waiting) == (["a", "b", "c"], 2)
@@ -132,15 +132,13 @@ def test_a_lower_limit_stops_nobody_and_lets_nobody_begin() -> None:
     ],
 )
 @pytest.mark.parametrize("exists", [True, False])
-def test_who_was_stopped_keeps_its_turn_while_a_pod_of_it_may_send(
-    *, pod: ObservedPod, keeps: bool, exists: bool
-) -> None:
+def test_a_stopped_resend_keeps_its_turn_while_its_pod_may_send(*, pod: ObservedPod, keeps: bool, exists: bool) -> None:
     diode = a_diode(active=("gone",))
     resends = (a_resend("next"), *((a_resend("gone", "Suspended"),) if exists else ()))
     assert decided(diode, *resends, sender_pods=(pod,)) == ((["gone"], 1) if keeps else (["next"], 0))
 
 
-def test_a_resend_that_is_gone_keeps_the_turn_as_it_was_given() -> None:
+def test_a_deleted_resend_keeps_its_turn_unchanged() -> None:
     found = assign_turns(a_diode(active=("gone",)), DiodeObserved(sender_pods=(a_pod("gone"),)), ready=True, now=NOW)
     assert [(one.name, one.attempt, one.since) for one in found.active] == [("gone", 1, EARLIER)]
 
@@ -177,7 +175,7 @@ def test_plans_neither_take_the_turns_of_sends_nor_wait_for_them_nor_for_the_lin
     assert decided(encrypted, a_plan("asks"), a_resend("waits"), other_diodes=(mate,)) == (["asks"], 1)
 
 
-def test_who_has_planned_asks_anew_before_it_sends() -> None:
+def test_a_planned_resend_waits_again_before_it_sends() -> None:
     diode = a_diode(maxConcurrentResends=1)
     turn = assign_turns(diode, DiodeObserved(resends=(a_plan("p"),)), ready=True, now=NOW)
     assert [(one.name, one.mode) for one in turn.active] == [("p", "Plan")]
@@ -188,7 +186,7 @@ def test_who_has_planned_asks_anew_before_it_sends() -> None:
     assert decided(planned, a_resend("p", "Queued", priority=9), sends) == (["sends"], 1)
 
 
-def test_a_plan_keeps_its_turn_while_a_pod_of_it_lives() -> None:
+def test_a_plan_keeps_its_turn_while_its_pod_runs() -> None:
     found = assign_turns(
         a_diode(),
         DiodeObserved(resends=(a_plan("p", "Suspended"),), sender_pods=(a_pod("p", role="plan"),)),

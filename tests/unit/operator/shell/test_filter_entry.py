@@ -1,4 +1,4 @@
-"""The operator reads a Resend's filter rules from its copy as soon as there is one, and only while they are needed."""
+"""A Resend's filter rules are read from the copy once it exists, and only while they are needed."""
 
 from __future__ import annotations
 

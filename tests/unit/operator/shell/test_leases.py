@@ -1,4 +1,4 @@
-"""One operator serves a namespace at a time: the first has it, the next waits, and takes over what is given back."""
+"""One operator serves a namespace at a time; the next one waits for its Lease."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def pass_time(clock: Clock, seconds: float, *operators: Leases) -> None:
             each.renew()
 
 
-def test_the_first_serves_and_the_second_waits_and_says_for_whom(store: Store, clock: Clock) -> None:
+def test_the_second_operator_waits_and_names_the_first(store: Store, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     assert not first.held("n")
     assert first.renew()
@@ -95,7 +95,7 @@ def test_a_lease_costs_three_writes_a_minute(store: Store, clock: Clock) -> None
     assert first.held("n")
 
 
-def test_what_is_given_back_is_taken_at_once(store: Store, clock: Clock) -> None:
+def test_a_released_lease_is_acquired_at_once(store: Store, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     first.renew()
     second.renew()
@@ -135,7 +135,7 @@ def _held_after(leases: Leases, clock: Clock, seconds: float) -> bool:
     return leases.held("n")
 
 
-def test_who_was_passed_over_while_it_stood_still_does_not_write_on(store: Store, clock: Clock) -> None:
+def test_an_operator_that_was_paused_beyond_its_lease_does_not_write(store: Store, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     first.renew()
     pass_time(clock, LEASE_SECONDS + 10, second)
@@ -147,12 +147,12 @@ def test_who_was_passed_over_while_it_stood_still_does_not_write_on(store: Store
     assert "operator second serves it" in first.waiting_reason()
 
 
-def test_who_is_started_again_under_its_name_need_not_wait(store: Store, clock: Clock) -> None:
+def test_a_restart_with_the_same_identity_need_not_wait(store: Store, clock: Clock) -> None:
     operator(store, clock, "pod-1").renew()
     assert operator(store, clock, "pod-1").renew()
 
 
-def test_two_that_come_at_once_do_not_both_serve(store: Store, clock: Clock) -> None:
+def test_two_operators_that_start_together_do_not_both_serve(store: Store, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     seen = store.get
 

@@ -1,4 +1,4 @@
-"""Each resource is worked on by one at a time, no oftener than needed, and never dropped."""
+"""Each key runs once at a time, no more often than needed, and is never dropped."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(bench: Bench, scene: Callable[[WorkQueue[str]], Awaitable[None]], *, wor
     asyncio.run(whole())
 
 
-def test_many_wakes_while_it_runs_are_one_more_run() -> None:
+def test_many_additions_during_a_run_cause_one_more_run() -> None:
     bench = Bench(seconds=0.05)
 
     async def scene(queue: WorkQueue[str]) -> None:
@@ -71,7 +71,7 @@ def test_many_wakes_while_it_runs_are_one_more_run() -> None:
     assert bench.most_of_a_key == 1
 
 
-def test_no_more_than_the_workers_work_at_once_and_all_get_their_turn() -> None:
+def test_runs_are_limited_by_the_workers_and_every_key_runs() -> None:
     bench = Bench(seconds=0.01)
 
     async def scene(queue: WorkQueue[str]) -> None:
@@ -88,7 +88,7 @@ def test_no_more_than_the_workers_work_at_once_and_all_get_their_turn() -> None:
     assert len(bench.done) == 30
 
 
-def test_what_wants_to_be_woken_later_is() -> None:
+def test_a_key_runs_again_after_the_returned_time() -> None:
     bench = Bench()
     bench.answer = lambda _key: 0.05
 
@@ -100,7 +100,7 @@ def test_what_wants_to_be_woken_later_is() -> None:
     assert 3 <= bench.done["a"] <= 7
 
 
-def test_a_failure_is_told_and_tried_again_after_growing_pauses() -> None:
+def test_a_failure_is_reported_and_retried_after_growing_pauses() -> None:
     bench = Bench()
 
     def answer(_key: str) -> float | None:
@@ -118,7 +118,7 @@ def test_a_failure_is_told_and_tried_again_after_growing_pauses() -> None:
     assert bench.failures[0] < 1
 
 
-def test_what_fails_is_not_tried_sooner_because_something_happens_around_it() -> None:
+def test_a_failing_key_is_not_retried_sooner_because_it_is_added() -> None:
     bench = Bench()
 
     def answer(_key: str) -> float | None:
@@ -139,7 +139,7 @@ def test_what_fails_is_not_tried_sooner_because_something_happens_around_it() ->
     assert time.monotonic() - began >= bench.failures[0] >= 0.4
 
 
-def test_what_has_changed_is_tried_at_once_and_its_pauses_begin_anew() -> None:
+def test_an_urgent_key_is_retried_at_once_and_its_pauses_restart() -> None:
     bench = Bench()
 
     def answer(_key: str) -> float | None:
@@ -190,7 +190,7 @@ def test_a_pause_after_failures_is_a_minute_at_most() -> None:
     assert min(pause_after(40) for _ in range(100)) >= 48
 
 
-def test_what_is_forgotten_runs_no_more_and_may_come_back() -> None:
+def test_a_forgotten_key_does_not_run_and_may_be_added_again() -> None:
     bench = Bench()
     bench.answer = lambda _key: 0.02
 

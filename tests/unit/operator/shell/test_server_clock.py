@@ -1,4 +1,4 @@
-"""The operator's time is the API server's, so that a wrong clock of its node gives nobody up too soon."""
+"""The operator uses the API server's time, so that a wrong local clock gives nothing up too early."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def clock(ahead: timedelta) -> ServerClock:
 
 
 @pytest.mark.parametrize("minutes", [6, -6, 60 * 24 * 365])
-def test_a_clock_that_is_wrong_is_corrected_by_the_first_answer(minutes: int) -> None:
+def test_a_wrong_clock_is_corrected_by_the_first_response(minutes: int) -> None:
     made = clock(timedelta(minutes=minutes))
     made.update(format_datetime(TRUE, usegmt=True))
     assert made.now() == TRUE
@@ -38,7 +38,7 @@ def test_time_does_not_jump_to_and_fro_between_answers() -> None:
         assert made.now() == TRUE
 
 
-def test_a_clock_that_was_put_right_is_followed() -> None:
+def test_a_corrected_clock_is_followed() -> None:
     made = clock(timedelta(minutes=6))
     made.update(format_datetime(TRUE, usegmt=True))
     made.update(format_datetime(TRUE + timedelta(minutes=6), usegmt=True))
