@@ -179,36 +179,42 @@ def _validate_and_proceed(context: Context) -> Result:
 
 
 def _plan_or_send(context: ValidContext) -> Result:
-    """Plan, inspect the bundle, or send; work that is already in the ledger is not sent again."""
-    resend, status, diode = context.resend, context.status, context.diode
-    if resend.spec.mode == "Plan":
+    """Plan, inspect the bundle, or send."""
+    if context.resend.spec.mode == "Plan":
         return _keep_plan(context) or proceed(context, PLAN)
     if not context.is_identified:
         # Only a pod can read the bundle. Without its digest, the ledger cannot tell whether it was already sent.
         return _inspect_bundle(context)
-    if status.started_at is None and latest_job(resend, context.observed, SEND) is None and status.identity is not None:
-        parts = context.observed.ledger
-        problem = next((part.problem for part in parts if part.problem), "")
-        if problem:
-            return Result(
-                conditions=condition_sets.waiting_for(Reason.LEDGER_UNREADABLE, problem), again_after=RECHECK_AFTER
-            )
-        entry = latest_entry(entries_of(parts, diode), identity=status.identity, force=resend.spec.force)
-        if entry is not None:
-            later = " Events written later are not included." if _includes_later_events(resend.spec, entry) else ""
-            message = (
-                f"The same events were sent by Resend {entry.resend} until {entry.finished_at} "
-                f"({entry.sent:,} events, {entry.unavailable:,} unavailable).{later} To send them again, set "
-                f"spec.force to a new value."
-            )
-            return Result(
-                conditions=condition_sets.over(Reason.ALREADY_SENT, message, complete=not entry.unavailable),
-                update={"finished_at": context.now, "retry_at": None},
-            )
-        message = too_old(resend, status, diode.spec.not_before)
-        if message:
-            return Result(conditions=condition_sets.refused(Reason.TOO_OLD, message), again_after=RECHECK_AFTER)
-    return proceed(context, SEND)
+    return _check_ledger(context) or proceed(context, SEND)
+
+
+def _check_ledger(context: ValidContext) -> Result | None:
+    """Refuse to start work that was sent before, or may have been; ``None`` when it may start, or has."""
+    resend, status, diode = context.resend, context.status, context.diode
+    has_started = status.started_at is not None or latest_job(resend, context.observed, SEND) is not None
+    if has_started or status.identity is None:
+        return None
+    parts = context.observed.ledger
+    problem = next((part.problem for part in parts if part.problem), "")
+    if problem:
+        conditions = condition_sets.waiting_for(Reason.LEDGER_UNREADABLE, problem)
+        return Result(conditions=conditions, again_after=RECHECK_AFTER)
+    entry = latest_entry(entries_of(parts, diode), identity=status.identity, force=resend.spec.force)
+    if entry is not None:
+        later = " Events written later are not included." if _includes_later_events(resend.spec, entry) else ""
+        message = (
+            f"The same events were sent by Resend {entry.resend} until {entry.finished_at} "
+            f"({entry.sent:,} events, {entry.unavailable:,} unavailable).{later} To send them again, set "
+            f"spec.force to a new value."
+        )
+        return Result(
+            conditions=condition_sets.over(Reason.ALREADY_SENT, message, complete=not entry.unavailable),
+            update={"finished_at": context.now, "retry_at": None},
+        )
+    message = too_old(resend, status, diode.spec.not_before)
+    if message:
+        return Result(conditions=condition_sets.refused(Reason.TOO_OLD, message), again_after=RECHECK_AFTER)
+    return None
 
 
 def _includes_later_events(spec: ResendSpec, entry: LedgerEntry) -> bool:
