@@ -297,7 +297,7 @@ class Controller:
         mark = hashlib.sha256(f"{body['metadata']['uid']}{at}{number}{event.reason}".encode()).hexdigest()[:16]
         manifest = event_manifest(
             body,
-            name=f"{body['metadata']['name'][:200]}.{mark}",
+            name=f"{body['metadata']['name'][:200].rstrip('-.')}.{mark}",
             at=at,
             kind=event.type,
             reason=event.reason,

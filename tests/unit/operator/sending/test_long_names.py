@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ from hypothesis import strategies as st
 
 from gapless_operator.common.children import bears, label_value, name_behind
 from gapless_operator.common.observed import DIODE_LABEL, KIND_LABEL, NAME_LABEL
+from gapless_operator.common.settings import OperatorSettings
 from gapless_operator.shell.cache.relations import diode_of, owner_of
 from gapless_operator.shell.cache.store import Cache, Key
+from gapless_operator.shell.controller import Controller
+from gapless_operator.shell.metrics import Metrics
 
 SenderCluster = Any
 NAMES = st.text("abc-9", min_size=1, max_size=253).filter(lambda name: name[0] != "-" and name[-1] != "-")
@@ -66,3 +70,39 @@ def test_a_pod_enqueues_its_owner_and_its_diode_with_any_names(length: int) -> N
     elsewhere = {**pod, "metadata": {**pod["metadata"], "namespace": "other"}}
     assert owner_of(elsewhere, cache) is None
     assert diode_of(elsewhere, cache) is None
+
+
+class Api:
+    """Accepts every write and keeps the names of events."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def apply_status(self, body: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+        return {**body, "status": status}
+
+    def apply(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        return {**manifest, "metadata": {**manifest["metadata"], "uid": "u", "resourceVersion": "1"}}
+
+    def get(self, *_: Any) -> None:
+        return None
+
+    def post_event(self, manifest: dict[str, Any]) -> None:
+        self.events.append(manifest["metadata"]["name"])
+
+
+@pytest.mark.parametrize("name", ["a" * 253, "a" * 199 + "." + "b" * 53, "a" * 199 + "-" + "b" * 53])
+def test_the_name_of_an_event_is_valid_wherever_the_name_of_its_object_is_cut(
+    cluster: SenderCluster, name: str
+) -> None:
+    cluster.resend(name)
+    cache, observer = cluster.cache_and_observer()
+    api: Any = Api()
+    metrics = Metrics(cache, queue_length=lambda: 0)
+    Controller(OperatorSettings(), api, cache, observer, metrics, lambda: cluster.now).reconcile(
+        next(key for key in cluster.owner_keys() if key.name == name)
+    )
+    (event,) = api.events
+    label = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    assert re.fullmatch(rf"{label}(\.{label})*", event)
+    assert len(event) <= 253
