@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gapless_operator.shell.service import Service
 
 _LEVELS = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
-_LONGEST_MESSAGE = 500
+_MAX_MESSAGE_LENGTH = 500
 _MALLOC = {-1: 128 * 1024, -3: 64 * 1024, -8: 2}
 """mallopt(3): M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX. Lists with bundles of 100 KB are read by many threads;
 glibc would keep the freed memory in an arena per thread."""
@@ -37,7 +37,7 @@ class _ToStructlog(logging.Handler):
         """Write one record."""
         log = structlog.get_logger(record.name)
         problem: Any = record.exc_info or None
-        log.warning("library", logger=record.name, message=record.getMessage()[:_LONGEST_MESSAGE], exc_info=problem)
+        log.warning("library", logger=record.name, message=record.getMessage()[:_MAX_MESSAGE_LENGTH], exc_info=problem)
 
 
 def main(make_service: Callable[[OperatorSettings], Service] | None = None) -> None:

@@ -19,7 +19,7 @@ from gapless_api.v1alpha1.scan_status import (
     PartitionFindings,
 )
 from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpacked
-from gapless_operator.scanning.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BYTES, bundle_map
+from gapless_operator.scanning.manifests import BUNDLE_KEY, MAX_CONFIG_MAP_BYTES, bundle_map
 from gapless_operator.scanning.resend_manifest import render
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from gapless_operator.common.plan import Manifest
     from gapless_operator.scanning.manifests import BundlePlace
 
-_LARGEST_BUNDLE_BYTES = 64 * 1024 * 1024
+_MAX_BUNDLE_BYTES = 64 * 1024 * 1024
 """Of the unpacked bundle; a gzipped one that fits into a ConfigMap is smaller."""
-_LONGEST_TOPIC = 249
+_MAX_TOPIC_LENGTH = 249
 """In the status. Topics and offsets come from the keys of received records, which may contain anything."""
 
 
@@ -157,7 +157,7 @@ def _bundle_text(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes |
     if result.bundle_gzip is None:
         return None, None
     try:
-        text = unpacked(result.bundle_gzip, most_bytes=_LARGEST_BUNDLE_BYTES)
+        text = unpacked(result.bundle_gzip, most_bytes=_MAX_BUNDLE_BYTES)
         metadata = read_bundle_text(text, name=f"of {attempt}").metadata
     except (ResultLinesError, BundleError) as error:
         raise ResultError(Reason.RESULT_UNREADABLE, f"The bundle of {attempt} cannot be read: {error}") from None
@@ -169,8 +169,8 @@ def _bundle_text(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes |
 def _check_size(attempt: str, bundle_gzip: bytes | None, resend: str | None) -> None:
     """Refuse a bundle that is too large for a ConfigMap, or that the pod omitted for that reason."""
     size = len(bundle_gzip or b"") + len((resend or "").encode())
-    if bundle_gzip is None or size > LARGEST_CONFIG_MAP_BYTES:
-        limit = LARGEST_CONFIG_MAP_BYTES // 1024
+    if bundle_gzip is None or size > MAX_CONFIG_MAP_BYTES:
+        limit = MAX_CONFIG_MAP_BYTES // 1024
         how_large = (
             f"more than {limit} KiB after compression"
             if bundle_gzip is None
@@ -195,7 +195,7 @@ def _resend(
 
 def _findings(entry: PartitionFinding) -> PartitionFindings:
     return PartitionFindings(
-        topic=entry.topic[:_LONGEST_TOPIC],
+        topic=entry.topic[:_MAX_TOPIC_LENGTH],
         partition=entry.partition,
         missing=clamp(entry.missing),
         inferred=None if entry.inferred_events is None else clamp(entry.inferred_events),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SETTINGS_ROLE, BUNDLE_ROLE = "scan-settings", "bundle"
 BUNDLE_KEY, RESEND_KEY = "bundle.json.gz", "resend.yaml"
-LARGEST_CONFIG_MAP_BYTES = 900 * 1024
+MAX_CONFIG_MAP_BYTES = 900 * 1024
 """Of a gzipped bundle and its Resend. The API server accepts 1 MiB, and does not count base64 (binaryData)."""
 QUESTION_ANNOTATION = f"{GROUP}/question"
 """Digest of what an attempt scans; only results of attempts with the same digest can be compared."""

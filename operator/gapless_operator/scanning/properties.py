@@ -14,13 +14,13 @@ from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, j
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.scanning import scan_pod
 from gapless_operator.scanning.manifests import (
-    LARGEST_CONFIG_MAP_BYTES,
+    MAX_CONFIG_MAP_BYTES,
     SETTINGS_ROLE,
     bundle_file,
     bundle_place,
     older_bundle,
 )
-from gapless_operator.scanning.resend_manifest import LONGEST_INLINE_BYTES
+from gapless_operator.scanning.resend_manifest import MAX_INLINE_BYTES
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
@@ -107,7 +107,7 @@ def _output(scan: GapScan, places: ScanPlaces, attempt: str) -> dict[str, str]:
     """Return the settings of the output: the bundle, and the result in the log."""
     output = places.output
     # A bundle in a StorageLocation is written to the log only if it is small enough to be inlined in a Resend.
-    limit = LARGEST_CONFIG_MAP_BYTES if output is None else LONGEST_INLINE_BYTES
+    limit = MAX_CONFIG_MAP_BYTES if output is None else MAX_INLINE_BYTES
     lines = {"resultLines": "true", "resultBundleLimit": str(limit)}
     if output is not None and output.persistent_volume_claim is not None:
         lines["resendFileName"] = f"{scan_pod.OUTPUT_FOLDER}/{bundle_file(attempt)}"

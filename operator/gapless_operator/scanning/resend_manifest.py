@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan, ResendTemplate
     from gapless_api.v1alpha1.scan_status import BundleReference
 
-LONGEST_INLINE_BYTES = 100 * 1024
+MAX_INLINE_BYTES = 100 * 1024
 """kubectl apply copies the object into an annotation of at most 256 KiB, and the status contains it once more."""
 _FILL_IN = "FILL-IN"
 
@@ -43,7 +43,7 @@ def render(  # noqa: PLR0913 -- the parts of the file
         location: where it is otherwise, for the comments.
     """
     name = lasting_name(scan.metadata.name, reference.id)
-    inline = text is not None and len(text) <= LONGEST_INLINE_BYTES
+    inline = text is not None and len(text) <= MAX_INLINE_BYTES
     when = "" if metadata is None else f" on {metadata.created:%Y-%m-%d at %H:%M} UTC"
     events = "1 event" if reference.missing == 1 else f"{reference.missing} events"
     notes = [

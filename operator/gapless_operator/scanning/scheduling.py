@@ -44,7 +44,7 @@ FINAL = frozenset(
     }
 )
 """Outcomes that a retry would only repeat; any other cause may be removed without a change of the spec."""
-_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=30), timedelta(minutes=30)
+_FIRST_PAUSE, _MAX_PAUSE = timedelta(seconds=30), timedelta(minutes=30)
 
 
 def due_of(
@@ -91,7 +91,7 @@ def retry_at(scan: GapScan, last: LastAttempt) -> datetime | None:
     reason = reason_of(last)
     if reason in COMPLETED or reason in FINAL or last.generation != scan.metadata.generation:
         return None
-    return last.finished + backoff(number_of(last.name) - 1, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
+    return last.finished + backoff(number_of(last.name) - 1, first=_FIRST_PAUSE, longest=_MAX_PAUSE)
 
 
 def latest_schedule_time(scan: GapScan, attempt: Attempt) -> datetime | None:

@@ -28,7 +28,7 @@ FILE = "ledger.json"
 """Entry of the ConfigMaps."""
 MAX_PART_BYTES = 768 * 1024
 """Of the text in one ConfigMap. The API server accepts 1 MiB for the whole object."""
-_LONGEST_NAME = 253
+_MAX_NAME_LENGTH = 253
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ def is_migrated(diode: Diode, parts: Iterable[LedgerPart]) -> bool:
 def part_name(diode_name: str, month: str, number: int) -> str:
     """Return the name of a part of a ledger: ``gapless-ledger-<diode>-<yyyy-mm>``, with ``-2``, … for more parts."""
     suffix = month if number == 1 else f"{month}-{number}"
-    return lasting_name(f"gapless-ledger-{diode_name}", suffix, longest=_LONGEST_NAME)
+    return lasting_name(f"gapless-ledger-{diode_name}", suffix, longest=_MAX_NAME_LENGTH)
 
 
 def _split_at_limit(size: int, entries: list[LedgerEntry]) -> tuple[list[LedgerEntry], list[LedgerEntry]]:

@@ -30,7 +30,7 @@ WRITE_EVERY = timedelta(seconds=5)
 _MAX_REPORTED_PARTITIONS, _MAX_REPORTED_RANGES = 1000, 3000
 """These keep the report in its ConfigMap well below 1 MiB."""
 _COUNTED = ("planned", "sent", "filtered", "filled", "unavailable")
-_LONGEST_TOPIC, _LONGEST_REASON = 249, 64
+_MAX_TOPIC_LENGTH, _MAX_REASON_LENGTH = 249, 64
 
 
 def latest_by_index(pods: Iterable[ObservedPod]) -> dict[int, ObservedPod]:
@@ -108,7 +108,7 @@ def final_progress(before: Progress | None, pods: Iterable[ObservedPod], *, now:
 def unavailable_ranges(pods: Iterable[ObservedPod]) -> tuple[UnavailableRange, ...]:
     """Return the first ranges that could not be sent, in the order of topic, partition and offset."""
     ranges = {
-        (entry.topic[:_LONGEST_TOPIC], entry.partition, entry.first, entry.last, entry.reason[:_LONGEST_REASON])
+        (entry.topic[:_MAX_TOPIC_LENGTH], entry.partition, entry.first, entry.last, entry.reason[:_MAX_REASON_LENGTH])
         for report in _reports(pods)
         for entry in report.unavailable_ranges
     }

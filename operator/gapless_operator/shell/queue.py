@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KeyT = TypeVar("KeyT", bound="Hashable")
 
-_FIRST_DELAY_SECONDS, _LAST_DELAY_SECONDS = 0.5, 60.0
+_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.5, 60.0
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _Item:
 
 def pause_after(failures: int) -> float:
     """Return how many seconds to wait after a failure that follows `failures` others in a row."""
-    delay = backoff(failures, first=_FIRST_DELAY_SECONDS, longest=_LAST_DELAY_SECONDS)
+    delay = backoff(failures, first=_FIRST_DELAY_SECONDS, longest=_MAX_DELAY_SECONDS)
     return delay * random.uniform(0.8, 1.2)  # noqa: S311 -- spreads retries
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from gapless_operator.common.observed import ObservedJob, ObservedPod
 
-_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
+_FIRST_PAUSE, _MAX_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
 _FINAL_MESSAGES = (SHORT_REPORT.event, SHORT_PLAN.event)
 RETRY_HINT = "Remove the cause, then set spec.retry to a new value; the Resend continues where it stopped."
 """What to do about a failure that editing the Resend does not solve."""
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
 
 def pause_before(attempt: int) -> timedelta:
     """Return how long to wait before an attempt; the second is the first that waits."""
-    return backoff(attempt - 2, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
+    return backoff(attempt - 2, first=_FIRST_PAUSE, longest=_MAX_PAUSE)
 
 
 def outcome_of(  # noqa: PLR0911 -- one for each way to end

@@ -27,9 +27,9 @@ _REFRESH_SECONDS = 3.0
 """How old the log of a running pod may be; progress is written to a status every five seconds at most."""
 _SETTLE_SECONDS = 30.0
 """For how long the log of an ended pod is read again while its final message is missing."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
+_FIRST_PAUSE, _MAX_PAUSE = 5.0, 60.0
 """Pauses between attempts to read an unreadable log."""
-_LONGEST_PROBLEM = 300
+_MAX_PROBLEM_LENGTH = 300
 
 
 class LogSource(Protocol):
@@ -198,9 +198,9 @@ class PodLogs:
             state = self._states.setdefault(uid, _LogState())
             is_news = not state.problem
             if is_news:
-                state.problem, state.since = problem[:_LONGEST_PROBLEM], self._now().replace(microsecond=0)
+                state.problem, state.since = problem[:_MAX_PROBLEM_LENGTH], self._now().replace(microsecond=0)
             state.again_at = self._clock() + state.pause
-            state.pause = min(2 * state.pause, _LONGEST_PAUSE)
+            state.pause = min(2 * state.pause, _MAX_PAUSE)
         if is_news:
             self._on_change(pod)
 

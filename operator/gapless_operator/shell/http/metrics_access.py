@@ -26,7 +26,7 @@ _GOOD_FOR_SECONDS, _BAD_FOR_SECONDS = 60.0, 10.0
 """How long an answer is cached; a revoked token works for a minute more."""
 _MAX_ANSWERS = 1000
 """Of each kind: granted ones are cached separately, so that a flood of bad tokens does not evict them."""
-_LONGEST_TOKEN = 16 * 1024
+_MAX_TOKEN_LENGTH = 16 * 1024
 _SCHEME = "bearer "
 
 
@@ -61,7 +61,7 @@ class MetricsAccess:
             authorization: the header of that name; empty for none.
         """
         token = authorization[len(_SCHEME) :].strip() if authorization[: len(_SCHEME)].lower() == _SCHEME else ""
-        if not token or len(token) > _LONGEST_TOKEN:
+        if not token or len(token) > _MAX_TOKEN_LENGTH:
             return HTTPStatus.UNAUTHORIZED
         digest, now = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest(), self._clock()
         with self._lock:
