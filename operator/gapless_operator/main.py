@@ -24,40 +24,40 @@ if TYPE_CHECKING:
     from gapless_operator.shell.service import Service
 
 _LEVELS = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
-_LONGEST_MESSAGE = 500
+_MAX_MESSAGE_LENGTH = 500
 _MALLOC = {-1: 128 * 1024, -3: 64 * 1024, -8: 2}
 """mallopt(3): M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX. Lists with bundles of 100 KB are read by many threads;
-glibc would keep what they free, in an arena for each thread."""
+glibc would keep the freed memory in an arena per thread."""
 
 
 class _ToStructlog(logging.Handler):
-    """Puts what libraries log into the same lines as our own, as warnings: what is an error is for us to say."""
+    """Writes log records of libraries as warnings in our own format; only our own code logs errors."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
         log = structlog.get_logger(record.name)
         problem: Any = record.exc_info or None
-        log.warning("library", logger=record.name, message=record.getMessage()[:_LONGEST_MESSAGE], exc_info=problem)
+        log.warning("library", logger=record.name, message=record.getMessage()[:_MAX_MESSAGE_LENGTH], exc_info=problem)
 
 
 def main(make_service: Callable[[OperatorSettings], Service] | None = None) -> None:
-    """Run the operator until a signal and end the process.
+    """Run the operator until a signal, then exit.
 
     Args:
-        make_service: makes what runs; ``None`` for the `Service` of production.
+        make_service: creates the service; ``None`` for `Service`.
     """
     settings = read_settings(sys.argv[1:], os.environ)
-    with contextlib.suppress(AttributeError, OSError):  # another C library than glibc
+    with contextlib.suppress(AttributeError, OSError):  # The C library is not glibc.
         libc = ctypes.CDLL(None)
         for parameter, value in _MALLOC.items():
             libc.mallopt(parameter, value)
     try:
         configure_logging(_LEVELS[settings.log_level], None, json=True)
-        # Kopf tells much of what is no news; its warnings are.
+        # Of Kopf only the warnings are of interest.
         logging.basicConfig(handlers=[_ToStructlog()], level=logging.WARNING, force=True)
-        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # it warns of not being the main thread
-        logging.getLogger("urllib3").setLevel(logging.ERROR)  # whoever asked says so as well
-        logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # of a probe that fails, as it must
+        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # It expects the main thread.
+        logging.getLogger("urllib3").setLevel(logging.ERROR)  # Callers log failed requests.
+        logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # Failed probes are expected.
         logging.captureWarnings(capture=True)
         if make_service is None:
             from gapless_operator.shell.service import Service  # noqa: PLC0415 -- Kopf is slow to import; --help is not

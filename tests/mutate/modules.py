@@ -48,7 +48,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "gapless_operator.sending.progress": _RESEND,
     "gapless_operator.sending.resend.bundle": _RESEND,
     "gapless_operator.sending.queries": _RESEND,
-    "gapless_operator.sending.resend.conditions": _RESEND,
     "gapless_operator.engines.scheduling": _SCAN,
     "gapless_operator.engines.endings": _SCAN,
     "gapless_operator.scanning.reconcile": _SCAN,

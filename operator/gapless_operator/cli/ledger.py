@@ -1,4 +1,4 @@
-"""Owns ``gapless ledger export`` and ``gapless ledger import``; must not know how a ledger is kept."""
+"""Owns ``gapless ledger export`` and ``gapless ledger import``; must not know how a ledger is stored."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def ledger() -> None:
-    """Export and import what was sent over a Diode, so that nothing is sent again after a restore.
+    """Export and import the ledgers of Diodes, so that nothing is sent again after a restore.
 
     \b
-    The ledger of a Diode is kept in ConfigMaps gapless-ledger-DIODE-YYYY-MM of its namespace. The cluster is the one
-    that KUBECONFIG names, or the one that this pod runs in:
+    The ledger of a Diode records what was sent, in ConfigMaps gapless-ledger-DIODE-YYYY-MM of its namespace. The
+    command uses the cluster of KUBECONFIG, or the one that this pod runs in:
 
     \b
         gapless ledger export -n gapless-sender -o ledger.json
@@ -48,15 +48,15 @@ _diode = click.option("--diode", metavar="NAME", help="Only the ledger of this D
 )
 def export_ledger(namespace: str, diode: str | None, output: Path | None) -> None:
     """Write the ledgers of a namespace as one JSON document."""
-    found = _store(namespace).export(diode)
-    text = json.dumps(LEDGER_EXPORT.to_json(LedgerExport(ledgers=found)), indent=1) + "\n"
+    ledgers = _store(namespace).export(diode)
+    text = json.dumps(LEDGER_EXPORT.to_json(LedgerExport(ledgers=ledgers)), indent=1) + "\n"
     target = None if output is None or str(output) == "-" else output
     with written_whole_or_shown(target, what="ledger") as stream:
         stream.write(text.encode())
     if target is None:
         return
-    count = sum(len(one.entries) for one in found)
-    click.echo(f"{count:,} entries of {len(found)} Diodes are in {output}.", err=True)
+    count = sum(len(ledger.entries) for ledger in ledgers)
+    click.echo(f"Wrote {count:,} entries of {len(ledgers)} Diodes to {output}.", err=True)
 
 
 @ledger.command("import")
@@ -70,21 +70,21 @@ def import_ledger(file: Path, namespace: str, diode: str | None) -> None:
     """
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-        found = read_export(text)
+        exported = read_export(text)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            f"The file {file} cannot be read ({error}); give what gapless ledger export wrote."
+            f"The file {file} cannot be read ({error}); use a file that gapless ledger export wrote."
         ) from None
     except WireError as error:
         raise ConfigurationError(
-            f"The file {file} is no exported ledger ({error}); give what gapless ledger export wrote."
+            f"The file {file} is not an exported ledger ({error}); use a file that gapless ledger export wrote."
         ) from None
-    added, known = _store(namespace).extend(found, diode)
-    click.echo(f"{added:,} entries were added; {known:,} were known.", err=True)
+    added, existing = _store(namespace).extend(exported, diode)
+    click.echo(f"Added {added:,} entries; {existing:,} existed already.", err=True)
 
 
 def _store(namespace: str) -> LedgerStore:
-    """The ledgers of a namespace in the cluster that the environment names."""
+    """Return the ledgers of a namespace in the cluster of the environment."""
     from gapless_operator.cli.ledger_store import LedgerStore as Store  # noqa: PLC0415 -- --help needs no client
     from gapless_operator.shell.api.client import ClusterApi  # noqa: PLC0415
     from gapless_operator.shell.api.transport import api_client  # noqa: PLC0415

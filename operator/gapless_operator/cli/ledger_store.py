@@ -1,7 +1,7 @@
-"""Owns reading and extending the ledgers of a namespace from outside the operator, with the rights of whoever asks.
+"""Owns reading and extending the ledgers of a namespace from outside of the operator, with the user's permissions.
 
-Must not know the command line. The operator may write at the same time: each write names the version that was read, and
-after a conflict everything is read again.
+Must not know the command line. The operator may write at the same time: each write names the resourceVersion that was
+read, and after a conflict everything is read again.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from gapless_operator.shell.api.client import ClusterApi
     from gapless_operator.shell.api.kinds import Kind
 
-_TRIES = 10
+_MAX_TRIES = 10
 
 
 class Imported(NamedTuple):
-    """What became of the entries of a file."""
+    """How many entries of a file were added, and how many existed."""
 
     added: int
-    known: int
+    existing: int
 
 
 class LedgerStore:
@@ -46,7 +46,7 @@ class LedgerStore:
 
         Raises:
             SourceUnreachableError: the API server cannot be reached.
-            ConfigurationError: it refuses, or a part cannot be read.
+            ConfigurationError: it refuses the request, or a part is unreadable.
         """
         parts = self._parts()
         diodes = {diode.metadata.name: diode for diode in self._diodes()}
@@ -58,37 +58,36 @@ class LedgerStore:
         )
 
     def extend(self, export: LedgerExport, only: str | None) -> Imported:
-        """Add the entries that are not there yet; to do it again adds nothing.
+        """Add the missing entries; doing it again adds nothing.
 
         Raises:
-            SourceUnreachableError: the API server cannot be reached, or others write all the time.
-            ConfigurationError: it refuses, a part cannot be read, or an object of somebody else bears the name.
+            SourceUnreachableError: the API server cannot be reached, or there were too many conflicts.
+            ConfigurationError: it refuses the request, a part is unreadable, or another object has its name.
         """
-        added = known = 0
+        added = existing = 0
         for ledger in export.ledgers:
             if only in {None, ledger.diode}:
                 new = self._extend(ledger)
-                added, known = added + new, known + len(ledger.entries) - new
-        return Imported(added, known)
+                added, existing = added + new, existing + len(ledger.entries) - new
+        return Imported(added, existing)
 
     def _extend(self, ledger: DiodeLedger) -> int:
-        first: set[tuple[str, str | None, str]] | None = None
+        missing: set[tuple[str, str | None, str]] | None = None
         keys = {entry.key for entry in ledger.entries}
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             parts = _of(self._parts(), ledger.diode)
-            there = keys_of(parts)
-            first = keys - there if first is None else first
+            missing = keys - keys_of(parts) if missing is None else missing
             diode = next((diode for diode in self._diodes() if diode.metadata.name == ledger.diode), None)
             writes = writes_for(ledger.entries, parts, namespace=self._namespace, diode_name=ledger.diode, diode=diode)
             if self._write(writes.create, writes.apply):
-                return len(first)
+                return len(missing)
         raise SourceUnreachableError(
-            f"The ledger of Diode {self._namespace}/{ledger.diode} was changed by others {_TRIES} times; run it again, "
-            f"and it continues with what is missing."
+            f"The ledger of Diode {self._namespace}/{ledger.diode} was changed by another program {_MAX_TRIES} times; "
+            f"run the command again to add the remaining entries."
         )
 
     def _write(self, create: tuple[Manifest, ...], apply: tuple[Manifest, ...]) -> bool:
-        """Write everything; ``False`` for a conflict, after which all has to be read again."""
+        """Write everything; return ``False`` after a conflict, when everything has to be read again."""
         try:
             for manifest in create:
                 self._api.create(manifest)
@@ -96,9 +95,9 @@ class LedgerStore:
                 self._api.apply(manifest)
         except ConflictError:
             for manifest in create:
-                there = self._api.get(CONFIG_MAP, self._namespace, manifest["metadata"]["name"])
-                if there is not None:
-                    _check(there, manifest)
+                existing = self._api.get(CONFIG_MAP, self._namespace, manifest["metadata"]["name"])
+                if existing is not None:
+                    _check(existing, manifest)
             return False
         except ApiError as error:
             raise _as_ours(error) from None
@@ -117,13 +116,13 @@ class LedgerStore:
         return parts
 
     def _diodes(self) -> list[Diode]:
-        found = []
+        diodes = []
         for body in self._list(DIODE):
             try:
-                found.append(Diode.from_resource(body))
+                diodes.append(Diode.from_resource(body))
             except ConfigurationError:
-                continue  # its ledger counts all the same
-        return found
+                continue  # The parts of its ledger are read nevertheless.
+        return diodes
 
     def _list(self, kind: Kind) -> list[dict[str, Any]]:
         try:
@@ -136,15 +135,15 @@ def _of(parts: list[LedgerPart], diode: str) -> list[LedgerPart]:
     return [part for part in parts if part.ledger is not None and part.ledger.diode == diode]
 
 
-def _check(there: Mapping[str, Any], manifest: Manifest) -> None:
+def _check(existing: Mapping[str, Any], manifest: Manifest) -> None:
     try:
-        check_ours(there, manifest)
+        check_ours(existing, manifest)
     except RefusedError as error:
         raise _as_ours(error) from None
 
 
 def _as_ours(error: ApiError) -> ConfigurationError | SourceUnreachableError:
-    """The error that says who must act."""
+    """Return the error with the exit code for a failed request."""
     if isinstance(error, RefusedError | NotFoundError):
         return ConfigurationError(str(error))
     return SourceUnreachableError(str(error))

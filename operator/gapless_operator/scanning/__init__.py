@@ -1,1 +1,1 @@
-"""GapScan: when a scan runs, in which engine, and what becomes of its result."""
+"""GapScan: when a scan runs, in which engine, and what follows from its result."""

@@ -1,7 +1,7 @@
-"""Owns the life of a GapScan's attempts: when one begins, what is shown while it runs, and which are deleted.
+"""Owns the life of a GapScan's attempts: when one waits or starts, its progress, and which are deleted.
 
-Must not know whether one may begin at all (`validate`), nor how one ends (`outcome`). Every attempt that begins has the
-same name for the same reason, so a crash repeats nothing; one that began and was not recorded is found again.
+Must not know whether an attempt may start (`validate`), nor how one ends (`outcome`). The name of an attempt follows
+from its schedule time or generation, so a crash starts none twice.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.v1alpha1.attempt_status import LastAttempt
 from gapless_api.v1alpha1.conditions import ConditionType
 from gapless_api.v1alpha1.reasons import Reason
@@ -21,6 +20,7 @@ from gapless_operator.engines.choice import fell_back, ref_of
 from gapless_operator.engines.engine import Phase, Run, attempt_annotations
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.scanning import conditions as condition_sets
+from gapless_operator.scanning.findings import clamp
 from gapless_operator.scanning.manifests import (
     BUNDLE_ROLE,
     OUTPUT_ANNOTATION,
@@ -30,7 +30,7 @@ from gapless_operator.scanning.manifests import (
     bundle_place,
     command,
     older_bundle,
-    question,
+    source_digest,
     work_digest,
 )
 from gapless_operator.scanning.outcome import SOON, deadline_of
@@ -53,32 +53,32 @@ _FELL_BACK = "engine.type is Auto and this cluster has no Spark operator, so the
 
 
 def watch(context: Context) -> Result | None:
-    """Show how far an attempt is that runs; ``None`` when none does.
+    """Show the progress of the running attempt; ``None`` when there is none.
 
-    A schedule that falls due meanwhile is left out (Forbid) or has replaced the attempt already.
+    A schedule time meanwhile is skipped (Forbid) or has replaced the attempt already (Replace).
     """
     last = context.running
     attempt = context.attempt(last.name) if last is not None else None
     if attempt is None:
         return None
-    progress = progress_while_reading(context.scan.status.progress, attempt, context.now)
+    progress = update_progress(context.scan.status.progress, attempt, context.now)
     again_after = deadline_of(attempt, context.scan.spec.engine) - context.now
     if attempt.phase is Phase.RUNNING:
         again_after = min(again_after, WRITE_EVERY)
     return Result(
-        conditions=condition_sets.working(context, _how_far(context, attempt), attempt),
+        conditions=condition_sets.working(context, _describe_progress(context, attempt), attempt),
         update={"last_schedule_time": latest_schedule_time(context.scan, attempt), "progress": progress},
         again_after=SOON if attempt.ended else again_after,
     )
 
 
 def queue(context: Context) -> Result | None:
-    """Wait while what belongs to an attempt before still uses the state; ``None`` when nothing does."""
+    """Wait while an earlier attempt still uses the state; ``None`` when none does."""
     user = context.state_user()
     if user is None:
         return None
     message = (
-        f"The next scan begins when {user} is gone, because two scans must not use source.events.state at the same "
+        f"The next scan begins when {user} has ended, because two scans must not use source.events.state at the same "
         f"time."
     )
     return Result(
@@ -91,10 +91,10 @@ def queue(context: Context) -> Result | None:
 
 
 def start(context: Context, validated: Validated) -> Result:
-    """Write the attempt that is due and what it needs."""
+    """Write the attempt that is due and its settings."""
     scan, now, name, (places, engine) = context.scan, context.now, context.due.attempt, validated
     if name is None:
-        raise ValueError("a GapScan of which nothing is due rests")
+        raise ValueError("no attempt is due")
     older = older_bundle(scan, places)
     run = Run(
         owner=scan,
@@ -111,7 +111,7 @@ def start(context: Context, validated: Validated) -> Result:
         executor=executor_content(places),
         annotations={
             **attempt_annotations(scan.metadata.generation, work_digest(scan, places), context.due.scheduled),
-            QUESTION_ANNOTATION: question(scan, places),
+            QUESTION_ANNOTATION: source_digest(scan, places),
             OUTPUT_ANNOTATION: bundle_place(scan, places, name).written(),
         },
         deadline_seconds=scan.spec.engine.start_deadline_seconds + scan.spec.engine.run_deadline_seconds,
@@ -136,8 +136,8 @@ def start(context: Context, validated: Validated) -> Result:
     )
 
 
-def rest(context: Context) -> Result | None:
-    """Show how the last attempt ended; ``None`` when the next one is due, or nobody can read when it is."""
+def show_last_attempt(context: Context) -> Result | None:
+    """Show how the last attempt ended; ``None`` when the next one is due, or the schedule is invalid."""
     due, now = context.due, context.now
     if due.attempt is not None or context.schedule_error:
         return None
@@ -155,37 +155,37 @@ def rest(context: Context) -> Result | None:
     return Result(conditions=conditions, update=update, events=events, again_after=again_after)
 
 
-def leftovers(context: Context) -> tuple[Ref, ...]:
-    """What to delete: attempts beyond the history limits, those that were ended early, and what belonged to them."""
+def superseded_objects(context: Context) -> tuple[Ref, ...]:
+    """Return attempts beyond the history limits or stopped early, and ConfigMaps of deleted attempts."""
     scan, running = context.scan, context.running
     limits = scan.spec.history_limits
     attempts = [attempt for attempt in context.attempts if running is None or attempt.name != running.name]
     succeeded = [attempt for attempt in attempts if attempt.phase is Phase.SUCCEEDED]
     failed = [attempt for attempt in attempts if attempt.phase is Phase.FAILED]
     kept = {*_newest(succeeded, limits.successful), *_newest(failed, limits.failed)}
-    gone = [attempt for attempt in attempts if attempt.name not in kept and not attempt.meta.deleting]
+    outdated = [attempt for attempt in attempts if attempt.name not in kept and not attempt.meta.deleting]
     if running is not None:
         kept.add(running.name)
-    # The bundle that the status names stays, however few attempts are kept.
+    # The bundle in the status is kept, even if its attempt is not.
     needed = {scan.status.bundle.location if scan.status.bundle is not None else ""}
     needed |= {name for attempt in kept for name in (settings_name(attempt), bundle_name(attempt))}
-    loose = [
+    orphans = [
         child
         for child in context.observed.config_maps
         if child.meta.role in {SETTINGS_ROLE, BUNDLE_ROLE} and child.meta.name not in needed and not child.meta.deleting
     ]
     return (
-        *(ref_of(attempt) for attempt in gone),
-        *(Ref("v1", "ConfigMap", child.meta.name, child.meta.uid) for child in loose),
+        *(ref_of(attempt) for attempt in outdated),
+        *(Ref("v1", "ConfigMap", child.meta.name, child.meta.uid) for child in orphans),
     )
 
 
-def progress_while_reading(before: ReadingProgress | None, attempt: Attempt, now: datetime) -> ReadingProgress | None:
-    """What the status should say of the progress; `before` itself while it must not, or need not, change.
+def update_progress(before: ReadingProgress | None, attempt: Attempt, now: datetime) -> ReadingProgress | None:
+    """Return the progress for the status; `before` itself if it is unchanged or was written just before.
 
     Args:
-        before: what the status says; of an earlier attempt, it is dropped.
-        attempt: which runs.
+        before: the progress in the status; dropped if it is of an earlier attempt.
+        attempt: that runs.
         now: the time.
     """
     if before is not None and before.attempt != attempt.name:
@@ -193,10 +193,10 @@ def progress_while_reading(before: ReadingProgress | None, attempt: Attempt, now
     line = attempt.driver.output.reading if attempt.driver is not None else None
     if line is None:
         return before
-    counts = min(line.offsets, MAX_OFFSET), min(line.read, MAX_OFFSET)
+    counts = clamp(line.offsets), clamp(line.read)
     if before is not None:
-        is_old = before.updated_at is not None and now - before.updated_at < WRITE_EVERY
-        if is_old or (before.offsets, before.read) == counts:
+        is_recent = before.updated_at is not None and now - before.updated_at < WRITE_EVERY
+        if is_recent or (before.offsets, before.read) == counts:
             return before
     offsets, read = counts
     return ReadingProgress(
@@ -210,7 +210,7 @@ def progress_while_reading(before: ReadingProgress | None, attempt: Attempt, now
     )
 
 
-def _how_far(context: Context, attempt: Attempt) -> str:
+def _describe_progress(context: Context, attempt: Attempt) -> str:
     if attempt.ended:
         return f"The {attempt.engine} {attempt.name} has ended; its log is being read."
     state = "is running" if attempt.phase is not Phase.PENDING else "is being started"
@@ -220,4 +220,4 @@ def _how_far(context: Context, attempt: Attempt) -> str:
 
 
 def _newest(attempts: Sequence[Attempt], count: int) -> list[str]:
-    return [attempt.name for attempt in attempts[len(attempts) - min(count, len(attempts)) :]]
+    return [attempt.name for attempt in attempts[max(len(attempts) - count, 0) :]]

@@ -1,7 +1,6 @@
 """Owns whether a scan is compared with the previous bundle, and what the comparison means for the status.
 
-Must not know how two bundles are compared, which the pod of the scan does. What a comparison cannot tell is unknown,
-never closed.
+Must not know how the pod of the scan compares two bundles. What a comparison cannot determine is unknown, never closed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.scan_status import Comparison
 from gapless_operator.common.conditions import ConditionUpdate, conditions_with, transition
 from gapless_operator.scanning.conditions import compaction_of
-from gapless_operator.scanning.findings import counted
+from gapless_operator.scanning.findings import clamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,12 +24,12 @@ if TYPE_CHECKING:
     from gapless_operator.common.plan import Event
 
 _AUDIT = "Run an audit (source.events) to find out what has arrived."
-_MAY_FORGET = (Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
+_RECORDS_MAY_EXPIRE = (Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
 _WARNINGS = (Reason.STILL_MISSING, Reason.COMPARISON_FAILED, Reason.NOT_COMPACTED, Reason.POLICY_UNKNOWN)
 
 
 class ComparisonResult(NamedTuple):
-    """What became of the bundle before."""
+    """What became of the events of the previous bundle."""
 
     update: ConditionUpdate
     comparison: Comparison | None
@@ -38,89 +37,91 @@ class ComparisonResult(NamedTuple):
 
 
 def compare(  # noqa: PLR0911 -- one for each way to end
-    before: GapScanStatus, asked: str, findings: ScanFindings, *, topic: str, is_partial: bool
+    before: GapScanStatus, source_digest: str, findings: ScanFindings, *, topic: str, is_partial: bool
 ) -> ComparisonResult:
-    """Read what a scan says about the bundle before.
+    """Return what a scan reports about the previous bundle.
 
     Args:
         before: the status before the scan, with that bundle.
-        asked: the `question` of the scan.
+        source_digest: of the scan.
         findings: of the scan.
-        topic: that the scan read.
-        is_partial: whether the scan could not read or know everything, so that more may be missing.
+        topic: the topic of gap records, for messages.
+        is_partial: whether the result of the scan is incomplete, so that more may be missing.
     """
     older = before.bundle
     if older is None:
         return _unknown_result(Reason.NOTHING_TO_COMPARE_WITH, "There is no earlier bundle to compare with.")
-    if older.question != asked:
-        return _unknown_result(Reason.NOT_COMPARABLE, f"The previous bundle {older.id} is of a scan of another source.")
+    if older.question != source_digest:
+        return _unknown_result(
+            Reason.NOT_COMPARABLE, f"The previous bundle {older.id} is from a scan of another source."
+        )
     if findings.comparison_problem is not None:
         return _unknown_result(
             Reason.COMPARISON_FAILED, f"The previous bundle {older.id} was not compared: {findings.comparison_problem}"
         )
-    found = findings.reconciliation
-    if found is None:
+    result = findings.reconciliation
+    if result is None:
         return _unknown_result(
             Reason.NOT_COMPARABLE,
-            f"The scan was not compared with the previous bundle {older.id}: its pod could not reach {older.location} "
-            f"({older.type}).",
+            f"The scan was not compared with the previous bundle {older.id}, because its pod could not reach "
+            f"{older.location} ({older.type}).",
         )
-    if found.with_.sha256 != older.sha256:
+    if result.with_.sha256 != older.sha256:
         return _unknown_result(
             Reason.COMPARISON_FAILED,
-            f"{older.location} holds another bundle (sha256 {found.with_.sha256}) than {older.id}, which the last scan "
-            f"wrote there.",
+            f"{older.location} contains another bundle (sha256 {result.with_.sha256}) than the previous one, "
+            f"{older.id}.",
         )
-    if found.listed != found.closed + found.filled + found.unavailable + found.open + found.unknown:
+    if result.listed != result.closed + result.filled + result.unavailable + result.open + result.unknown:
         return _unknown_result(
-            Reason.COMPARISON_FAILED, f"The counts of the scan about the previous bundle {older.id} do not add up."
+            Reason.COMPARISON_FAILED, f"The scan's counts for the previous bundle {older.id} do not add up."
         )
     counts = Comparison(
         bundle_id=older.id,
-        listed=counted(found.listed),
-        closed=counted(found.closed + found.filled),
-        unavailable=counted(found.unavailable),
-        open=counted(found.open),
-        unknown=counted(found.unknown),
-        new=counted(found.new),
+        listed=clamp(result.listed),
+        closed=clamp(result.closed + result.filled),
+        unavailable=clamp(result.unavailable),
+        open=clamp(result.open),
+        unknown=clamp(result.unknown),
+        new=clamp(result.new),
     )
     policy = findings.cleanup_policy
-    unverified = unverified_events(before, asked, counts, policy) or 0
-    update = _in_words(counts, compaction_of(policy, topic), unverified, is_partial=is_partial)
+    unverified = unverified_events(before, source_digest, counts, policy) or 0
+    update = _gaps_closed(counts, compaction_of(policy, topic), unverified, is_partial=is_partial)
     return ComparisonResult(update, counts)
 
 
-def comparison_fields(  # noqa: PLR0913 -- what was known before, and what is known now
+def comparison_fields(  # noqa: PLR0913 -- the previous status and the results of the scan
     before: GapScanStatus,
     outcome: ComparisonResult,
     *,
-    asked: str,
+    source_digest: str,
     missing_events: int,
     is_partial: bool,
     policy: str | None,
     at: datetime,
 ) -> dict[str, Any]:
-    """The fields of the status that follow from a comparison.
+    """Return the fields of the status that follow from a comparison.
 
     Args:
         before: the status before the scan.
         outcome: of the comparison.
-        asked: the `question` of the scan.
-        missing_events: that the scan found.
-        is_partial: whether some records could not be read, so that more may be missing.
+        source_digest: of the scan.
+        missing_events: found by the scan.
+        is_partial: whether the result of the scan is incomplete, so that more may be missing.
         policy: cleanup.policy of the gaps topic; ``None`` for an audit.
         at: when the scan ended.
     """
     counts = outcome.comparison
-    unverified = unverified_events(before, asked, counts, policy)
+    unverified = unverified_events(before, source_digest, counts, policy)
     total = (before.closed_events_total or 0) + (counts.closed if counts is not None else 0)
     return {
         "comparison": counts,
-        "closed_events_total": counted(total),
+        "closed_events_total": clamp(total),
         "oldest_gap_since": _oldest_gap_since(
             before,
             counts,
-            asked=asked,
+            source_digest=source_digest,
             missing_events=missing_events,
             is_partial=is_partial,
             unverified=unverified,
@@ -132,7 +133,7 @@ def comparison_fields(  # noqa: PLR0913 -- what was known before, and what is kn
 
 
 def closing_events(conditions: Iterable[Condition], update: ConditionUpdate, *, now: datetime) -> tuple[Event, ...]:
-    """The event that tells of a new state of `GapsClosed`; a first scan has nothing to tell."""
+    """Return the event for a change of `GapsClosed`; none after a first scan."""
     if update.reason is Reason.NOTHING_TO_COMPARE_WITH:
         return ()
     kind, before = ConditionType.GAPS_CLOSED, tuple(conditions)
@@ -140,63 +141,68 @@ def closing_events(conditions: Iterable[Condition], update: ConditionUpdate, *, 
     return transition(before, after, of=kind, warnings=_WARNINGS)
 
 
-def _oldest_gap_since(  # noqa: PLR0913 -- as above
+def _oldest_gap_since(  # noqa: PLR0913 -- as for `comparison_fields`
     before: GapScanStatus,
     counts: Comparison | None,
     *,
-    asked: str,
+    source_digest: str,
     missing_events: int,
     is_partial: bool,
     unverified: int | None,
     at: datetime,
 ) -> datetime | None:
-    """Since when gaps may be open; a new beginning only where a comparison proves that all known ones have closed.
+    """Return since when gaps may be open; it restarts only when a comparison proves that all known gaps have closed.
 
-    Events that are unverified may be gaps that are open.
+    Unverified events may be open gaps.
     """
-    # A status of before this was recorded has only the time of its scan.
-    known = before.oldest_gap_since or (before.last_scan_time if before.missing_events else None)
+    # The status of an older operator has only the time of its scan.
+    since = before.oldest_gap_since or (before.last_scan_time if before.missing_events else None)
     older = before.bundle
     if not missing_events:
-        return known if is_partial or unverified else None
-    if known is None or older is None or (older.question is not None and older.question != asked):
+        return since if is_partial or unverified else None
+    if since is None or older is None or (older.question is not None and older.question != source_digest):
         return at
     listed_all = older.missing == before.missing_events  # not so with limit First
     closed = counts is not None and not counts.open and not counts.unknown and not unverified
-    return at if closed and listed_all and not is_partial else known
+    return at if closed and listed_all and not is_partial else since
 
 
-def unverified_events(before: GapScanStatus, asked: str, counts: Comparison | None, policy: str | None) -> int | None:
-    """How many events nobody hears of again, because their records expired; ``None`` after an audit.
+def unverified_events(
+    before: GapScanStatus, source_digest: str, counts: Comparison | None, policy: str | None
+) -> int | None:
+    """Return how many events can no longer be checked, because their gap records expired; ``None`` after an audit.
 
     Args:
         before: the status before the scan.
-        asked: the `question` of the scan.
-        counts: what the comparison says.
+        source_digest: of the scan.
+        counts: of the comparison.
         policy: cleanup.policy of the gaps topic; ``None`` for an audit.
     """
     if policy is None:
         return None
-    same = before.bundle is not None and before.bundle.question in {None, asked}
-    known = (before.unverified_events or 0) if same else 0
-    return counted(known + (counts.unknown if counts is not None and policy != COMPACT else 0))
+    is_same_source = before.bundle is not None and before.bundle.question in {None, source_digest}
+    earlier = (before.unverified_events or 0) if is_same_source else 0
+    return clamp(earlier + (counts.unknown if counts is not None and policy != COMPACT else 0))
 
 
-def _in_words(counts: Comparison, compaction: ConditionUpdate, unverified: int, *, is_partial: bool) -> ConditionUpdate:
+def _gaps_closed(
+    counts: Comparison, compaction: ConditionUpdate, unverified: int, *, is_partial: bool
+) -> ConditionUpdate:
+    """Return the condition `GapsClosed`."""
     listed, bundle = counts.listed, f"the previous bundle {counts.bundle_id}"
     more = f" New since then: {counts.new:,}." if counts.new else ""
-    is_compacted = compaction.reason not in _MAY_FORGET
+    is_compacted = compaction.reason not in _RECORDS_MAY_EXPIRE
     if not counts.open and (unverified or (not is_compacted and not listed)):
         reason = Reason.NOT_ALL_LOOKED_AT if is_compacted else compaction.reason
         how_many = f"For {unverified:,} events of earlier bundles, no" if unverified else "No"
         remedy = _AUDIT if is_compacted else compaction.message
-        return ConditionUpdate(None, reason, f"{how_many} record shows any more whether they arrived. {remedy}{more}")
+        return ConditionUpdate(None, reason, f"{how_many} record shows any longer whether they arrived. {remedy}{more}")
     if not listed and is_partial:
         return ConditionUpdate(
             None,
             Reason.NOT_ALL_LOOKED_AT,
-            f"{bundle[0].upper()}{bundle[1:]} lists nothing, but this scan could not check everything, and what "
-            f"earlier bundles listed may be among the rest.{more}",
+            f"{bundle[0].upper()}{bundle[1:]} lists nothing, but this scan could not check everything, and events "
+            f"of earlier bundles may still be missing.{more}",
         )
     if not listed:
         return ConditionUpdate(
@@ -208,7 +214,7 @@ def _in_words(counts: Comparison, compaction: ConditionUpdate, unverified: int, 
         return ConditionUpdate(
             False,
             Reason.STILL_MISSING,
-            f"{counts.open:,} of {events} of {bundle} {are} still missing.{_left(counts)}{more}",
+            f"{counts.open:,} of {events} of {bundle} {are} still missing.{_not_checked(counts)}{more}",
         )
     if counts.unknown:
         return ConditionUpdate(
@@ -216,11 +222,12 @@ def _in_words(counts: Comparison, compaction: ConditionUpdate, unverified: int, 
             Reason.NOT_ALL_LOOKED_AT,
             f"{counts.unknown:,} of {events} of {bundle} could not be checked; none of the others is missing.{more}",
         )
-    never = f" Unavailable for good: {counts.unavailable:,}." if counts.unavailable else ""
-    return ConditionUpdate(True, Reason.ALL_CLOSED, f"Nothing of {events} of {bundle} is still missing.{never}{more}")
+    unavailable = f" Permanently unavailable: {counts.unavailable:,}." if counts.unavailable else ""
+    message = f"{bundle[0].upper()}{bundle[1:]} listed {events}; none is still missing.{unavailable}{more}"
+    return ConditionUpdate(True, Reason.ALL_CLOSED, message)
 
 
-def _left(counts: Comparison) -> str:
+def _not_checked(counts: Comparison) -> str:
     return f" Not checked: {counts.unknown:,}." if counts.unknown else ""
 
 

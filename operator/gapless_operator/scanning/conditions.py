@@ -1,8 +1,8 @@
-"""Owns the conditions of a GapScan, one function for each case; must not know what is done in that case.
+"""Owns the conditions of a GapScan, one function per case; must not know what is done in that case.
 
-`Ready` is about the last scan that has ended: while the next one runs it keeps saying how that one ended, and an alert
-that waits for it does not start again with each try. Unless the cleanup.policy of a gaps topic is exactly compact, its
-records expire: what no record tells is unknown, which is no success.
+`Ready` is about the last scan that has ended: it does not change while the next one runs, so that the duration of an
+alert does not start again with each attempt. Unless the cleanup.policy of a gaps topic is exactly compact, its records
+expire; what the expired records covered is unknown, which is not a success.
 """
 
 from __future__ import annotations
@@ -25,18 +25,16 @@ if TYPE_CHECKING:
     from gapless_operator.engines.engine import Attempt
     from gapless_operator.scanning.context import Context
 
-_KEPT_A_SCAN_FROM_BEGINNING = frozenset({Reason.ENGINE_UNAVAILABLE, Reason.WRITE_REFUSED})
-"""What is no longer so once a scan runs; no scan ends with it."""
-
-
+_BLOCKS_START = frozenset({Reason.ENGINE_UNAVAILABLE, Reason.WRITE_REFUSED})
+"""Reasons that prevent a scan from starting; no scan ends with one, so none applies once a scan runs."""
 NOT_STALLED = ConditionUpdate(False, Reason.NOT_STALLED)
-"""Nobody has to act."""
+"""No action is required."""
 _NOT_ENDED = ConditionUpdate(None, Reason.NEVER_SCANNED, "The first scan has not ended yet.")
 Updates = dict[ConditionType, ConditionUpdate]
 
 
 def after_attempt(context: Context, last: LastAttempt | None) -> Updates:
-    """The conditions that follow from the last attempt, when nothing runs."""
+    """Return the conditions after the last attempt, while none runs."""
     if last is None or last.outcome is None:
         return {
             ConditionType.READY: ConditionUpdate(None, Reason.NEVER_SCANNED, "No scan has run yet."),
@@ -46,7 +44,7 @@ def after_attempt(context: Context, last: LastAttempt | None) -> Updates:
             ConditionType.STALLED: NOT_STALLED,
         }
     reason, retry = reason_of(last), retry_at(context.scan, last)
-    reconciling, stalled = _idle(context), NOT_STALLED
+    reconciling, stalled = _reconciling_when_idle(context), NOT_STALLED
     if retry is not None:
         reconciling = ConditionUpdate(True, reason, f"The next attempt begins at {retry:%H:%M:%S} UTC.")
     if reason not in COMPLETED and (reason in NEED_A_PERSON or (retry is None and context.scan.spec.schedule is None)):
@@ -59,14 +57,14 @@ def after_attempt(context: Context, last: LastAttempt | None) -> Updates:
 
 
 def working(context: Context, message: str, attempt: Attempt | None = None) -> Updates:
-    """The conditions while an attempt begins or runs.
+    """Return the conditions while an attempt starts or runs.
 
     Args:
         context: what is known.
-        message: how far it is.
+        message: its progress.
         attempt: as its engine describes it; ``None`` for one that is only being written.
     """
-    ready = _ready_at_the_beginning(context) if attempt is None else _ready_meanwhile(context, attempt)
+    ready = _ready_at_start(context) if attempt is None else _ready_while_running(context, attempt)
     stalled = NOT_STALLED if attempt is None else _stalled_by(context, attempt)
     updates = {
         ConditionType.RECONCILING: ConditionUpdate(True, Reason.SCANNING, message),
@@ -76,7 +74,7 @@ def working(context: Context, message: str, attempt: Attempt | None = None) -> U
 
 
 def blocked(reason: Reason, message: str) -> Updates:
-    """Nothing can begin before a person has acted."""
+    """Return the conditions while no attempt can start before a person acts."""
     return {
         ConditionType.READY: ConditionUpdate(False, reason, message),
         ConditionType.RECONCILING: ConditionUpdate(False, reason, message),
@@ -85,7 +83,7 @@ def blocked(reason: Reason, message: str) -> Updates:
 
 
 def compaction_of(policy: str | None, topic: str) -> ConditionUpdate:
-    """The condition `GapTopicCompacted`."""
+    """Return the condition `GapTopicCompacted`."""
     if policy is None:
         return ConditionUpdate(None, Reason.NOT_A_GAP_TOPIC, "The last scan was an audit.")
     if policy == COMPACT:
@@ -98,12 +96,12 @@ def compaction_of(policy: str | None, topic: str) -> ConditionUpdate:
 def compaction_conditions(
     before: Iterable[Condition], policy: str | None, topic: str
 ) -> tuple[Updates, tuple[Event, ...]]:
-    """The condition after a scan, and the event that tells of a new reason; nothing where there were audits only."""
-    known = condition(before, ConditionType.GAP_TOPIC_COMPACTED)
-    if policy is None and known is None:
+    """Return the condition after a scan and an event for a new reason; nothing where only audits have run."""
+    compacted = condition(before, ConditionType.GAP_TOPIC_COMPACTED)
+    if policy is None and compacted is None:
         return {}, ()
     update = compaction_of(policy, topic)
-    is_new = known is None or known.reason != update.reason
+    is_new = compacted is None or compacted.reason != update.reason
     events = (
         (Event(EventType.WARNING, update.reason, update.message),) if is_new and policy not in {None, COMPACT} else ()
     )
@@ -111,29 +109,29 @@ def compaction_conditions(
 
 
 def _ready_after(last: LastAttempt) -> ConditionUpdate:
-    """What `Ready` says after an attempt that has ended."""
+    """Return `Ready` after an attempt that has ended."""
     reason = reason_of(last)
     return ConditionUpdate(reason in COMPLETED, reason, last.message or "")
 
 
-def _ready_at_the_beginning(context: Context) -> ConditionUpdate:
-    """Whatever kept an attempt from beginning is over."""
+def _ready_at_start(context: Context) -> ConditionUpdate:
+    """Return `Ready` when an attempt starts: nothing prevents it any more."""
     before = context.last
     return _NOT_ENDED if before is None or before.outcome is None else _ready_after(before)
 
 
-def _ready_meanwhile(context: Context, attempt: Attempt) -> ConditionUpdate | None:
-    """``None`` where `Ready` says already how the scan before ended."""
+def _ready_while_running(context: Context, attempt: Attempt) -> ConditionUpdate | None:
+    """Return `Ready` while an attempt runs; ``None`` where it already says how the previous scan ended."""
     status = context.scan.status
     before = status.last_attempt
     if before is not None and before.name != attempt.name and before.outcome is not None:
-        return _ready_after(before)  # We died before the status knew of this one.
-    known = condition(status.conditions, ConditionType.READY)
-    if known is None:
+        return _ready_after(before)  # The operator died before the status had this one.
+    ready = condition(status.conditions, ConditionType.READY)
+    if ready is None:
         return _NOT_ENDED
-    # About a spec that was applied after the attempt had begun: no scan has ended since.
-    is_younger = known.status == "False" and known.observed_generation > attempt.generation
-    if known.reason not in _KEPT_A_SCAN_FROM_BEGINNING and not is_younger:
+    # It is about a spec that was applied after the attempt had started: no scan has ended since.
+    is_younger = ready.status == "False" and ready.observed_generation > attempt.generation
+    if ready.reason not in _BLOCKS_START and not is_younger:
         return None
     if status.last_scan_time is None:
         return _NOT_ENDED
@@ -146,7 +144,7 @@ def _ready_meanwhile(context: Context, attempt: Attempt) -> ConditionUpdate | No
 
 
 def _stalled_by(context: Context, attempt: Attempt) -> ConditionUpdate:
-    """Whether a person must act for an attempt to start; the attempt waits for that until its deadline."""
+    """Return whether a person must act for an attempt to start; it waits for that until its deadline."""
     trouble = attempt.trouble
     is_new = context.now - attempt.meta.created < TROUBLE_GRACE
     if trouble is None or trouble.reason not in NEED_A_PERSON or is_new:
@@ -154,7 +152,8 @@ def _stalled_by(context: Context, attempt: Attempt) -> ConditionUpdate:
     return ConditionUpdate(True, trouble.reason, trouble.message)
 
 
-def _idle(context: Context) -> ConditionUpdate:
+def _reconciling_when_idle(context: Context) -> ConditionUpdate:
+    """Return `Reconciling` while no attempt runs."""
     if context.schedule is not None:
         following = context.schedule.next_after(context.now)
         when = f"The next scan is due at {following:%Y-%m-%d %H:%M} UTC." if following is not None else ""

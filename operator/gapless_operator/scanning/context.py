@@ -1,6 +1,6 @@
-"""Owns what is known when a GapScan is reconciled: the resource, its attempts, its schedule, and what is due.
+"""Owns the input of each step of a GapScan's reconciler: the resource, its attempts, its schedule, and what is due.
 
-Must not know what follows from any of it.
+Must not know what a step decides.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """All that is known when a GapScan is reconciled. Make it with `context_of`."""
+    """All that is known when a GapScan is reconciled; made by `context_of`."""
 
     scan: GapScan
-    """With its status as it was written last."""
+    """With the status that was last written."""
     observed: WorkObserved
     now: datetime
     program: Program
     """What the pods of scans are made of, unless the spec says otherwise."""
     attempts: tuple[Attempt, ...]
-    """All that there are, oldest first."""
+    """All that exist, oldest first."""
     last: LastAttempt | None
-    """The attempt that began last, whether or not the status knows of it."""
+    """The attempt that was started last, even if it is not in the status yet."""
     schedule: Schedule | None
-    """``None`` for a scan without one, and for one that nobody can read."""
+    """``None`` for a scan without one, or with an invalid one."""
     schedule_error: str
-    """Why the schedule cannot be read; empty when it can."""
+    """Why the schedule is invalid; empty when it is valid."""
     due: Due
     places: ScanPlaces | NotFound
-    """Kafka and storage, or what the spec names of them and is not there."""
+    """Kafka and storage, or which of them does not exist."""
 
     @property
     def running(self) -> LastAttempt | None:
-        """The attempt that runs as far as the status knows."""
+        """Return the last attempt while its outcome is not recorded."""
         return self.last if self.last is not None and self.last.outcome is None else None
 
     def attempt(self, name: str) -> Attempt | None:
-        """The attempt of that name, if it is still there."""
+        """Return the attempt of that name, if it still exists."""
         return next((attempt for attempt in self.attempts if attempt.name == name), None)
 
     def state_user(self) -> str | None:
-        """What may still use the state that an attempt needs for itself; ``None`` for nothing, or without a state."""
+        """Return what may still use the state, which an attempt needs exclusively; ``None`` for nothing or no state."""
         if state_of(self.scan) is None:
             return None
         for attempt in self.attempts:
             if not attempt.ended:
                 return f"the {attempt.engine} {attempt.name}"
-        # A pod may outlive its owner, for example on a node that does not answer; executors know nothing of the state.
+        # A pod may outlive its owner, for example on a lost node. Executors do not use the state.
         for pod in self.observed.pods:
             if not pod.ended and pod.meta.labels.get("spark-role") != "executor":
                 return f"the pod {pod.meta.name}"
@@ -74,7 +74,7 @@ class Context:
 
 
 def context_of(scan: GapScan, observed: WorkObserved, now: datetime, *, program: Program) -> Context:
-    """Put together what is known."""
+    """Collect what is known."""
     attempts = attempts_of(observed.jobs, observed.applications, observed.pods, now, role=SCAN_ROLE)
     places: ScanPlaces | NotFound
     try:

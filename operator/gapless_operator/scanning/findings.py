@@ -1,4 +1,4 @@
-"""Owns what becomes of a scan's result: checked by its digest, counted, and put where the GapScan's output says.
+"""Owns the result of a scan: checking its digest, its counts for the status, and the ConfigMap with the bundle.
 
 Must not know when the scan ran or what happens to its attempt.
 """
@@ -19,7 +19,7 @@ from gapless_api.v1alpha1.scan_status import (
     PartitionFindings,
 )
 from gapless_api.wire.result_lines import ResultLinesError, ScanResult, unpacked
-from gapless_operator.scanning.manifests import BUNDLE_KEY, LARGEST_CONFIG_MAP_BYTES, bundle_map
+from gapless_operator.scanning.manifests import BUNDLE_KEY, MAX_CONFIG_MAP_BYTES, bundle_map
 from gapless_operator.scanning.resend_manifest import render
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from gapless_operator.common.plan import Manifest
     from gapless_operator.scanning.manifests import BundlePlace
 
-_LARGEST_BUNDLE_BYTES = 64 * 1024 * 1024
-"""Unpacked; more than ranges that fit in gzipped can be."""
-_LONGEST_TOPIC = 249
-"""In the status. Topics and offsets of findings are what the keys of received records say, whoever wrote those."""
+_MAX_BUNDLE_BYTES = 64 * 1024 * 1024
+"""Of the unpacked bundle; a gzipped one that fits into a ConfigMap is smaller."""
+_MAX_TOPIC_LENGTH = 249
+"""In the status. Topics and offsets come from the keys of received records, which may contain anything."""
 
 
 class ResultError(Exception):
-    """A result cannot be used; has the reason and the sentence of it."""
+    """A result cannot be used; has a reason and a message."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -47,108 +47,108 @@ class ResultError(Exception):
 
 
 class Findings(NamedTuple):
-    """What a scan has found, in the words of the status."""
+    """What a scan has found, as fields of the status."""
 
     missing_events: int
     missing_ranges: int
     inferred_events: int | None
-    """How many of the missing events nobody reported; ``None`` when nothing was to be inferred."""
+    """How many of the missing events were only inferred; ``None`` when inference was off."""
     unknown_events: int | None
-    """Of how many events nobody can know whether they were received; ``None`` for a scan of the gaps topic."""
+    """Events of which it is unknown whether they were received; ``None`` for a scan of the gaps topic."""
     partitions: tuple[PartitionFindings, ...]
     read_by: Literal["spark", "local"] | None
-    """``None`` when nothing was there to read, or the image of the scan does not say."""
+    """``None`` when there was nothing to read, or an older image does not report it."""
     bundle: BundleReference
     resend: str | None
     """The Resend that sends what is missing; ``None`` when nothing is, or the GapScan has no template."""
     bundle_map: Manifest | None
     """The ConfigMap to write before the status names it."""
     reported: ScanFindings
-    """As the scan itself says it."""
+    """As the scan reported it."""
 
 
-def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: BundlePlace, question: str) -> Findings:
-    """Check a result and put it into the words of the status.
+def findings_of(scan: GapScan, attempt: str, result: ScanResult, *, place: BundlePlace, source_digest: str) -> Findings:
+    """Check a result and convert it into fields of the status.
 
     Args:
         scan: whose result it is.
         attempt: name of the attempt that found it.
-        result: as it came out of the log.
+        result: read from the log.
         place: where the attempt put the bundle.
-        question: digest of where the attempt looked.
+        source_digest: of what the attempt scanned.
 
     Raises:
-        ResultError: it contradicts itself, or is too large for where it should go.
+        ResultError: it is inconsistent, or too large for a ConfigMap.
     """
     found = result.report.findings
     if found is None:
-        raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has an outcome and no findings.")
+        raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has an outcome but no findings.")
     partitions = tuple(map(_findings, found.partitions))
-    named = found.bundle
-    text, metadata = _bundle_text(attempt, result, named.sha256)
-    listed = named.missing if metadata is None else metadata.missing
+    reported = found.bundle
+    text, metadata = _bundle_text(attempt, result, reported.sha256)
+    listed = reported.missing if metadata is None else metadata.missing
     reference = BundleReference(
-        id=named.id,
-        sha256=named.sha256,
-        missing=counted(listed),
+        id=reported.id,
+        sha256=reported.sha256,
+        missing=clamp(listed),
         type=place.type,
         location=place.location,
         key=BUNDLE_KEY if place.type == "ConfigMap" else None,
         claim_name=place.claim_name,
         endpoint=place.endpoint,
-        question=question or None,
+        question=source_digest or None,
     )
     resend = _resend(scan, reference, metadata, text)
-    kept = None
+    config_map = None
     if place.type == "ConfigMap":
-        if result.bundle_gzip is None and not named.omitted:
+        if result.bundle_gzip is None and not reported.omitted:
             raise ResultError(Reason.RESULT_UNREADABLE, f"The result of {attempt} has no bundle.")
         _check_size(attempt, result.bundle_gzip, resend)
-        kept = bundle_map(scan, attempt, result.bundle_gzip or b"", resend)
+        config_map = bundle_map(scan, attempt, result.bundle_gzip or b"", resend)
     worst = sorted(partitions, key=lambda found: (-found.missing, -(found.unknown or 0), found.topic, found.partition))
     return Findings(
-        missing_events=counted(found.missing),
-        missing_ranges=counted(found.missing_ranges),
-        inferred_events=None if found.inferred_events is None else counted(found.inferred_events),
-        unknown_events=None if found.unknown is None else counted(found.unknown),
+        missing_events=clamp(found.missing),
+        missing_ranges=clamp(found.missing_ranges),
+        inferred_events=None if found.inferred_events is None else clamp(found.inferred_events),
+        unknown_events=None if found.unknown is None else clamp(found.unknown),
         partitions=tuple(each for each in worst if each.missing or each.unknown)[:LONGEST_PARTITIONS],
         read_by=result.report.read_by,
         bundle=reference,
         resend=resend,
-        bundle_map=kept,
+        bundle_map=config_map,
         reported=found,
     )
 
 
-def counted(number: int) -> int:
-    """`number` as a status holds it, whose integers have 64 bits; events of many partitions together may be more."""
+def clamp(number: int) -> int:
+    """Limit a number to the 64 bits of an integer in a status; the sum over many partitions may be larger."""
     return min(number, MAX_OFFSET)
 
 
 def gap_topic_of(report: ScanReport) -> str:
-    """The topic that a scan of gap records read, for sentences."""
+    """Return the topic that a scan of gap records read, for messages."""
     return report.topics[0] if report.topics else "of the gaps"
 
 
-def status_fields(found: Findings, before: GapScanStatus, at: datetime) -> dict[str, Any]:
-    """The fields of the status that say what was found."""
+def status_fields(findings: Findings, before: GapScanStatus, at: datetime) -> dict[str, Any]:
+    """Return the fields of the status about what was found."""
     change = None
     if before.missing_events is not None:
         change = Change(
-            events=found.missing_events - before.missing_events,
-            ranges=found.missing_ranges - (before.missing_ranges or 0),
+            events=findings.missing_events - before.missing_events,
+            ranges=findings.missing_ranges - (before.missing_ranges or 0),
         )
     return {
         "last_scan_time": at,
-        "read_by": found.read_by,
-        "missing_events": found.missing_events,
-        "missing_ranges": found.missing_ranges,
-        "inferred_events": found.inferred_events,
-        "unknown_events": found.unknown_events,
-        "partitions": found.partitions,
+        "read_by": findings.read_by,
+        "missing_events": findings.missing_events,
+        "missing_ranges": findings.missing_ranges,
+        "inferred_events": findings.inferred_events,
+        "unknown_events": findings.unknown_events,
+        "partitions": findings.partitions,
         "change": change,
-        "bundle": found.bundle,
-        "resend_manifest": found.resend,
+        "bundle": findings.bundle,
+        "resend_manifest": findings.resend,
     }
 
 
@@ -157,26 +157,24 @@ def _bundle_text(attempt: str, result: ScanResult, sha256: str) -> tuple[bytes |
     if result.bundle_gzip is None:
         return None, None
     try:
-        text = unpacked(result.bundle_gzip, most_bytes=_LARGEST_BUNDLE_BYTES)
+        text = unpacked(result.bundle_gzip, most_bytes=_MAX_BUNDLE_BYTES)
         metadata = read_bundle_text(text, name=f"of {attempt}").metadata
     except (ResultLinesError, BundleError) as error:
         raise ResultError(Reason.RESULT_UNREADABLE, f"The bundle of {attempt} cannot be read: {error}") from None
     if metadata is None or metadata.sha256 != sha256:
-        raise ResultError(
-            Reason.RESULT_UNREADABLE, f"The bundle of {attempt} is not the one that its report names (sha256)."
-        )
+        raise ResultError(Reason.RESULT_UNREADABLE, f"The sha256 of the bundle of {attempt} does not match its report.")
     return text, metadata
 
 
 def _check_size(attempt: str, bundle_gzip: bytes | None, resend: str | None) -> None:
-    """Refuse what no ConfigMap takes; a bundle that the pod left out is one."""
+    """Refuse a bundle that is too large for a ConfigMap, or that the pod omitted for that reason."""
     size = len(bundle_gzip or b"") + len((resend or "").encode())
-    if bundle_gzip is None or size > LARGEST_CONFIG_MAP_BYTES:
-        limit = LARGEST_CONFIG_MAP_BYTES // 1024
+    if bundle_gzip is None or size > MAX_CONFIG_MAP_BYTES:
+        limit = MAX_CONFIG_MAP_BYTES // 1024
         how_large = (
             f"more than {limit} KiB after compression"
             if bundle_gzip is None
-            else f"{size // 1024} KiB after compression, and a ConfigMap takes {limit} KiB"
+            else f"{size // 1024} KiB after compression, and the limit for a ConfigMap is {limit} KiB"
         )
         raise ResultError(
             Reason.RESULT_TOO_LARGE,
@@ -197,11 +195,11 @@ def _resend(
 
 def _findings(entry: PartitionFinding) -> PartitionFindings:
     return PartitionFindings(
-        topic=entry.topic[:_LONGEST_TOPIC],
+        topic=entry.topic[:_MAX_TOPIC_LENGTH],
         partition=entry.partition,
-        missing=counted(entry.missing),
-        inferred=None if entry.inferred_events is None else counted(entry.inferred_events),
-        unknown=None if entry.unknown is None else counted(entry.unknown),
+        missing=clamp(entry.missing),
+        inferred=None if entry.inferred_events is None else clamp(entry.inferred_events),
+        unknown=None if entry.unknown is None else clamp(entry.unknown),
         ranges=entry.ranges,
         first_missing=entry.first_missing,
         last_missing=entry.last_missing,

@@ -1,6 +1,6 @@
-"""Owns the names of what belongs to a GapScan, where bundles are, and the digests that tell attempts apart.
+"""Owns the names of a GapScan's children, the places of bundles, and the digests that distinguish attempts.
 
-Must not know when an attempt begins or what a result means.
+Must not know when an attempt starts or what a result means.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 SETTINGS_ROLE, BUNDLE_ROLE = "scan-settings", "bundle"
 BUNDLE_KEY, RESEND_KEY = "bundle.json.gz", "resend.yaml"
-LARGEST_CONFIG_MAP_BYTES = 900 * 1024
-"""Of a gzipped bundle and its Resend. The API server takes 1 MiB, and base64 is not counted (binaryData)."""
+MAX_CONFIG_MAP_BYTES = 900 * 1024
+"""Of a gzipped bundle and its Resend. The API server accepts 1 MiB, and does not count base64 (binaryData)."""
 QUESTION_ANNOTATION = f"{GROUP}/question"
-"""Digest of where an attempt looks; only what two attempts with the same one have found can be compared."""
+"""Digest of what an attempt scans; only results of attempts with the same digest can be compared."""
 OUTPUT_ANNOTATION = f"{GROUP}/output"
-"""Where an attempt puts the bundle, as JSON: neither the spec nor what it names may say it any more when it ends."""
+"""Where an attempt puts the bundle, as JSON: the spec and what it names may have changed when the attempt ends."""
 
 
 def bundle_name(attempt: str) -> str:
-    """The name of the ConfigMap with the bundle that an attempt found."""
+    """Return the name of the ConfigMap with the bundle of an attempt."""
     return f"{attempt}-bundle"
 
 
 def bundle_file(attempt: str) -> str:
-    """The name of the bundle's file in a volume or a store."""
+    """Return the name of the bundle's file in a volume or a store."""
     return f"{attempt}.json"
 
 
 def command(scan: GapScan) -> str:
-    """Which command answers the question."""
+    """Return the command of ``gapless`` that the scan runs."""
     return "audit" if scan.spec.source.events is not None else "scan"
 
 
 def work_digest(scan: GapScan, places: ScanPlaces) -> str:
-    """A digest of what an attempt would do; it changes when an attempt that runs does the wrong thing."""
+    """Return a digest of what an attempt would do; a running attempt with another digest is outdated."""
     spec = scan.spec.to_dict()
     named = [None if part is None else part.to_dict() for part in (places.kafka, places.output, places.state)]
     parts = ("source", "limit", "engine", "output", "signingKeySecret")
@@ -54,7 +54,7 @@ def work_digest(scan: GapScan, places: ScanPlaces) -> str:
 
 
 class BundlePlace(NamedTuple):
-    """Where the bundle of an attempt is, in the words of status.bundle."""
+    """Where the bundle of an attempt is, with the names of status.bundle."""
 
     type: Literal["ConfigMap", "PersistentVolumeClaim", "S3"]
     location: str
@@ -62,18 +62,18 @@ class BundlePlace(NamedTuple):
     endpoint: str | None = None
 
     def written(self) -> str:
-        """As an attempt's annotation has it."""
+        """Return it as an attempt's annotation contains it."""
         return json.dumps(self)
 
     @classmethod
     def of(cls, attempt: Attempt | None, name: str) -> BundlePlace:
-        """The place that the annotation of an attempt says; an older operator wrote none, and used a ConfigMap."""
+        """Read the annotation of an attempt; an older operator wrote none, and used a ConfigMap."""
         text = attempt.meta.annotations.get(OUTPUT_ANNOTATION, "") if attempt is not None else ""
         return cls(*json.loads(text)) if text else cls("ConfigMap", bundle_name(name))
 
 
 def bundle_place(scan: GapScan, places: ScanPlaces, attempt: str) -> BundlePlace:
-    """Where the bundle of an attempt is to go."""
+    """Return where an attempt is to put its bundle."""
     folder, output = scan.spec.output.folder, places.output
     path = "/".join(filter(None, (folder, bundle_file(attempt))))
     if output is not None and (s3 := output.s3) is not None:
@@ -83,8 +83,8 @@ def bundle_place(scan: GapScan, places: ScanPlaces, attempt: str) -> BundlePlace
     return BundlePlace("ConfigMap", bundle_name(attempt))
 
 
-def question_of(attempt: Attempt | None) -> str:
-    """Digest of where an attempt looks; empty when an older operator made it."""
+def source_digest_of(attempt: Attempt | None) -> str:
+    """Return the digest of what an attempt scans; empty for an attempt of an older operator."""
     return attempt.meta.annotations.get(QUESTION_ANNOTATION, "") if attempt is not None else ""
 
 
@@ -97,27 +97,27 @@ class OlderBundle(NamedTuple):
     """The ConfigMap and the entry that it is mounted from."""
 
 
-def question(scan: GapScan, places: ScanPlaces) -> str:
-    """A digest of where a scan looks; what two scans with different ones have found cannot be compared.
+def source_digest(scan: GapScan, places: ScanPlaces) -> str:
+    """Return a digest of what a scan reads; the results of scans with different digests cannot be compared.
 
-    What is expected is no part of it: the comparison itself says of each offset whether it was checked. What is
-    inferred is, because what was only inferred would seem to have arrived without that inference.
+    The expected offsets are not part of it: the comparison itself reports for each offset whether it was checked.
+    Inference is part of it, because inferred events would seem to have arrived once it is off.
     """
     source = scan.spec.source
-    looks_at: dict[str, Any] = {"brokers": places.kafka.bootstrap_servers}
+    content: dict[str, Any] = {"brokers": places.kafka.bootstrap_servers}
     if source.gap_topic is not None:
-        looks_at |= {"gaps": source.gap_topic.topic, "infer": source.gap_topic.infer}
-        # Only then, so that bundles of an older operator stay comparable.
-        looks_at |= {"inferTails": "All"} if source.gap_topic.infer_tails == "All" else {}
+        content |= {"gaps": source.gap_topic.topic, "infer": source.gap_topic.infer}
+        # Only if it is All, so that bundles of an older operator stay comparable.
+        content |= {"inferTails": "All"} if source.gap_topic.infer_tails == "All" else {}
     if source.events is not None:
-        looks_at["events"] = sorted(source.events.topics)
-    return digest(looks_at)
+        content["events"] = sorted(source.events.topics)
+    return digest(content)
 
 
 def older_bundle(scan: GapScan, places: ScanPlaces) -> OlderBundle | None:
-    """The bundle of the last scan that ended well; ``None`` when there is none to compare with, or none in reach."""
+    """Return the bundle of the last successful scan; ``None`` without one, or if the pod cannot reach it."""
     bundle = scan.status.bundle
-    if bundle is None or bundle.question != question(scan, places):
+    if bundle is None or bundle.question != source_digest(scan, places):
         return None
     if bundle.type == "ConfigMap":
         if bundle.key is None:
@@ -134,7 +134,7 @@ def older_bundle(scan: GapScan, places: ScanPlaces) -> OlderBundle | None:
 
 
 def bundle_map(scan: GapScan, attempt: str, bundle_gzip: bytes, resend: str | None) -> Manifest:
-    """The ConfigMap with the bundle that an attempt found, and with the Resend that sends it."""
+    """Return the ConfigMap with the bundle of an attempt, and with the Resend that sends it."""
     return owned(
         scan,
         {

@@ -1,6 +1,6 @@
-"""Owns how an attempt of a GapScan ends, as a reason and a sentence, and what is recorded then.
+"""Owns how an attempt of a GapScan ends, as a reason and a message, and what is recorded then.
 
-Must not know how a bundle is read or compared, nor what comes next.
+Must not know how a bundle is read or compared, nor what follows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gapless_operator.engines.engine import Attempt, Phase
 from gapless_operator.scanning.comparison import closing_events, compare, comparison_fields
 from gapless_operator.scanning.conditions import after_attempt, compaction_conditions
 from gapless_operator.scanning.findings import ResultError, findings_of, gap_topic_of, status_fields
-from gapless_operator.scanning.manifests import BundlePlace, question_of, work_digest
+from gapless_operator.scanning.manifests import BundlePlace, source_digest_of, work_digest
 from gapless_operator.scanning.scheduling import COMPLETED, PARTIAL, latest_schedule_time
 
 if TYPE_CHECKING:
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from gapless_operator.scanning.context import Context
 
 SOON = timedelta(seconds=0.9)
-"""When to continue after something was recorded."""
-
-
+"""When to continue after something was recorded or stopped."""
 _OUTCOMES = {
     "gaps-found": Reason.GAPS_FOUND,
     "nothing-missing": Reason.NOTHING_MISSING,
@@ -53,7 +51,7 @@ _OUTCOMES = {
     "bad-configuration": Reason.BAD_CONFIGURATION,
     "stopped": Reason.STOPPED,
 }
-"""What the report's ``outcome`` says."""
+"""By the ``outcome`` of the report."""
 
 
 class Outcome(NamedTuple):
@@ -62,11 +60,11 @@ class Outcome(NamedTuple):
     reason: Reason
     message: str
     result: ScanResult | None = None
-    """What it found, if `reason` is among `COMPLETED`."""
+    """What the scan found, if `reason` is in `COMPLETED`."""
 
 
 def stop(context: Context) -> Result | None:
-    """End an attempt that runs and must not any more: too long, or for nothing; ``None`` if it may run."""
+    """Stop an attempt that exceeds a deadline or is no longer needed; ``None`` if it may run."""
     last = context.running
     attempt = context.attempt(last.name) if last is not None else None
     if last is None or attempt is None or attempt.ended or attempt.meta.deleting:
@@ -76,7 +74,7 @@ def stop(context: Context) -> Result | None:
 
 
 def conclude(context: Context) -> Result | None:
-    """Record how an attempt ended by itself; ``None`` while it runs, or its log is being read."""
+    """Record how an attempt has ended; ``None`` while it runs or its log is being read."""
     last = context.running
     if last is None:
         return None
@@ -89,7 +87,7 @@ def conclude(context: Context) -> Result | None:
 
 
 def outcome_of(attempt: Attempt, engine: Engine, now: datetime) -> Outcome | None:
-    """How `attempt` has ended, by itself or because it must; ``None`` while it runs.
+    """Return how an attempt has ended, or why it must end; ``None`` while it may run.
 
     Args:
         attempt: as the engine describes it.
@@ -106,13 +104,13 @@ def outcome_of(attempt: Attempt, engine: Engine, now: datetime) -> Outcome | Non
         return Outcome(
             Reason.RUN_DEADLINE_EXCEEDED,
             f"The {attempt.engine} {attempt.name} ran for more than {engine.run_deadline_seconds} seconds; raise "
-            f"engine.runDeadlineSeconds or give the engine more.",
+            f"engine.runDeadlineSeconds or give the engine more resources.",
         )
     return None
 
 
 def _reason_to_stop(context: Context, attempt: Attempt) -> Outcome | None:
-    """Why an attempt that runs is of no use any more."""
+    """Return why a running attempt is no longer needed."""
     scan, places = context.scan, context.places
     if isinstance(places, NotFound):
         return Outcome(places.reason, f"{attempt.name} was stopped. {places.message}")
@@ -127,7 +125,7 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Outcome | None:
 
 
 def deadline_of(attempt: Attempt, engine: Engine) -> datetime:
-    """When `outcome_of` must be asked again about a running attempt at the latest."""
+    """Return when `outcome_of` must be called again for a running attempt at the latest."""
     if attempt.phase is Phase.PENDING:
         return start_deadline(attempt, engine.start_deadline_seconds)
     return (attempt.started or attempt.meta.created) + timedelta(seconds=engine.run_deadline_seconds)
@@ -140,32 +138,29 @@ def _outcome_of_ended(attempt: Attempt, now: datetime) -> Outcome | None:
     if driver is None or (not driver.ended and driver.output.result is None):
         return Outcome(*without_a_log(attempt, otherwise=Reason.SCAN_FAILED))
     result = driver.output.result
+    is_done = attempt.phase is Phase.SUCCEEDED or driver.exit_code == ExitCode.INCOMPLETE
     if result is not None:
         reason, message = _OUTCOMES.get(result.report.outcome), result.report.message
-        if reason is not None and (reason not in COMPLETED or attempt.phase is Phase.SUCCEEDED or _incomplete(attempt)):
+        if reason is not None and (reason not in COMPLETED or is_done):
             return Outcome(reason, message, result if reason in COMPLETED else None)
-    if attempt.phase is Phase.SUCCEEDED or _incomplete(attempt):
+    if is_done:
         problem = driver.log_problem or driver.output.result_error
         if result is not None:
-            problem = f"this operator does not know the outcome {result.report.outcome[:40]!r}"
+            problem = f"the outcome {result.report.outcome[:40]!r} is unknown to this version of the operator"
         return Outcome(
             Reason.RESULT_UNREADABLE, f"Pod {driver.meta.name} succeeded, but its result cannot be read: {problem}."
         )
     return Outcome(*failure_of(driver, otherwise=Reason.SCAN_FAILED))
 
 
-def _incomplete(attempt: Attempt) -> bool:
-    return attempt.driver is not None and attempt.driver.exit_code == ExitCode.INCOMPLETE
-
-
 def _record(context: Context, last: LastAttempt, outcome: Outcome, attempt: Attempt | None = None) -> Result:
-    """Record how an attempt ended; what it leaves behind is deleted in the next reconcile.
+    """Record how an attempt ended; the next reconcile deletes what it leaves behind.
 
     Args:
         context: what is known.
-        last: the attempt as the status has it.
+        last: the attempt in the status.
         outcome: how it ended.
-        attempt: as its engine describes it; ``None`` when it is gone.
+        attempt: as its engine describes it; ``None`` when it no longer exists.
     """
     updates: dict[str, Any] = {}
     apply: tuple[Manifest, ...] = ()
@@ -174,29 +169,29 @@ def _record(context: Context, last: LastAttempt, outcome: Outcome, attempt: Atte
     result = outcome.result
     if result is not None:
         before = context.scan.status
-        asked = question_of(attempt)
+        source_digest = source_digest_of(attempt)
         place = BundlePlace.of(attempt, last.name)
         try:
-            found = findings_of(context.scan, last.name, result, place=place, question=asked)
+            findings = findings_of(context.scan, last.name, result, place=place, source_digest=source_digest)
         except ResultError as error:
             outcome = Outcome(error.reason, str(error))
         else:
-            apply = () if found.bundle_map is None else (found.bundle_map,)
+            apply = () if findings.bundle_map is None else (findings.bundle_map,)
             at = (attempt.finished if attempt is not None else None) or context.now
-            policy, topic = found.reported.cleanup_policy, gap_topic_of(result.report)
+            policy, topic = findings.reported.cleanup_policy, gap_topic_of(result.report)
             is_partial = outcome.reason in PARTIAL
-            comparison = compare(before, asked, found.reported, topic=topic, is_partial=is_partial)
-            of_topic, warnings = compaction_conditions(before.conditions, policy, topic)
-            updates = status_fields(found, before, at) | comparison_fields(
+            comparison = compare(before, source_digest, findings.reported, topic=topic, is_partial=is_partial)
+            compaction, warnings = compaction_conditions(before.conditions, policy, topic)
+            updates = status_fields(findings, before, at) | comparison_fields(
                 before,
                 comparison,
-                asked=asked,
-                missing_events=found.missing_events,
+                source_digest=source_digest,
+                missing_events=findings.missing_events,
                 is_partial=is_partial,
                 policy=policy,
                 at=at,
             )
-            more_conditions = {ConditionType.GAPS_CLOSED: comparison.update, **of_topic}
+            more_conditions = {ConditionType.GAPS_CLOSED: comparison.update, **compaction}
             more_events = (*closing_events(before.conditions, comparison.update, now=context.now), *warnings)
     finished = (attempt.finished if attempt is not None and attempt.ended else None) or context.now
     ended = last.model_copy(update={"finished": finished, "outcome": str(outcome.reason), "message": outcome.message})

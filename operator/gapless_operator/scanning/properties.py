@@ -1,6 +1,6 @@
-"""Owns the settings that a GapScan gives to ``gapless scan`` or ``gapless audit``: a properties file in a ConfigMap.
+"""Owns the properties file of ``gapless scan`` or ``gapless audit`` for a GapScan, in a ConfigMap.
 
-Must not know when an attempt begins or how its pod finds the file.
+Must not know when an attempt starts or how its pod finds the file.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from gapless_operator.engines.pod import CONFIGURATION_FOLDER, SECRETS_FOLDER, j
 from gapless_operator.engines.scheduling import settings_name
 from gapless_operator.scanning import scan_pod
 from gapless_operator.scanning.manifests import (
-    LARGEST_CONFIG_MAP_BYTES,
+    MAX_CONFIG_MAP_BYTES,
     SETTINGS_ROLE,
     bundle_file,
     bundle_place,
     older_bundle,
 )
-from gapless_operator.scanning.resend_manifest import LONGEST_INLINE_BYTES
+from gapless_operator.scanning.resend_manifest import MAX_INLINE_BYTES
 
 if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def settings_map(scan: GapScan, places: ScanPlaces, attempt: str) -> Manifest:
-    """The ConfigMap with the settings of an attempt; there is nothing secret in it."""
+    """Return the ConfigMap with the settings of an attempt; it contains no secrets."""
     content = {scan_pod.SETTINGS_FILE: properties(scan, places, attempt)}
     return owned(
         scan,
@@ -41,7 +41,7 @@ def settings_map(scan: GapScan, places: ScanPlaces, attempt: str) -> Manifest:
 
 
 def properties(scan: GapScan, places: ScanPlaces, attempt: str) -> str:
-    """The settings of ``gapless scan`` or ``gapless audit`` for an attempt, as a properties file."""
+    """Return the content of the properties file of an attempt."""
     spec = scan.spec
     lines = kafka_settings(places.kafka, SECRETS_FOLDER)
     lines |= _source(scan, places)
@@ -62,12 +62,12 @@ def properties(scan: GapScan, places: ScanPlaces, attempt: str) -> str:
 
 
 def _source(scan: GapScan, places: ScanPlaces) -> dict[str, str]:
-    """What to scan."""
+    """Return the settings of what to scan."""
     gap_topic, events = scan.spec.source.gap_topic, scan.spec.source.events
     lines: dict[str, str] = {}
     if gap_topic is not None:
         lines["topic"] = gap_topic.topic
-        # Only what differs from the command's own defaults: an older image does not know all of these.
+        # Only what differs from the defaults of the command: an older image does not know all of these settings.
         lines |= {"infer": "true"} if gap_topic.infer else {}
         lines |= {"inferTails": "all"} if gap_topic.infer_tails == "All" else {}
         lines |= {"skipStale": "true"} if gap_topic.skip_stale else {}
@@ -79,7 +79,7 @@ def _source(scan: GapScan, places: ScanPlaces) -> dict[str, str]:
             lines["expect"] = ",".join(events.expect)
         if events.manifest is not None:
             lines |= _manifest(events.manifest)
-        # Only when they are set: an older image knows neither.
+        # Only if they are set: an older image knows neither.
         lines |= {"includeUnknown": "true"} if events.include_unknown else {}
         lines |= {"newGeneration": ",".join(events.new_generations)} if events.new_generations else {}
         if events.state is not None and places.state is not None:
@@ -89,7 +89,7 @@ def _source(scan: GapScan, places: ScanPlaces) -> dict[str, str]:
 
 
 def _manifest(manifest: ExpectedInventory) -> dict[str, str]:
-    """What should be there, as the sending side says."""
+    """Return the settings of the inventory from the sending side."""
     lines: dict[str, str] = {}
     if manifest.config_map is not None:
         folder = f"{CONFIGURATION_FOLDER}/{scan_pod.MANIFESTS_FOLDER}"
@@ -104,11 +104,11 @@ def _manifest(manifest: ExpectedInventory) -> dict[str, str]:
 
 
 def _output(scan: GapScan, places: ScanPlaces, attempt: str) -> dict[str, str]:
-    """Where the bundle goes, and that the log gets the result."""
+    """Return the settings of the output: the bundle, and the result in the log."""
     output = places.output
-    # What is stored elsewhere goes into the log only while it is small enough to stand inside a Resend.
-    most = LARGEST_CONFIG_MAP_BYTES if output is None else LONGEST_INLINE_BYTES
-    lines = {"resultLines": "true", "resultBundleLimit": str(most)}
+    # A bundle in a StorageLocation is written to the log only if it is small enough to be inlined in a Resend.
+    limit = MAX_CONFIG_MAP_BYTES if output is None else MAX_INLINE_BYTES
+    lines = {"resultLines": "true", "resultBundleLimit": str(limit)}
     if output is not None and output.persistent_volume_claim is not None:
         lines["resendFileName"] = f"{scan_pod.OUTPUT_FOLDER}/{bundle_file(attempt)}"
     elif output is not None:

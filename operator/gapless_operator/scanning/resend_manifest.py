@@ -1,7 +1,7 @@
-"""Owns the Resend that a GapScan renders: one file to carry to the sending side and to apply there.
+"""Owns the Resend that a GapScan renders: one file to carry to the sending side and apply there.
 
-Must not know how the bundle was found or where this text is kept. What only the sending side can know is left out, so
-that its API server refuses the file until it is filled in, instead of taking a guess of ours.
+Must not know how the bundle was found or where this text is stored. What only the sending side knows gets a
+placeholder, so that its API server refuses the file until it is filled in.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.gapscan import GapScan, ResendTemplate
     from gapless_api.v1alpha1.scan_status import BundleReference
 
-LONGEST_INLINE_BYTES = 100 * 1024
-"""kubectl apply copies the whole object into an annotation, of which 256 KiB fit; status has it once more."""
+MAX_INLINE_BYTES = 100 * 1024
+"""kubectl apply copies the object into an annotation of at most 256 KiB, and the status contains it once more."""
 _FILL_IN = "FILL-IN"
 
 
@@ -32,18 +32,18 @@ def render(  # noqa: PLR0913 -- the parts of the file
     text: bytes | None,
     location: str,
 ) -> str:
-    """Render the Resend as YAML with a few lines that say what to do with it.
+    """Render the Resend as YAML, with comments on how to use it.
 
     Args:
         scan: the GapScan, which has the `template`.
-        template: what the Resend shall say.
-        reference: what the status says about the bundle.
-        metadata: of the bundle, if it is here.
-        text: the bundle, if it is here; it goes inside while it is small.
-        location: where it is otherwise, for people.
+        template: for the spec of the Resend.
+        reference: to the bundle, as in the status.
+        metadata: of the bundle, if its text is available.
+        text: the bundle, if it is available; it is inlined if it is small.
+        location: where it is otherwise, for the comments.
     """
     name = lasting_name(scan.metadata.name, reference.id)
-    inline = text is not None and len(text) <= LONGEST_INLINE_BYTES
+    inline = text is not None and len(text) <= MAX_INLINE_BYTES
     when = "" if metadata is None else f" on {metadata.created:%Y-%m-%d at %H:%M} UTC"
     events = "1 event" if reference.missing == 1 else f"{reference.missing} events"
     notes = [
@@ -80,7 +80,7 @@ def render(  # noqa: PLR0913 -- the parts of the file
 
 
 class _Text(str):
-    """Text that stands as it is, line by line."""
+    """Text that is written as a literal block."""
 
     __slots__ = ()
 

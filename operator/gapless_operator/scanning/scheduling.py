@@ -1,7 +1,7 @@
-"""Owns which attempt of a GapScan is due, and when one is tried again; must not know what it found.
+"""Owns which attempt of a GapScan is due, and when a failed one is retried; must not know what it found.
 
-With a schedule each of its times is one attempt, and the next time is the next try. Without one there is one attempt
-for each change of the spec, tried again with growing pauses until it has a result or cannot have one.
+With a schedule there is one attempt per schedule time and no retry in between. Without one there is one attempt per
+change of the spec, retried with growing pauses until it has a result or cannot have one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from gapless_operator.engines.engine import Attempt
 
 PARTIAL = frozenset({Reason.UNREADABLE_RECORDS, Reason.UNKNOWN_EVENTS})
-"""How an attempt ends whose result is not complete: more may be missing."""
+"""Outcomes with an incomplete result: more events may be missing."""
 COMPLETED = frozenset({Reason.GAPS_FOUND, Reason.NOTHING_MISSING, Reason.NOTHING_TO_DO}) | PARTIAL
-"""How an attempt ends that has a result."""
+"""Outcomes with a result."""
 FINAL = frozenset(
     {
         Reason.BAD_CONFIGURATION,
@@ -43,19 +43,19 @@ FINAL = frozenset(
         Reason.DEFECT,
     }
 )
-"""What the same attempt again would only repeat; everything else may be mended outside of the spec."""
-_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=30), timedelta(minutes=30)
+"""Outcomes that a retry would only repeat; any other cause may be removed without a change of the spec."""
+_FIRST_PAUSE, _MAX_PAUSE = timedelta(seconds=30), timedelta(minutes=30)
 
 
 def due_of(
     scan: GapScan, schedule: Schedule | None, last: LastAttempt | None, attempts: Iterable[Attempt], now: datetime
 ) -> Due:
-    """Say which attempt is due.
+    """Return which attempt is due.
 
     Args:
         scan: the resource, with its status.
-        schedule: its schedule; ``None`` for none, and for one that cannot be read.
-        last: the attempt that began last.
+        schedule: its schedule; ``None`` for none, and for an invalid one.
+        last: the attempt that was started last.
         attempts: all that exist.
         now: the time.
     """
@@ -73,7 +73,7 @@ def due_of(
 
 
 def _due_by_generation(scan: GapScan, last: LastAttempt | None, now: datetime) -> Due:
-    """Which attempt at this generation of the spec is due."""
+    """Return which attempt at this generation of the spec is due."""
     generation = scan.metadata.generation
     number = 1
     if last is not None and last.generation == generation:
@@ -85,23 +85,23 @@ def _due_by_generation(scan: GapScan, last: LastAttempt | None, now: datetime) -
 
 
 def retry_at(scan: GapScan, last: LastAttempt) -> datetime | None:
-    """When a scan without a schedule is tried again; ``None`` when it has a result or cannot have one."""
+    """Return when a scan without a schedule is retried; ``None`` when it has a result or cannot have one."""
     if scan.spec.schedule is not None or last.outcome is None or last.finished is None:
         return None
     reason = reason_of(last)
     if reason in COMPLETED or reason in FINAL or last.generation != scan.metadata.generation:
         return None
-    return last.finished + backoff(number_of(last.name) - 1, first=_FIRST_RETRY, longest=_LAST_RETRY)
+    return last.finished + backoff(number_of(last.name) - 1, first=_FIRST_PAUSE, longest=_MAX_PAUSE)
 
 
 def latest_schedule_time(scan: GapScan, attempt: Attempt) -> datetime | None:
-    """The time of the schedule that is done with, once `attempt` is recorded."""
-    known = scan.status.last_schedule_time
-    return max((moment for moment in (known, attempt.scheduled) if moment is not None), default=None)
+    """Return the latest schedule time that has had its attempt, including `attempt`."""
+    recorded = scan.status.last_schedule_time
+    return max((moment for moment in (recorded, attempt.scheduled) if moment is not None), default=None)
 
 
 def reason_of(last: LastAttempt) -> Reason:
-    """How it ended; a word that we do not know was written by a newer version."""
+    """Return how an attempt ended; a newer version of the operator may have written an unknown reason."""
     try:
         return Reason(str(last.outcome))
     except ValueError:

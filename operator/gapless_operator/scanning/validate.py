@@ -1,7 +1,7 @@
-"""Owns whether an attempt of a GapScan may begin: its schedule, places, permissions and engine.
+"""Owns whether an attempt of a GapScan may start: its schedule, references, permissions and engine.
 
-Must not know what runs. The chart's admission policy ``<fullname>-gapscans`` refuses images, accounts and keys in the
-same words; this holds where the policy is off or a list was changed later.
+Must not know what runs. The chart's admission policy ``<fullname>-gapscans`` checks images, accounts and keys with the
+same messages at kubectl apply; these checks apply where the policy is off or a list was changed later.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from gapless_operator.scanning.context import Context
 
 RECHECK_AFTER = timedelta(seconds=10)
-"""How soon to look again for something of which no event tells."""
+"""How soon to check again for a missing object; not every kind of object is watched."""
 
 
 class Validated(NamedTuple):
-    """What an attempt needs that may begin."""
+    """What an attempt needs that may start."""
 
     places: ScanPlaces
     engine: SparkEngine
 
 
 def validate(context: Context) -> Validated | Result:
-    """Check whether an attempt may begin; a result says why not."""
+    """Check whether an attempt may start; a `Result` says why not."""
     scan, places = context.scan, context.places
     if context.schedule_error:
         return _block(context, Reason.BAD_CONFIGURATION, context.schedule_error)
@@ -51,14 +51,14 @@ def validate(context: Context) -> Validated | Result:
         return _block(
             context,
             Reason.ENGINE_UNAVAILABLE,
-            "engine.type is SparkApplication, and this cluster does not know that kind; install the Spark operator, or "
-            "set engine.type to Auto or Job.",
+            "engine.type is SparkApplication, but SparkApplications are not available in this namespace; install the "
+            "Spark operator, or set engine.type to Auto or Job.",
         )
     return Validated(places, engine)
 
 
 def refusal(scan: GapScan, program: Program) -> str:
-    """Why the platform team's lists do not let the scan begin, in a sentence; empty when they do."""
+    """Return why the platform team's lists do not allow the scan; empty when they do."""
     secret = scan.spec.signing_key_secret
     name = secret.name if secret is not None else None
     return not_listed(scan.spec.engine, program) or unlisted(
@@ -67,9 +67,9 @@ def refusal(scan: GapScan, program: Program) -> str:
 
 
 def _block(context: Context, reason: Reason, message: str, *, again_after: timedelta | None = None) -> Result:
-    """Nothing can begin before a person has acted; a warning, if the condition does not say the same already."""
-    known = condition(context.scan.status.conditions, ConditionType.STALLED)
-    is_known = known is not None and known.status == "True" and known.reason == reason
+    """Show why no attempt can start, and warn unless the condition has the same reason already."""
+    stalled = condition(context.scan.status.conditions, ConditionType.STALLED)
+    is_known = stalled is not None and stalled.status == "True" and stalled.reason == reason
     return Result(
         conditions=condition_sets.blocked(reason, message),
         events=() if is_known else (Event(EventType.WARNING, reason, message),),

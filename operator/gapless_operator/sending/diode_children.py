@@ -1,4 +1,4 @@
-"""Owns the children of a Diode: the volume for checkpoints and the shared budget, and the Job that checks the node.
+"""Owns the manifests of a Diode's children: the volume for checkpoints and the budget, and the preflight Job.
 
 Must not know when they are needed.
 """
@@ -19,37 +19,36 @@ if TYPE_CHECKING:
 
 PREFLIGHT, STATE = "preflight", "state"
 """Roles of the children."""
-_MOST_PREFLIGHT_SECONDS = 120
-"""For a pod on a node that went away to be given up, so that the next look finds where the link is now."""
+_MAX_PREFLIGHT_SECONDS = 120
+"""After this, a pod on a lost node is given up, so that the next check can run on another node."""
 
 
 def state_claim_name(diode_name: str) -> str:
-    """Name of the volume claim of the Diode."""
+    """Return the name of the volume claim of a Diode."""
     return lasting_name(diode_name, STATE)
 
 
 def preflight_name(diode: Diode) -> str:
-    """Name of the preflight Job of this generation of the Diode."""
+    """Return the name of the preflight Job of this generation of the Diode."""
     return child_name(diode, f"{PREFLIGHT}-{diode.metadata.generation}")
 
 
-def state_claim(diode: Diode, there: ObservedClaim | None) -> Manifest | None:
-    """The volume claim, or ``None`` when it is as it should be.
+def state_claim(diode: Diode, existing: ObservedClaim | None) -> Manifest | None:
+    """Return the volume claim to apply; ``None`` when it is up to date.
 
-    One node uses it, so ReadWriteOnce is enough for all pods on the Diode. What it requests cannot be changed any more
-    when it is there; whether it goes when the Diode goes can.
+    One node uses it, so ReadWriteOnce is enough for all pods on the Diode. The spec of an existing claim is immutable;
+    only its owner, with which it is deleted, can change.
     """
     owner = diode if diode.spec.deletion_policy == "Delete" else None
     state = diode.spec.state
     spec: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": state.size}}}
     if state.storage_class_name is not None:
         spec["storageClassName"] = state.storage_class_name
-    if there is not None:
-        if there.meta.owner_uid == (owner.metadata.uid if owner is not None else "") or there.meta.deleting:
+    if existing is not None:
+        if existing.meta.owner_uid == (owner.metadata.uid if owner is not None else "") or existing.meta.deleting:
             return None
-        spec = {
-            name: there.spec[name] for name in ("accessModes", "resources", "storageClassName") if name in there.spec
-        }
+        names = ("accessModes", "resources", "storageClassName")
+        spec = {name: existing.spec[name] for name in names if name in existing.spec}
     return lasting(
         {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec},
         name=state_claim_name(diode.metadata.name),
@@ -62,7 +61,7 @@ def state_claim(diode: Diode, there: ObservedClaim | None) -> Manifest | None:
 
 
 def preflight_job(diode: Diode, program: Program) -> Manifest:
-    """The Job that runs ``gapless link preflight`` where the senders would run."""
+    """Return the Job that runs ``gapless link preflight`` where the senders would run."""
     spec, labels = diode.spec, {DIODE_LABEL: label_value(diode.metadata.name)}
     arguments = [
         "link",
@@ -76,18 +75,18 @@ def preflight_job(diode: Diode, program: Program) -> Manifest:
         arguments.append(f"--source-address={spec.source_address}")
     if spec.require_static_neighbour:
         arguments.append("--require-neighbour")
-    look = container(spec, program, name=PREFLIGHT, arguments=arguments)
-    look["resources"] = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
+    preflight = container(spec, program, name=PREFLIGHT, arguments=arguments)
+    preflight["resources"] = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
     template = {
         "metadata": {"labels": {**labels_of(diode, role=PREFLIGHT), **labels}},
-        "spec": {**pod_spec(spec, program, containers=[look]), "terminationGracePeriodSeconds": 5},
+        "spec": {**pod_spec(spec, program, containers=[preflight]), "terminationGracePeriodSeconds": 5},
     }
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "spec": {
             "backoffLimit": 0,
-            "activeDeadlineSeconds": _MOST_PREFLIGHT_SECONDS,
+            "activeDeadlineSeconds": _MAX_PREFLIGHT_SECONDS,
             "template": template,
         },
     }

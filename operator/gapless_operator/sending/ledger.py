@@ -1,8 +1,8 @@
-"""Owns the Diode's ledger: which work was carried through, so that none is sent twice by accident.
+"""Owns the Diode's ledger: the work that was completed, so that none is sent twice by accident.
 
-It is kept in ConfigMaps, one or more for each month, which outlive the Diode and can be exported and restored. Every
-write names the version that was read, so that two writers cannot lose each other's entries. Must not know what makes
-two resends the same work; a Resend's status says it (`identity`).
+It is kept in ConfigMaps, one or more per month, which outlive the Diode and can be exported and restored. Every write
+names the resourceVersion that was read, so that two writers cannot overwrite each other's entries. Must not know what
+makes two resends the same work: that is the `identity` in a Resend's status.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 FILE = "ledger.json"
 """Entry of the ConfigMaps."""
-LARGEST_PART_BYTES = 768 * 1024
-"""Of the text in one ConfigMap. The API server takes 1 MiB for all of it."""
-_LONGEST_NAME = 253
+MAX_PART_BYTES = 768 * 1024
+"""Of the text in one ConfigMap. The API server accepts 1 MiB for the whole object."""
+_MAX_NAME_LENGTH = 253
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +41,18 @@ class LedgerPart:
     size: int = 0
     """Of its text, in bytes."""
     ledger: Ledger | None = None
-    """``None`` when it cannot be read."""
+    """``None`` when it is unreadable."""
     problem: str = ""
-    """Why it cannot be read."""
+    """Why it is unreadable; empty otherwise."""
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
-        """What it holds, as far as it can be read."""
+        """Return its entries; none when it is unreadable."""
         return self.ledger.entries if self.ledger is not None else ()
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> LedgerPart:
-        """Read a ConfigMap with the role of a ledger."""
+        """Read a ConfigMap with the role `LEDGER_ROLE`."""
         meta, version = Meta.of(body), str(body["metadata"].get("resourceVersion", ""))
         text = str((body.get("data") or {}).get(FILE, ""))
         try:
@@ -66,14 +66,14 @@ class LedgerPart:
 
 
 class LedgerWrites(NamedTuple):
-    """ConfigMaps to write so that the ledger has all entries that it should have."""
+    """ConfigMaps to write, so that the ledger has all entries."""
 
     create: tuple[Manifest, ...] = ()
     apply: tuple[Manifest, ...] = ()
 
 
 def entry_of(resend: Resend) -> LedgerEntry | None:
-    """What is recorded of a Resend that was carried through; ``None`` for any other."""
+    """Return the ledger entry of a completed Resend; ``None`` for any other."""
     status = resend.status
     if outcome_reason(status) not in FINISHED or status.identity is None or status.finished_at is None:
         return None
@@ -93,20 +93,20 @@ def entry_of(resend: Resend) -> LedgerEntry | None:
 
 
 def entries_of(parts: Iterable[LedgerPart], diode: Diode | None) -> tuple[LedgerEntry, ...]:
-    """All that is recorded, with what a version before kept in the Diode's status."""
-    found = {entry.key: entry for entry in _in_status(diode)} | {e.key: e for part in parts for e in part.entries}
-    return _sort(found.values())
+    """Return all entries, including those that an older operator kept in the Diode's status."""
+    recorded = [*_status_entries(diode), *(entry for part in parts for entry in part.entries)]
+    return _sort({entry.key: entry for entry in recorded}.values())
 
 
 def keys_of(parts: Iterable[LedgerPart]) -> set[tuple[str, str | None, str]]:
-    """The keys of all entries in `parts`."""
+    """Return the keys of all entries in `parts`."""
     return {entry.key for part in parts for entry in part.entries}
 
 
-def same_work(entries: Iterable[LedgerEntry], *, identity: str, force: str | None) -> LedgerEntry | None:
-    """The last time that this work was carried through with this `force`; ``None`` for never."""
-    found = [entry for entry in entries if entry.identity == identity and entry.force == force]
-    return max(found, key=lambda entry: entry.finished_at, default=None)
+def latest_entry(entries: Iterable[LedgerEntry], *, identity: str, force: str | None) -> LedgerEntry | None:
+    """Return the latest entry for this work and this `force`; ``None`` when there is none."""
+    matching = [entry for entry in entries if entry.identity == identity and entry.force == force]
+    return max(matching, key=lambda entry: entry.finished_at, default=None)
 
 
 def writes_for(
@@ -117,79 +117,80 @@ def writes_for(
     diode_name: str,
     diode: Diode | None,
 ) -> LedgerWrites:
-    """The ConfigMaps to write so that the ledger has `entries`; none when it has them.
+    """Return the ConfigMaps to write so that the ledger contains `entries`; none when it does.
 
-    A part that is full, or that cannot be read, is left as it is, and the next number begins.
+    A part that is full or unreadable is not changed; the next number is used.
 
     Args:
         entries: to record.
         parts: the ledger as it was read.
         namespace: of the Diode.
         diode_name: whose ledger it is.
-        diode: the Diode, if it is there.
+        diode: the Diode, if it exists.
     """
-    known = keys_of(parts)
-    missing = {entry.key: entry for entry in entries if entry.key not in known}
-    taken = {part.meta.name for part in parts}
+    recorded = keys_of(parts)
+    missing = {entry.key: entry for entry in entries if entry.key not in recorded}
+    existing = {part.meta.name for part in parts}
     create: list[Manifest] = []
     apply: list[Manifest] = []
     for month in sorted({entry.month for entry in missing.values()}):
-        left = [entry for entry in missing.values() if entry.month == month]
-        mine = [part for part in parts if part.ledger is not None and part.ledger.month == month]
-        last = max(mine, key=lambda part: part.ledger.part if part.ledger else 0, default=None)
+        remaining = [entry for entry in missing.values() if entry.month == month]
+        of_month = [part for part in parts if part.ledger is not None and part.ledger.month == month]
+        last = max(of_month, key=lambda part: part.ledger.part if part.ledger else 0, default=None)
         if last is not None and last.ledger is not None:
-            fitting, left = _fitting(last.size, left)
+            fitting, remaining = _split_at_limit(last.size, remaining)
             if fitting:
-                longer = replace(last.ledger, entries=_sort([*last.entries, *fitting]))
-                apply.append(_manifest(longer, namespace=namespace, diode=diode, version=last.version))
+                extended = replace(last.ledger, entries=_sort([*last.entries, *fitting]))
+                apply.append(_manifest(extended, namespace=namespace, diode=diode, version=last.version))
         number = last.ledger.part if last is not None and last.ledger is not None else 0
-        while left:
+        while remaining:
             number += 1
-            if part_name(diode_name, month, number) in taken:
+            if part_name(diode_name, month, number) in existing:
                 continue
-            fitting, left = _fitting(0, left)
+            fitting, remaining = _split_at_limit(0, remaining)
             ledger = Ledger(diode=diode_name, month=month, part=number, entries=_sort(fitting))
-            # Without its owner, which is applied later: what was created with one could not be freed of it by applying.
+            # The owner is applied later: applying cannot remove an owner reference that was set by a create.
             create.append(_manifest(ledger, namespace=namespace, diode=None, version=""))
     return LedgerWrites(tuple(create), tuple(apply))
 
 
-def kept_with(diode: Diode, parts: Iterable[LedgerPart]) -> LedgerWrites:
-    """What the Diode itself has to write: entries of its status, and whether the ledger goes when the Diode goes."""
-    found = list(parts)
+def owner_writes(diode: Diode, parts: Sequence[LedgerPart]) -> LedgerWrites:
+    """Return what the Diode has to write: entries of its status, and owner references by its deletionPolicy."""
     metadata = diode.metadata
-    moved = writes_for(_in_status(diode), found, namespace=metadata.namespace, diode_name=metadata.name, diode=diode)
+    moved = writes_for(
+        _status_entries(diode), parts, namespace=metadata.namespace, diode_name=metadata.name, diode=diode
+    )
     owner = metadata.uid if diode.spec.deletion_policy == "Delete" else ""
     written = {manifest["metadata"]["name"] for manifest in moved.apply}
-    again = [
+    rewritten = [
         _manifest(part.ledger, namespace=metadata.namespace, diode=diode, version=part.version)
-        for part in found
+        for part in parts
         if part.ledger is not None and part.meta.owner_uid != owner and part.meta.name not in written
     ]
-    return LedgerWrites(moved.create, (*moved.apply, *again))
+    return LedgerWrites(moved.create, (*moved.apply, *rewritten))
 
 
-def has_moved(diode: Diode, parts: Iterable[LedgerPart]) -> bool:
-    """Whether the ConfigMaps have all that a version before kept in the Diode's status."""
-    known = keys_of(parts)
-    return all(entry.key in known for entry in _in_status(diode))
+def is_migrated(diode: Diode, parts: Iterable[LedgerPart]) -> bool:
+    """Return whether the ConfigMaps have all entries that an older operator kept in the Diode's status."""
+    recorded = keys_of(parts)
+    return all(entry.key in recorded for entry in _status_entries(diode))
 
 
 def part_name(diode_name: str, month: str, number: int) -> str:
-    """Name of a ConfigMap of a ledger: ``gapless-ledger-<diode>-<yyyy-mm>``, and ``-2``, … where a month is split."""
+    """Return the name of a part of a ledger: ``gapless-ledger-<diode>-<yyyy-mm>``, with ``-2``, … for more parts."""
     suffix = month if number == 1 else f"{month}-{number}"
-    return lasting_name(f"gapless-ledger-{diode_name}", suffix, longest=_LONGEST_NAME)
+    return lasting_name(f"gapless-ledger-{diode_name}", suffix, longest=_MAX_NAME_LENGTH)
 
 
-def _fitting(size: int, entries: list[LedgerEntry]) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-    """As many entries as a part of `size` bytes takes, at least one for an empty part, and the others."""
-    taken, total = 0, size
+def _split_at_limit(size: int, entries: list[LedgerEntry]) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
+    """Split into the entries that fit into a part of `size` bytes, at least one for an empty part, and the others."""
+    count, total = 0, size
     for entry in entries:
         total += len(ledger_text(Ledger(diode="", month="", part=1, entries=(entry,))).encode())
-        if total > LARGEST_PART_BYTES and (size or taken):
+        if total > MAX_PART_BYTES and (size or count):
             break
-        taken += 1
-    return entries[:taken], entries[taken:]
+        count += 1
+    return entries[:count], entries[count:]
 
 
 def _sort(entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
@@ -209,8 +210,8 @@ def _manifest(ledger: Ledger, *, namespace: str, diode: Diode | None, version: s
     )
 
 
-def _in_status(diode: Diode | None) -> list[LedgerEntry]:
-    """What a version before kept in the Diode's status."""
+def _status_entries(diode: Diode | None) -> list[LedgerEntry]:
+    """Return the entries that an older operator kept in the Diode's status."""
     return [
         LedgerEntry(
             identity=entry.identity,

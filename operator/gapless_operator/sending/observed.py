@@ -1,4 +1,4 @@
-"""Owns what the reconcilers of Diode and Resend are shown of the cluster."""
+"""Owns what the reconcilers of Diode and Resend see of the cluster."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiodeObserved:
-    """What a Diode's reconciler is shown."""
+    """What a Diode's reconciler sees."""
 
     other_diodes: tuple[Diode, ...] = ()
-    """All others that the operator sees, in any namespace."""
+    """All others that the operator watches, in any namespace."""
     resends: tuple[Resend, ...] = ()
-    """All of the Diode's namespace, over whichever Diode they go."""
+    """All in the Diode's namespace, whichever Diode they use."""
     jobs: tuple[ObservedJob, ...] = ()
     """Of the Diode itself: preflights."""
     pods: tuple[ObservedPod, ...] = ()
     """Of those Jobs, with their logs."""
     volume_claims: tuple[ObservedClaim, ...] = ()
-    """The one for checkpoints, if there is one of the name."""
+    """The claim for checkpoints, if it exists."""
     ledger: tuple[LedgerPart, ...] = ()
-    """Of the Diode's name."""
+    """All parts that have the Diode's name."""
     sender_pods: tuple[ObservedPod, ...] = ()
-    """All pods that bear the Diode's name as `DIODE_LABEL`; their logs are not needed."""
+    """All pods with the Diode's name as `DIODE_LABEL`; their logs are not needed."""
     node: ObservedNode | None = None
     """The node that was checked last, if its state is known."""
     sender_jobs: tuple[ObservedJob, ...] = ()
-    """All Jobs that bear it, whoever owns them: preflights, plans and resends."""
+    """All Jobs with that label, whoever owns them: preflights, plans and resends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResendObserved:
-    """What a Resend's reconciler is shown."""
+    """What a Resend's reconciler sees."""
 
     diode: Diode | None = None
-    """The one that it names, if there is one and it is valid."""
+    """The one that it names, if it exists and is valid."""
     diode_problem: str = ""
-    """Why the one that it names cannot be used; empty when it is valid or not there."""
+    """Why the one that it names is invalid; empty when it is valid or does not exist."""
     other_diodes: tuple[Diode, ...] = ()
-    """All others of the namespace: their resends may use the same receiver."""
+    """All others in the namespace: their resends may use the same receiver."""
     named: Named = field(default_factory=Named)
-    """The Kafka and the storage that it names, as far as they are there."""
+    """The Kafka and the storage that it names, as far as they exist."""
     jobs: tuple[ObservedJob, ...] = ()
     pods: tuple[ObservedPod, ...] = ()
     """Of those Jobs, with their logs."""
     config_maps: tuple[ObservedChild, ...] = ()
     ledger: tuple[LedgerPart, ...] = ()
-    """Of the Diode that it names, whether that is there or not."""
-    bundle_problem: str = ""
-    """Why that entry cannot be read; empty when it can, or is not there."""
+    """Of the Diode that it names, whether that exists or not."""
     bundle_entry: bytes | None = None
-    """Content of the ConfigMap entry that `resend.bundle.entry_needed` names; ``None`` if there is no such entry."""
+    """Content of the ConfigMap entry of `resend.bundle.required_bundle_entry`; ``None`` if it does not exist."""
+    bundle_problem: str = ""
+    """Why that entry cannot be read; empty when it can, or does not exist."""
     filter_entry: bytes | None = None
-    """Content of the filter rules that `resend.filter_rules.rules_needed` names, of the copy if there is one."""
+    """Content of the entry of `resend.filter_rules.required_rules_entry`, or of its copy if that exists."""
     filter_problem: str = ""
-    """Why it could not be read; empty when it could, or is not there."""
+    """Why it cannot be read; empty when it can, or does not exist."""
     fresh_key: bytes = b""
-    """32 random bytes, new for each call; written into a Secret where one is needed, and nowhere else."""
+    """32 random bytes, new for each reconcile; written into a Secret where one is needed, and nowhere else."""
     fresh_mark: str = ""
-    """8 random hexadecimal digits, new for each call: part of the name of that Secret."""
+    """8 random hexadecimal digits, new for each reconcile: part of the name of that Secret."""

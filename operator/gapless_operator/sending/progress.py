@@ -1,7 +1,7 @@
-"""Owns what a Resend's pods say together: counts, percent, pace, the merged report, the ranges that could not be sent.
+"""Owns what the pods of a Resend report together: counts, percent, rate, the merged report, unavailable ranges.
 
-Must not know where the logs come from, how a message is read, nor what follows. A log can be cut, so a message may be
-missing; one that cannot be read is no message, and `unreadable` says so.
+Must not know where the logs come from, how a message is parsed, nor what follows. A log can be truncated, so a message
+may be missing; `message_problem` returns why a message cannot be parsed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gapless_api.wire.resend_report import MOST_DAMAGED, SHORT_REPORT, LinkTraff
 from gapless_api.wire.totals import Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from datetime import datetime
 
     from gapless_api.wire.resend_plan import ShortPlan
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
 
 WRITE_EVERY = timedelta(seconds=5)
 """How often progress is written into the status at most."""
-_MOST_REPORTED_PARTITIONS, _MOST_REPORTED_RANGES = 1000, 3000
-"""What a ConfigMap holds beside everything else: well below 1 MiB."""
+_MAX_REPORTED_PARTITIONS, _MAX_REPORTED_RANGES = 1000, 3000
+"""These keep the report in its ConfigMap well below 1 MiB."""
 _COUNTED = ("planned", "sent", "filtered", "filled", "unavailable")
-_LONGEST_TOPIC, _LONGEST_REASON = 249, 64
+_MAX_TOPIC_LENGTH, _MAX_REASON_LENGTH = 249, 64
 
 
 def latest_by_index(pods: Iterable[ObservedPod]) -> dict[int, ObservedPod]:
-    """The youngest pod of each shard."""
+    """Return the newest pod of each shard."""
     return {pod.index: pod for pod in sorted(pods, key=lambda pod: (pod.meta.created, pod.meta.name))}
 
 
 def counts_by_index(pods: Iterable[ObservedPod]) -> dict[int, Totals]:
-    """How far each shard is that has reported; a pod that was replaced counts until its successor reports."""
-    found: dict[int, Totals] = {}
+    """Return the counts of each shard that has reported; a replaced pod counts until its successor reports."""
+    counts: dict[int, Totals] = {}
     for pod in sorted(pods, key=lambda pod: (pod.meta.created, pod.meta.name)):
         report, progress = pod.output.report, pod.output.progress
         if report is not None and report.head.ledger.planned:
-            found[pod.index] = report.head.ledger
+            counts[pod.index] = report.head.ledger
         elif progress is not None:
-            found[pod.index] = progress.ledger
+            counts[pod.index] = progress.ledger
         elif report is not None:
-            found.setdefault(pod.index, Totals())
-    return found
+            counts.setdefault(pod.index, Totals())
+    return counts
 
 
-def unreadable(pods: Iterable[ObservedPod], *events: str) -> str:
-    """Why a message of a shard's last pod cannot be read, with the pod's name; empty when all can."""
+def message_problem(pods: Iterable[ObservedPod], *events: str) -> str:
+    """Return why a message of the newest pod of a shard cannot be parsed, with the pod's name; empty when all can."""
     for _, pod in sorted(latest_by_index(pods).items()):
         problem = next((pod.output.problems[event] for event in events if event in pod.output.problems), "")
         if problem:
@@ -61,8 +61,8 @@ def unreadable(pods: Iterable[ObservedPod], *events: str) -> str:
     return ""
 
 
-def unread(pods: Iterable[ObservedPod]) -> str:
-    """Whose log cannot be read at the moment, since when and why; empty when all can."""
+def log_problem(pods: Iterable[ObservedPod]) -> str:
+    """Return which pod's log cannot be read at the moment, since when and why; empty when all can."""
     for _, pod in sorted(latest_by_index(pods).items()):
         if pod.log_problem:
             since = "" if pod.log_problem_since is None else f" since {moment_text(pod.log_problem_since)}"
@@ -70,21 +70,20 @@ def unread(pods: Iterable[ObservedPod]) -> str:
     return ""
 
 
-def progress_while_sending(
-    before: Progress | None, pods: Iterable[ObservedPod], *, now: datetime, at_once: bool = False
+def update_progress(
+    before: Progress | None, pods: Collection[ObservedPod], *, now: datetime, at_once: bool = False
 ) -> Progress | None:
-    """What the status should say of the progress; `before` itself while it must not, or need not, change.
+    """Return the progress for the status; `before` itself if it is unchanged or was written just before.
 
-    It never goes back: a new attempt continues from the checkpoints, but not all of its shards report at once.
+    It never decreases: a new attempt continues from the checkpoints, but not all of its shards report at once.
 
     Args:
-        before: what the status says.
+        before: the progress in the status.
         pods: of the Job.
         now: the time.
-        at_once: whether to say it however little time has passed since the last change.
+        at_once: whether to ignore `WRITE_EVERY`.
     """
-    found = list(pods)
-    counts = counts_by_index(found)
+    counts = counts_by_index(pods)
     total = sum(counts.values(), Totals())
     if not counts or (before is not None and _counts(before) == _counts(total)):
         return before
@@ -92,14 +91,14 @@ def progress_while_sending(
         return before
     if not at_once and before is not None and before.updated_at is not None and now - before.updated_at < WRITE_EVERY:
         return before
-    lines = [line for pod in latest_by_index(found).values() if (line := pod.output.progress) is not None]
-    pace = sum(line.events_per_second for line in lines)
-    left = max(total.planned - total.done, 0)
-    return _progress(total, now, events_per_second=pace, eta_seconds=left / pace if pace > 0 else None)
+    lines = [line for pod in latest_by_index(pods).values() if (line := pod.output.progress) is not None]
+    rate = sum(line.events_per_second for line in lines)
+    remaining = max(total.planned - total.done, 0)
+    return _progress(total, now, events_per_second=rate, eta_seconds=remaining / rate if rate > 0 else None)
 
 
 def final_progress(before: Progress | None, pods: Iterable[ObservedPod], *, now: datetime) -> Progress:
-    """The last account; `before` stands in where logs can no longer be read and it knows more."""
+    """Return the final progress; `before` replaces logs that can no longer be read if it counts more events."""
     total = sum(counts_by_index(pods).values(), Totals())
     if before is not None and total.done < (known := Totals(*_counts(before))).done:
         total = known
@@ -107,31 +106,30 @@ def final_progress(before: Progress | None, pods: Iterable[ObservedPod], *, now:
 
 
 def unavailable_ranges(pods: Iterable[ObservedPod]) -> tuple[UnavailableRange, ...]:
-    """The first ranges that could not be sent, in the order of topic, partition and offset."""
-    found = {
-        (entry.topic[:_LONGEST_TOPIC], entry.partition, entry.first, entry.last, entry.reason[:_LONGEST_REASON])
+    """Return the first ranges that could not be sent, in the order of topic, partition and offset."""
+    ranges = {
+        (entry.topic[:_MAX_TOPIC_LENGTH], entry.partition, entry.first, entry.last, entry.reason[:_MAX_REASON_LENGTH])
         for report in _reports(pods)
         for entry in report.unavailable_ranges
     }
     return tuple(
         UnavailableRange(topic=topic, partition=partition, first=first, last=last, reason=reason)
-        for topic, partition, first, last, reason in sorted(found)[:LONGEST_UNAVAILABLE]
+        for topic, partition, first, last, reason in sorted(ranges)[:LONGEST_UNAVAILABLE]
     )
 
 
 def unavailable_reasons(pods: Iterable[ObservedPod]) -> dict[str, int]:
-    """How many events could not be sent, by reason."""
-    found: dict[str, int] = {}
+    """Return how many events could not be sent, by reason."""
+    counts: dict[str, int] = {}
     for report in _reports(pods):
         for reason, count in report.head.unavailable.items():
-            found[reason] = found.get(reason, 0) + count
-    return dict(sorted(found.items()))
+            counts[reason] = counts.get(reason, 0) + count
+    return dict(sorted(counts.items()))
 
 
-def merged_report(pods: Iterable[ObservedPod], *, reason: str, message: str) -> str | None:
-    """The reports of all shards as one that fits into a ConfigMap; ``None`` when no shard's can be read any more."""
-    found = list(pods)
-    reports = _reports(found)
+def merge_reports(pods: Collection[ObservedPod], *, reason: str, message: str) -> str | None:
+    """Merge the reports of all shards into one that fits into a ConfigMap; ``None`` when none can be read."""
+    reports = _reports(pods)
     if not reports:
         return None
     heads = [report.head for report in reports]
@@ -150,8 +148,8 @@ def merged_report(pods: Iterable[ObservedPod], *, reason: str, message: str) -> 
             started=min(head.started for head in heads),
             seconds=seconds,
             events_per_second=round(sum(head.events_per_second for head in heads), 1),
-            ledger=sum(counts_by_index(found).values(), Totals()),
-            unavailable=unavailable_reasons(found),
+            ledger=sum(counts_by_index(pods).values(), Totals()),
+            unavailable=unavailable_reasons(pods),
             from_archive=sum(head.from_archive for head in heads),
             damaged=tuple(dict.fromkeys(entry for head in heads for entry in head.damaged))[:MOST_DAMAGED],
             link=LinkTraffic(
@@ -160,29 +158,28 @@ def merged_report(pods: Iterable[ObservedPod], *, reason: str, message: str) -> 
             keys_announced=sum(head.keys_announced for head in heads),
         ),
         skipped_omitted=reports[0].skipped_omitted,
-        partitions=tuple(partitions[:_MOST_REPORTED_PARTITIONS]),
+        partitions=tuple(partitions[:_MAX_REPORTED_PARTITIONS]),
         partitions_omitted=sum(report.partitions_omitted for report in reports)
-        + max(len(partitions) - _MOST_REPORTED_PARTITIONS, 0),
-        unavailable_ranges=tuple(ranges[:_MOST_REPORTED_RANGES]),
+        + max(len(partitions) - _MAX_REPORTED_PARTITIONS, 0),
+        unavailable_ranges=tuple(ranges[:_MAX_REPORTED_RANGES]),
         unavailable_ranges_omitted=sum(report.unavailable_ranges_omitted for report in reports)
-        + max(len(ranges) - _MOST_REPORTED_RANGES, 0),
+        + max(len(ranges) - _MAX_REPORTED_RANGES, 0),
     )
     return json.dumps(SHORT_REPORT.to_json(merged), indent=1, ensure_ascii=False) + "\n"
 
 
-def bundle_of(pods: Iterable[ObservedPod]) -> ReadBundle | None:
-    """Which bundle the senders read, as their reports, or the plan, name it."""
-    found = list(pods)
-    read = [report.head.bundle for report in _reports(found)] + [short.plan.bundle for short in _plans(found)]
+def reported_bundle(pods: Collection[ObservedPod]) -> ReadBundle | None:
+    """Return which bundle the senders read, by their reports or the plan."""
+    read = [report.head.bundle for report in _reports(pods)] + [short.plan.bundle for short in _plans(pods)]
     return next(filter(None, read), None)
 
 
-def plan_of(pods: Iterable[ObservedPod]) -> ResendPlan | None:
-    """What a plan Job found; ``None`` when its log does not say."""
-    found = next(iter(_plans(pods)), None)
-    if found is None:
+def reported_plan(pods: Iterable[ObservedPod]) -> ResendPlan | None:
+    """Return what a plan Job found; ``None`` when its log has no plan."""
+    short_plan = next(iter(_plans(pods)), None)
+    if short_plan is None:
         return None
-    plan = found.plan
+    plan = short_plan.plan
     return ResendPlan(
         events=_clamp(plan.events),
         ranges=_clamp(plan.ranges),
@@ -194,40 +191,40 @@ def plan_of(pods: Iterable[ObservedPod]) -> ResendPlan | None:
 
 
 def planned_unavailable(pods: Iterable[ObservedPod]) -> str:
-    """How many events a plan Job found that cannot be sent, by reason, as words; empty for none."""
-    found = [short.plan.unavailable for short in _plans(pods)][:1]
-    return ", ".join(f"{count:,} {reason}" for counts in found for reason, count in sorted(counts.items()) if count)
+    """Describe how many events of a plan cannot be sent, by reason; empty for none."""
+    reasons = [short.plan.unavailable for short in _plans(pods)][:1]
+    return ", ".join(f"{count:,} {reason}" for counts in reasons for reason, count in sorted(counts.items()) if count)
 
 
 def _progress(
     total: Totals, now: datetime, *, events_per_second: float | None = None, eta_seconds: float | None = None
 ) -> Progress:
-    left = total.planned - total.done
+    remaining = total.planned - total.done
     return Progress(
         **dict(zip(_COUNTED, map(_clamp, _counts(total)), strict=True)),
-        percent=100 if left <= 0 else min(100 * total.done // total.planned, 99),
+        percent=100 if remaining <= 0 else min(100 * total.done // total.planned, 99),
         events_per_second=None if events_per_second is None else round(events_per_second, 1),
         eta_seconds=None if eta_seconds is None else round(eta_seconds, 1),
         updated_at=now,
     )
 
 
-def _counts(found: Progress | Totals) -> tuple[int, ...]:
-    return tuple(getattr(found, name) for name in _COUNTED)
+def _counts(totals: Progress | Totals) -> tuple[int, ...]:
+    return tuple(getattr(totals, name) for name in _COUNTED)
 
 
 def _clamp(count: int) -> int:
-    """A count that fits into a status."""
+    """Limit a count to the 64 bits of an integer in a status."""
     return min(count, MAX_OFFSET)
 
 
 def _reports(pods: Iterable[ObservedPod]) -> list[ShortReport]:
-    """The last report of each shard, by shard."""
-    found: dict[int, ShortReport] = {}
+    """Return the last report of each shard, in the order of shards."""
+    reports: dict[int, ShortReport] = {}
     for pod in sorted(pods, key=lambda pod: (pod.meta.created, pod.meta.name)):
         if pod.output.report is not None:
-            found[pod.index] = pod.output.report
-    return [report for _, report in sorted(found.items())]
+            reports[pod.index] = pod.output.report
+    return [report for _, report in sorted(reports.items())]
 
 
 def _plans(pods: Iterable[ObservedPod]) -> list[ShortPlan]:

@@ -1,7 +1,7 @@
-"""Owns whose turn it is on a Diode; must not know how a Resend is carried out.
+"""Owns which Resends have a turn on a Diode; must not know how a Resend is carried out.
 
-The answer is computed from what is: who asks, who runs, whose pods still live. It is written into the Diode's status,
-which has one writer, and only from there a Resend learns that it may start.
+Turns follow from what exists: the Resends that wait, those that run, and pods that have not ended. They are written
+into the Diode's status, which has one writer, and a Resend starts only when it finds its turn there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from gapless_api.v1alpha1.conditions import ConditionType, is_true
 from gapless_api.v1alpha1.diode import ActiveResend
 from gapless_operator.common.observed import UID_LABEL
-from gapless_operator.sending.queries import PLAN, SEND, asks_for_turn, order, uses_turn
+from gapless_operator.sending.queries import PLAN, SEND, queue_order, uses_turn, waits_for_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,91 +21,93 @@ if TYPE_CHECKING:
     from gapless_api.v1alpha1.resend import Resend
     from gapless_operator.sending.observed import DiodeObserved
 
-MOST_ACTIVE = 32
-"""What the status can hold: as many as a Diode may allow, of each role."""
+MAX_ACTIVE = 32
+"""In the status: as many as a Diode may allow, of each role."""
 _MODES: Mapping[str, Literal["Send", "Plan"]] = {SEND: "Send", PLAN: "Plan"}
-"""By role, what the status says."""
+"""By role: the mode in the status."""
 
 
 class Turns(NamedTuple):
-    """Whose turn it is."""
+    """Who has a turn, and how many wait."""
 
     active: tuple[ActiveResend, ...]
-    """By name."""
+    """Sorted by name."""
     queued: int
-    """How many ask in vain."""
+    """How many Resends wait without a turn."""
 
 
-def turns(diode: Diode, observed: DiodeObserved, *, ready: bool, now: datetime) -> Turns:
-    """Decide who may send, and who may plan: as many pods make plans as may send, beside them and by the same rules.
+def assign_turns(diode: Diode, observed: DiodeObserved, *, ready: bool, now: datetime) -> Turns:
+    """Decide which Resends may send and which may plan; the limit applies to each of the two separately.
 
-    Who runs keeps its turn, whatever the limits say by now. A turn that was given and not yet used is kept while the
-    link is ready, for which plans need not wait. The rest of the room goes to those who ask, in the order of
-    `queries.order`.
+    A running Resend keeps its turn, even if the limits are lower now. A turn that was assigned and is not used yet is
+    kept while the link is ready, which plans do not need. Free slots go to the waiting Resends in the order of
+    `queries.queue_order`.
 
     Args:
-        diode: as its status says it was.
+        diode: with the turns that its status has.
         observed: Resends, their pods, the other Diodes.
-        ready: whether anybody may send.
+        ready: whether the link may be used.
         now: when new turns begin.
     """
     name = diode.metadata.name
-    mine = sorted((resend for resend in observed.resends if resend.spec.diode_ref.name == name), key=order)
-    send = _turns(diode, observed, mine, role=SEND, may_begin=ready, now=now)
-    plan = _turns(diode, observed, mine, role=PLAN, may_begin=True, now=now)
+    resends = sorted((resend for resend in observed.resends if resend.spec.diode_ref.name == name), key=queue_order)
+    send = _turns(diode, observed, resends, role=SEND, may_begin=ready, now=now)
+    plan = _turns(diode, observed, resends, role=PLAN, may_begin=True, now=now)
     active = sorted([*send.active, *plan.active], key=lambda entry: (entry.name, entry.resend_uid, entry.mode))
-    return Turns(tuple(active[:MOST_ACTIVE]), send.queued + plan.queued)
+    return Turns(tuple(active[:MAX_ACTIVE]), send.queued + plan.queued)
 
 
 def has_turn(diode: Diode, uid: str, role: str) -> bool:
-    """Whether the Diode has given a Resend its turn for Jobs of a role."""
+    """Return whether a Resend has its turn on the Diode for Jobs of a role."""
     return any(entry.resend_uid == uid and entry.mode == _MODES[role] for entry in diode.status.active)
 
 
 def is_sending(diode: Diode) -> bool:
-    """Whether anybody may use the link of a Diode."""
+    """Return whether any Resend has a turn to send over a Diode."""
     return any(entry.mode == _MODES[SEND] for entry in diode.status.active)
 
 
 def _turns(  # noqa: PLR0913 -- what decides a turn
-    diode: Diode, observed: DiodeObserved, mine: list[Resend], *, role: str, may_begin: bool, now: datetime
+    diode: Diode, observed: DiodeObserved, resends: list[Resend], *, role: str, may_begin: bool, now: datetime
 ) -> Turns:
-    """The turns of one role, for all Resends over the Diode in the order in which they have them."""
-    given = {entry.resend_uid: entry for entry in diode.status.active if entry.mode == _MODES[role]}
-    living = {pod.meta.labels.get(UID_LABEL) for pod in observed.sender_pods if pod.meta.role == role and not pod.ended}
+    """Assign the turns of one role to the Resends of the Diode, which are in the order of the queue."""
+    assigned = {entry.resend_uid: entry for entry in diode.status.active if entry.mode == _MODES[role]}
+    running = {
+        pod.meta.labels.get(UID_LABEL) for pod in observed.sender_pods if pod.meta.role == role and not pod.ended
+    }
     kept = [
-        _entry(resend, given, role, now)
-        for resend in mine
-        if (uid := resend.metadata.uid) in living
+        _entry(resend, assigned, role, now)
+        for resend in resends
+        if (uid := resend.metadata.uid) in running
         or uses_turn(resend, role)
-        or (may_begin and uid in given and asks_for_turn(resend, role))
+        or (may_begin and uid in assigned and waits_for_turn(resend, role))
     ]
-    known = {resend.metadata.uid for resend in mine}
-    # The pods of a Resend that is gone live until they have saved their progress, and send as long.
-    kept += [entry for uid, entry in given.items() if uid in living and uid not in known]
-    taken = {entry.resend_uid for entry in kept}
-    waiting = [resend for resend in mine if asks_for_turn(resend, role) and resend.metadata.uid not in taken]
-    can_go = waiting if role == PLAN else _each_work_once(waiting, {entry.identity for entry in kept})
-    room = _room(diode, observed, can_go, len(kept), role) if may_begin else 0
-    admitted = [_entry(resend, given, role, now) for resend in can_go[:room]]
+    existing = {resend.metadata.uid for resend in resends}
+    # The pods of a deleted Resend send until they have saved their progress.
+    kept += [entry for uid, entry in assigned.items() if uid in running and uid not in existing]
+    served = {entry.resend_uid for entry in kept}
+    waiting = [resend for resend in resends if waits_for_turn(resend, role) and resend.metadata.uid not in served]
+    candidates = waiting if role == PLAN else _drop_duplicate_work(waiting, {entry.identity for entry in kept})
+    free = _free_slots(diode, observed, candidates, len(kept), role) if may_begin else 0
+    admitted = [_entry(resend, assigned, role, now) for resend in candidates[:free]]
     return Turns((*kept, *admitted), len(waiting) - len(admitted))
 
 
-def _each_work_once(waiting: list[Resend], running: set[str | None]) -> list[Resend]:
-    """Who waits, without those whose work runs already or goes before: two would share one checkpoint."""
-    seen, found = set(running), []
+def _drop_duplicate_work(waiting: list[Resend], running: set[str | None]) -> list[Resend]:
+    """Drop Resends whose work runs or is ahead in the queue: two would share one checkpoint."""
+    seen, unique = set(running), []
     for resend in waiting:
         identity = resend.status.identity
         if identity is None or identity not in seen:
-            found.append(resend)
+            unique.append(resend)
         seen.add(identity)
-    return found
+    return unique
 
 
 def lane_mates(diode: Diode, others: Iterable[Diode]) -> list[Diode]:
-    """The Diodes of the same namespace whose encrypted resends reach the same receiver, by name.
+    """Return the Diodes of the same namespace whose encrypted resends reach the same receiver, by name.
 
-    A receiver has one key for all who send to it, so the same target is the same lane, whatever the lanes are called.
+    A receiver has one key for all its senders, so the same target is the same lane, even if the lane names differ.
     """
     encryption = diode.spec.encryption
     if encryption is None:
@@ -122,23 +124,23 @@ def lane_mates(diode: Diode, others: Iterable[Diode]) -> list[Diode]:
     return sorted(mates, key=lambda mate: mate.metadata.name)
 
 
-def _room(diode: Diode, observed: DiodeObserved, waiting: list[Resend], taken: int, role: str) -> int:
-    """How many more may start; who plans announces no key."""
+def _free_slots(diode: Diode, observed: DiodeObserved, waiting: list[Resend], used: int, role: str) -> int:
+    """Return how many more may start; plans do not announce a key, so they ignore the lane."""
     if diode.spec.encryption is None or role == PLAN:
-        return max(diode.spec.max_concurrent_resends - taken, 0)
+        return max(diode.spec.max_concurrent_resends - used, 0)
     mates = lane_mates(diode, observed.other_diodes)
-    if taken or not waiting or any(map(is_sending, mates)):
+    if used or not waiting or any(map(is_sending, mates)):
         return 0
-    # Two Diodes that check at the same time must not both find the lane free: only the first of all may go.
+    # Two Diodes that are reconciled at the same time must not both take a free lane: only the first in order may.
     ready = {mate.metadata.name for mate in mates if is_true(mate.status.conditions, ConditionType.READY)}
     rivals = [
-        resend for resend in observed.resends if resend.spec.diode_ref.name in ready and asks_for_turn(resend, SEND)
+        resend for resend in observed.resends if resend.spec.diode_ref.name in ready and waits_for_turn(resend, SEND)
     ]
-    return int(all(order(waiting[0]) <= order(rival) for rival in rivals))
+    return int(all(queue_order(waiting[0]) <= queue_order(rival) for rival in rivals))
 
 
-def _entry(resend: Resend, given: Mapping[str, ActiveResend], role: str, now: datetime) -> ActiveResend:
-    before = given.get(resend.metadata.uid)
+def _entry(resend: Resend, assigned: Mapping[str, ActiveResend], role: str, now: datetime) -> ActiveResend:
+    before = assigned.get(resend.metadata.uid)
     return ActiveResend(
         name=resend.metadata.name,
         resend_uid=resend.metadata.uid,

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from gapless_operator.common.settings import Program
 
 GRACE_SECONDS = 10
-"""For a sender to save its progress; it needs well under a second, and whoever stops it waits no longer than this."""
-
-
+"""For a sender to save its progress, which takes well under a second; stopping it takes no longer than this."""
 DEFAULT_CPU, DEFAULT_MEMORY = "500m", "512Mi"
-"""What a sender is guaranteed where the Diode says nothing."""
+"""Requests of a sender where the Diode sets none."""
 
 
 def container(  # noqa: PLR0913 -- the parts of a container
@@ -32,16 +30,16 @@ def container(  # noqa: PLR0913 -- the parts of a container
     mounts: Sequence[dict[str, Any]] = (),
     environment: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """A container of the sender image that runs ``gapless`` with `arguments`."""
-    given = diode.resources
-    memory = (given.memory if given else None) or DEFAULT_MEMORY
-    made: dict[str, Any] = {
+    """Return a container of the sender image that runs ``gapless`` with `arguments`."""
+    resources = diode.resources
+    memory = (resources.memory if resources else None) or DEFAULT_MEMORY
+    manifest: dict[str, Any] = {
         "name": name,
         "image": diode.image or program.image,
         "imagePullPolicy": program.pull_policy,
         "command": ["gapless", *arguments],
         "resources": {
-            "requests": {"cpu": (given.cpu if given else None) or DEFAULT_CPU, "memory": memory},
+            "requests": {"cpu": (resources.cpu if resources else None) or DEFAULT_CPU, "memory": memory},
             "limits": {"memory": memory},
         },
         "securityContext": container_security(),
@@ -49,8 +47,8 @@ def container(  # noqa: PLR0913 -- the parts of a container
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *mounts],  # noqa: S108 -- the container's own
     }
     if environment:
-        made["env"] = list(environment)
-    return made
+        manifest["env"] = list(environment)
+    return manifest
 
 
 def pod_spec(
@@ -61,12 +59,12 @@ def pod_spec(
     init_containers: Sequence[dict[str, Any]] = (),
     volumes: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """A pod on the Diode's node and in its network.
+    """Return the spec of a pod on the Diode's node and in its host network.
 
-    NetworkPolicies do not reach such a pod and the node's loopback is open to it; therefore it has nothing else: no
-    capabilities, no API token, no writable root.
+    NetworkPolicies do not apply to such a pod, and it can reach the node's loopback; therefore it has no capabilities,
+    no API token and no writable root.
     """
-    made: dict[str, Any] = {
+    manifest: dict[str, Any] = {
         "restartPolicy": "Never",
         "hostNetwork": True,
         "dnsPolicy": "ClusterFirstWithHostNet",
@@ -79,11 +77,11 @@ def pod_spec(
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}, *volumes],
     }
     if init_containers:
-        made["initContainers"] = list(init_containers)
+        manifest["initContainers"] = list(init_containers)
     if diode.tolerations:
-        made["tolerations"] = [toleration.to_dict() for toleration in diode.tolerations]
+        manifest["tolerations"] = [toleration.to_dict() for toleration in diode.tolerations]
     if program.priority_class:
-        made["priorityClassName"] = program.priority_class
+        manifest["priorityClassName"] = program.priority_class
     if program.service_account:
-        made["serviceAccountName"] = program.service_account
-    return made
+        manifest["serviceAccountName"] = program.service_account
+    return manifest

@@ -1,7 +1,7 @@
-"""Owns one reconcile: take the object and what is around it, ask its reconciler, carry the plan out.
+"""Owns one reconcile: pass an object and what was observed for it to its reconciler, and apply the resulting plan.
 
 Must not know any rule of a reconciler, nor when a reconcile happens. Everything here blocks and runs in a thread, one
-thread for each object at a time.
+per object at a time.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ if TYPE_CHECKING:
 
 _LOG = structlog.get_logger("gapless.controller")
 _KINDS = {kind.name: kind for kind in OWNERS}
-_AT_ONCE = 0.2
+_CONFLICT_RETRY_SECONDS = 0.2
 
 
 def plan_for(body: Body, observer: Observer, now: datetime, settings: OperatorSettings) -> Plan:
-    """What an object needs next, by the reconciler of its kind.
+    """Return what an object needs next, by the reconciler of its kind.
 
     Args:
         body: the object.
-        observer: what is around it.
+        observer: of the cluster.
         now: the time.
         settings: of the installation, with the images of the pods.
     """
     try:
         resource = observer.resource(MODELS[body["kind"]], body)
     except ConfigurationError as error:
-        # What is not valid does not run either.
+        # An invalid object must not run either.
         status, events = refusal_status(body, Reason.BAD_CONFIGURATION, str(error), now=now, final=True)
-        return Plan(stop=observer.running_of(body), status=status, events=events)
+        return Plan(stop=observer.running_objects(body), status=status, events=events)
     if isinstance(resource, (Archive, GapScan, KafkaConnection, Mirror, Restore)):
-        return _plan_for_work(resource, observer.around_work(resource, body), now, settings)
+        return _plan_for_work(resource, observer.observe_work(resource, body), now, settings)
     if isinstance(resource, Resend):
-        observed = observer.around_resend(resource, body)
+        observed = observer.observe_resend(resource, body)
         return reconcile_resend(
             resource if observed.diode is None else observer.with_inline_bundle(resource),
             observed,
@@ -83,7 +83,7 @@ def plan_for(body: Body, observer: Observer, now: datetime, settings: OperatorSe
             settings.sender,
         )
     if isinstance(resource, Diode):
-        return reconcile_diode(resource, observer.around_diode(resource), now, settings.sender)
+        return reconcile_diode(resource, observer.observe_diode(resource), now, settings.sender)
     raise TypeError(body["kind"])
 
 
@@ -106,9 +106,9 @@ def _plan_for_work(
 
 
 class Controller:
-    """Reconciles all kinds that need work."""
+    """Reconciles objects of all kinds that have a reconciler."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 -- everything that it brings together
+    def __init__(  # noqa: PLR0913, PLR0917 -- the parts of a reconcile
         self,
         settings: OperatorSettings,
         api: ClusterApi,
@@ -124,22 +124,22 @@ class Controller:
         Args:
             settings: of the installation.
             api: to write with.
-            cache: what is known.
-            observer: what reconcilers are shown of it.
-            metrics: to count in.
+            cache: of the cluster.
+            observer: collects what a reconciler sees of it.
+            metrics: of the operator.
             clock: the time.
-            on_change: called, in the thread of the reconcile, with every object that a reconcile found changed or gone,
-                or changed itself.
+            on_change: called, in the thread of the reconcile, with every object that it wrote, or found changed or
+                deleted.
         """
         self._settings, self._api, self._cache, self._observer = settings, api, cache, observer
         self._metrics, self._clock, self._on_change = metrics, clock, on_change
         self._lanes = threading.Lock()
 
     def reconcile(self, key: Key) -> float | None:
-        """Bring an object one step further; return after how many seconds to look again.
+        """Reconcile an object once; return after how many seconds to reconcile it again.
 
         Raises:
-            ApiError: the API server did not do what was asked; try again later.
+            ApiError: a request to the API server failed; try again later.
         """
         body = self._cache.get(_KINDS[key.kind], key.namespace, key.name)
         if body is None:
@@ -149,10 +149,10 @@ class Controller:
         try:
             again_after = self._reconcile(body)
         except ConflictError:
-            # Somebody changed the object meanwhile, and we have not heard of it yet.
+            # The object was changed meanwhile, and the watch has not delivered the change yet.
             outcome = "conflict"
             self._refresh(_KINDS[key.kind], body)
-            return _AT_ONCE
+            return _CONFLICT_RETRY_SECONDS
         except NotFoundError:
             outcome = "conflict"
             self._refresh(_KINDS[key.kind], body)
@@ -166,23 +166,23 @@ class Controller:
 
     def _reconcile(self, body: Body) -> float | None:
         encrypts = body["kind"] == DIODE.name and (body.get("spec") or {}).get("encryption") is not None
-        # Two Diodes that check at the same time would both find their receiver free: between a check and the write of
-        # the turn that follows from it, no other Diode that encrypts may check.
+        # Two Diodes that are reconciled at the same time would both find their receiver free. So only one Diode that
+        # encrypts is reconciled at a time, until its turns are written.
         with self._lanes if encrypts else nullcontext():
-            return self._plan_and_carry_out(body)
+            return self._plan_and_apply(body)
 
-    def _plan_and_carry_out(self, body: Body) -> float | None:
+    def _plan_and_apply(self, body: Body) -> float | None:
         now = self._clock()
         plan = plan_for(body, self._observer, now, self._settings)
         try:
-            self._carry_out(body, plan, now)
+            self._apply_plan(body, plan, now)
         except RefusedError as error:
             status, events = refusal_status(body, Reason.WRITE_REFUSED, str(error), now=now, final=False)
-            self._carry_out(body, Plan(status=status, events=events), now)
+            self._apply_plan(body, Plan(status=status, events=events), now)
             raise
         return plan.requeue_after_seconds
 
-    def _carry_out(self, body: Body, plan: Plan, now: datetime) -> None:
+    def _apply_plan(self, body: Body, plan: Plan, now: datetime) -> None:
         self._delete(body, plan.stop)
         for manifest in plan.create:
             self._create(manifest)
@@ -192,25 +192,25 @@ class Controller:
         if plan.status is not None:
             written = self._api.apply_status(body, plan.status)
             self._metrics.writes.labels(body["kind"], "status").inc()
-            self._keep(written)
-            self._tell_transitions(body, plan.status)
+            self._store(written)
+            self._log_transitions(body, plan.status)
         for number, event in enumerate(plan.events):
             self._post(body, event, now, number)
 
     def _delete(self, body: Body, refs: Iterable[Ref]) -> None:
-        """Delete all of them that can be deleted.
+        """Delete objects.
 
         Raises:
-            ApiError: one could not be; the others are gone.
+            ApiError: the first failure; the other objects were deleted.
         """
         problem: ApiError | None = None
         for ref in refs:
             try:
-                is_gone = self._api.delete(body["metadata"]["namespace"], ref)
+                is_deleted = self._api.delete(body["metadata"]["namespace"], ref)
             except ApiError as error:
                 problem = problem or error
                 continue
-            if is_gone:
+            if is_deleted:
                 self._metrics.writes.labels(ref.kind, "delete").inc()
                 self._log(body, "deleted", kind=ref.kind, child=ref.name)
         if problem is not None:
@@ -220,84 +220,84 @@ class Controller:
         """Create an object.
 
         Raises:
-            RefusedError: an object of somebody else bears the name.
-            ConflictError: it is there; look again.
+            RefusedError: another owner's object has the name.
+            ConflictError: it already exists; reconcile again.
         """
         try:
-            self._wrote(manifest, "create", self._api.create(manifest))
+            self._record_write(manifest, "create", self._api.create(manifest))
         except ConflictError:
             if kind_of(manifest["apiVersion"], manifest["kind"]) is not SECRET:
-                self._take_in(manifest)
+                self._read_existing(manifest)
             raise
 
     def _write(self, manifest: Manifest) -> None:
-        """Write a child, unless it is as the manifest says: written before a crash, for example.
+        """Apply a child, unless it is up to date, for example because it was written before a crash.
 
-        To write it again would be harmless, but who is killed after each write would never get beyond it.
+        Writing it again would be harmless, but an operator that is killed after each write would make no progress.
 
         Raises:
-            RefusedError: an object of somebody else bears the name.
-            ConflictError: the child is another one than the plan was made for; look again.
+            RefusedError: another owner's object has the name.
+            ConflictError: the child is not the one that the plan was made for; reconcile again.
         """
         metadata = manifest["metadata"]
         kind = kind_of(manifest["apiVersion"], manifest["kind"])
-        known = self._cache.get(kind, metadata["namespace"], metadata["name"])
-        if known is None:
-            # What is not ours is not in the cache, and server-side apply would take it over.
-            if self._take_in(manifest):
-                raise ConflictError(f"The {kind.name} {metadata['namespace']}/{metadata['name']} was not known yet.")
-            self._wrote(manifest, "apply", self._api.apply(manifest))
+        cached = self._cache.get(kind, metadata["namespace"], metadata["name"])
+        if cached is None:
+            # An object of another owner is not in the cache, and server-side apply would overwrite it.
+            if self._read_existing(manifest):
+                raise ConflictError(f"The {kind.name} {metadata['namespace']}/{metadata['name']} was not in the cache.")
+            self._record_write(manifest, "apply", self._api.apply(manifest))
             return
-        check_ours(known, manifest)
-        if _is_as(known, manifest):
+        check_ours(cached, manifest)
+        if _is_up_to_date(cached, manifest):
             return
-        pinned = {**manifest, "metadata": {**metadata, "uid": known["metadata"]["uid"]}}
+        pinned = {**manifest, "metadata": {**metadata, "uid": cached["metadata"]["uid"]}}
         try:
-            self._wrote(manifest, "apply", self._api.apply(pinned))
+            self._record_write(manifest, "apply", self._api.apply(pinned))
         except ConflictError:
-            self._refresh(kind, known)
+            self._refresh(kind, cached)
             raise
 
-    def _take_in(self, manifest: Manifest) -> bool:
-        """Read the object that has the name of a manifest; return whether there is one.
+    def _read_existing(self, manifest: Manifest) -> bool:
+        """Read the object with the name of a manifest into the cache; return whether it exists.
 
         Raises:
-            RefusedError: it belongs to somebody else.
+            RefusedError: it belongs to another owner.
         """
         metadata, kind = manifest["metadata"], kind_of(manifest["apiVersion"], manifest["kind"])
-        there = self._api.get(kind, metadata["namespace"], metadata["name"])
-        if there is None:
+        existing = self._api.get(kind, metadata["namespace"], metadata["name"])
+        if existing is None:
             return False
-        check_ours(there, manifest)
-        self._keep(there)
+        check_ours(existing, manifest)
+        self._store(existing)
         return True
 
-    def _wrote(self, manifest: Manifest, verb: str, written: Body) -> None:
+    def _record_write(self, manifest: Manifest, verb: str, written: Body) -> None:
         self._metrics.writes.labels(manifest["kind"], verb).inc()
         if kind_of(manifest["apiVersion"], manifest["kind"]) is not SECRET:
-            self._keep(written)
+            self._store(written)
 
-    def _keep(self, body: Body) -> None:
-        """Know at once what we have written or read, and tell of it: when the watch brings it, it will be no news."""
+    def _store(self, body: Body) -> None:
+        """Cache an object that was written or read, and report the change: the watch will bring nothing new."""
         if self._cache.store(body):
             self._on_change(body)
 
-    def _refresh(self, kind: Kind, known: Body) -> None:
-        """Take an object that somebody else has changed as it is now, and tell of it."""
-        metadata = known["metadata"]
+    def _refresh(self, kind: Kind, cached: Body) -> None:
+        """Read an object again that another client has changed, and report the change."""
+        metadata = cached["metadata"]
         fresh = self._api.get(kind, metadata["namespace"], metadata["name"])
         if fresh is not None:
-            self._keep(fresh)
-        elif self._cache.remove(known):
-            self._on_change(known)
+            self._store(fresh)
+        elif self._cache.remove(cached):
+            self._on_change(cached)
 
     def _post(self, body: Body, event: Event, now: datetime, number: int) -> None:
-        """Post an event. One that cannot be posted is not worth doing the rest again for."""
+        """Post an event; a failure is only logged, because it is not worth a retry of the whole reconcile."""
         at = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         mark = hashlib.sha256(f"{body['metadata']['uid']}{at}{number}{event.reason}".encode()).hexdigest()[:16]
         manifest = event_manifest(
             body,
-            name=f"{body['metadata']['name'][:200]}.{mark}",
+            name=f"{body['metadata']['name'][:200].rstrip('-.')}.{mark}",
             at=at,
             kind=event.type,
             reason=event.reason,
@@ -307,12 +307,12 @@ class Controller:
         try:
             self._api.post_event(manifest)
         except ApiError as error:
-            self._log(body, "event lost", reason=event.reason, error=str(error))
+            self._log(body, "event not posted", reason=event.reason, error=str(error))
         else:
             self._metrics.writes.labels("Event", "create").inc()
 
-    def _tell_transitions(self, body: Body, status: Any) -> None:
-        """One line for each condition that became another one."""
+    def _log_transitions(self, body: Body, status: Any) -> None:
+        """Log each condition that has changed."""
         before = {c["type"]: c for c in (body.get("status") or {}).get("conditions") or ()}
         for condition in status.get("conditions") or ():
             old = before.get(condition["type"], {})
@@ -339,9 +339,10 @@ class Controller:
         )
 
 
-def _is_as(known: Body, manifest: Manifest) -> bool:
+def _is_up_to_date(cached: Body, manifest: Manifest) -> bool:
+    """Return whether an object was made from a manifest, by its digest."""
     digest = (manifest["metadata"].get("annotations") or {}).get(DIGEST_ANNOTATION)
-    there = known["metadata"]
-    if there.get("deletionTimestamp") or digest is None:
+    metadata = cached["metadata"]
+    if metadata.get("deletionTimestamp") or digest is None:
         return False
-    return bool(digest == (there.get("annotations") or {}).get(DIGEST_ANNOTATION))
+    return bool(digest == (metadata.get("annotations") or {}).get(DIGEST_ANNOTATION))

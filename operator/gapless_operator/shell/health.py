@@ -1,6 +1,6 @@
-"""Owns whether the process is worth keeping, and the canary, a ConfigMap whose changes the watches must bring back.
+"""Owns the liveness of the process, and the canary, a ConfigMap whose changes the watches must deliver.
 
-Must not know who watches or who asks.
+Must not know how watches work or how probes are served.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CANARY_NAME = "gapless-operator-canary"
 
 
 class Canary:
-    """An object of our own."""
+    """A ConfigMap that the operator changes to detect silent watches."""
 
     def __init__(self, api: ClusterApi, instance: str) -> None:
         """Prepare it.
@@ -37,10 +37,10 @@ class Canary:
         """
         self._api, self._instance = api, instance
         self.is_written = True
-        """Whether it may be written; otherwise silent watches cannot be noticed."""
+        """Whether it may be written; otherwise silent watches cannot be detected."""
 
     def touch(self, namespace: str) -> None:
-        """Change it, in a namespace whose ConfigMaps are watched. Blocks."""
+        """Change the ConfigMap in a namespace whose ConfigMaps are watched. Blocks."""
         manifest = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -62,37 +62,37 @@ class Canary:
 
 
 class Health:
-    """Answers the liveness probe; when the watches are silent, a new process is worth a try."""
+    """The state behind the liveness probe, which fails when the watches are silent or the work loop is stuck."""
 
-    def __init__(self, settings: OperatorSettings, canary: Canary, silence: Callable[[], float | None]) -> None:
+    def __init__(self, settings: OperatorSettings, canary: Canary, watch_age: Callable[[], float | None]) -> None:
         """Prepare it.
 
         Args:
-            settings: how long silence may last.
-            canary: whether it may be written at all.
-            silence: for how many seconds nothing has come from the watch of ConfigMaps; ``None`` before it began.
+            settings: how long watches may be silent.
+            canary: without it, silent watches do not count.
+            watch_age: seconds since the last event of the watch of ConfigMaps; ``None`` before it has started.
         """
-        self._settings, self._canary, self._silence = settings, canary, silence
+        self._settings, self._canary, self._watch_age = settings, canary, watch_age
         self._beat = time.monotonic()
         self.is_ready = False
-        """Whether the cluster was listed."""
+        """Whether the cluster has been listed."""
 
     def beat(self) -> None:
-        """Take note that the work loop turns."""
+        """Record that the work loop runs."""
         self._beat = time.monotonic()
 
     def alive(self) -> tuple[HTTPStatus, str]:
-        """A status and a sentence."""
+        """Return the status of the liveness probe and a message."""
         if not self.is_ready:
             return HTTPStatus.SERVICE_UNAVAILABLE, "The operator is starting: it has not listed the cluster yet."
-        stale, age = self._settings.stale_seconds, self._silence()
-        still = time.monotonic() - self._beat
+        stale, age = self._settings.stale_seconds, self._watch_age()
+        stuck = time.monotonic() - self._beat
         problem = ""
         if self._canary.is_written and age is not None and age > stale:
-            problem = f"No watch event came from the API server for {age:.0f} seconds."
-        elif still > stale + self._settings.resync_seconds:
-            problem = f"The work loop has been stuck for {still:.0f} seconds."
+            problem = f"No watch event has been received for {age:.0f} seconds."
+        elif stuck > stale + self._settings.resync_seconds:
+            problem = f"The work loop has been stuck for {stuck:.0f} seconds."
         if problem:
-            _LOG.warning("not alive", because=problem)
+            _LOG.warning("not alive", reason=problem)
             return HTTPStatus.INTERNAL_SERVER_ERROR, problem
         return HTTPStatus.OK, "ok"

@@ -1,8 +1,8 @@
-"""Owns which namespaces are this operator's to serve: one Lease in each, held by one operator at a time.
+"""Owns which namespaces this operator serves: one Lease in each, held by one operator at a time.
 
-Must not know what serving is. Two operators would start every child twice over and write over one another; so the one
-that comes second (another release, a Deployment that was scaled up) waits and says for whom. Times of others are never
-compared with our clock: a Lease has run out when we have seen it unchanged for as long as it says.
+Must not know what serving is. Two operators would create every child twice and overwrite each other's status; so the
+second one (another release, a Deployment that was scaled up) waits and reports the holder. Times of other operators are
+never compared with our clock: a Lease has expired when we have seen it unchanged for its duration.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 LEASE_NAME = "gapless-operator"
 LEASE_SECONDS = 60
-"""How long a Lease is valid that is not renewed: for so long nobody serves after the holder's node was lost."""
+"""How long a Lease is valid without renewal: so long no operator serves after the holder's node was lost."""
 TRY_SECONDS = 5.0
-"""How often to look whether it is time to renew a Lease or to take it over."""
+"""How often to check whether a Lease has to be renewed or can be acquired."""
 _RENEW_AFTER = LEASE_SECONDS / 3
 _VALID_FOR = LEASE_SECONDS * 2 / 3
-"""For how long we rely on a renewal; a third less than others wait, for a reconcile that has begun may end."""
+"""How long we rely on a renewal; a third less than others wait, so that a running reconcile can end."""
 _LOG = structlog.get_logger("gapless.leases")
 
 
 @dataclass(slots=True)
-class _Known:
-    """What is known about the Lease of one namespace."""
+class _LeaseState:
+    """The state of the Lease of one namespace."""
 
     body: Mapping[str, Any] | None = None
-    """As it was read or written last."""
+    """As it was last read or written."""
     unchanged_since: float = 0.0
     renewed_at: float | None = None
-    """When our last renewal was requested; ``None`` while it is not ours."""
+    """When our last renewal was requested; ``None`` while another operator holds it."""
     problem: str = field(default="its Lease has not been requested yet")
 
 
@@ -61,88 +61,88 @@ class Leases:
         Args:
             api: to read and write Leases with.
             namespaces: to serve.
-            identity: of this operator; one that is started again under the same identity need not wait.
-            clock: never goes back.
+            identity: of this operator; a restarted one with the same identity need not wait.
+            clock: monotonic, in seconds.
         """
         self._api, self._identity, self._clock = api, identity, clock
-        self._known = {namespace: _Known() for namespace in namespaces}
+        self._known = {namespace: _LeaseState() for namespace in namespaces}
 
     def held(self, namespace: str) -> bool:
-        """Whether a namespace is ours to serve at this moment; any is where one Lease stands for all namespaces."""
-        known = self._known.get(namespace) or next(iter(self._known.values()))
-        return known.renewed_at is not None and self._clock() - known.renewed_at < _VALID_FOR
+        """Return whether we hold the Lease of a namespace; one Lease may stand for all namespaces."""
+        lease = self._known.get(namespace) or next(iter(self._known.values()))
+        return lease.renewed_at is not None and self._clock() - lease.renewed_at < _VALID_FOR
 
-    def waiting(self) -> str:
-        """For whom or what we wait, in sentences; empty when all namespaces are ours."""
+    def waiting_reason(self) -> str:
+        """Return why namespaces are not served by this operator; empty when all are."""
         return " ".join(
-            f"Namespace {namespace} is not served by this operator: {known.problem}."
-            for namespace, known in sorted(self._known.items())
+            f"Namespace {namespace} is not served by this operator: {lease.problem}."
+            for namespace, lease in sorted(self._known.items())
             if not self.held(namespace)
         )
 
     def renew(self) -> bool:
-        """Renew what is ours and take what is free; return whether anything was gained. Blocks."""
+        """Renew our Leases and acquire free ones; return whether any was acquired. Blocks."""
         before = {namespace for namespace in self._known if self.held(namespace)}
-        for namespace, known in self._known.items():
-            if known.renewed_at is not None and self._clock() - known.renewed_at < _RENEW_AFTER:
+        for namespace, lease in self._known.items():
+            if lease.renewed_at is not None and self._clock() - lease.renewed_at < _RENEW_AFTER:
                 continue
             try:
-                self._renew(namespace, known)
+                self._renew(namespace, lease)
             except ApiError as error:
-                known.problem = str(error).rstrip(".")
+                lease.problem = str(error).rstrip(".")
                 if isinstance(error, RefusedError | NotFoundError):
-                    known.renewed_at = None
+                    lease.renewed_at = None
         now = {namespace for namespace in self._known if self.held(namespace)}
         for namespace in sorted(now - before):
             _LOG.info("serving a namespace", namespace=namespace, identity=self._identity)
         for namespace in sorted(before - now):
-            _LOG.warning("not serving a namespace", namespace=namespace, because=self._known[namespace].problem)
+            _LOG.warning("not serving a namespace", namespace=namespace, reason=self._known[namespace].problem)
         return bool(now - before)
 
     def release(self) -> None:
-        """Give back what is ours, so that the next operator need not wait. Blocks."""
-        for known in self._known.values():
-            if known.renewed_at is None or known.body is None:
+        """Release our Leases, so that the next operator need not wait. Blocks."""
+        for lease in self._known.values():
+            if lease.renewed_at is None or lease.body is None:
                 continue
-            known.renewed_at = None
+            lease.renewed_at = None
             try:
-                self._api.replace(self._manifest(known.body, holder=""))
+                self._api.replace(self._manifest(lease.body, holder=""))
             except ApiError as error:
                 _LOG.info("a Lease was not released; it will expire", error=str(error))
 
-    def _renew(self, namespace: str, known: _Known) -> None:
-        asked_at = self._clock()
+    def _renew(self, namespace: str, lease: _LeaseState) -> None:
+        now = self._clock()
         try:
-            if known.renewed_at is None or known.body is None:
-                self._read(namespace, known, asked_at)
-            if known.body is None:
+            if lease.renewed_at is None or lease.body is None:
+                self._read(namespace, lease, now)
+            if lease.body is None:
                 fresh = {"metadata": {"name": LEASE_NAME, "namespace": namespace}}
                 written = self._api.create_if_absent(self._manifest(fresh, holder=self._identity))
-            elif self._is_free(known, asked_at):
-                written = self._api.replace(self._manifest(known.body, holder=self._identity))
+            elif self._is_free(lease, now):
+                written = self._api.replace(self._manifest(lease.body, holder=self._identity))
             else:
-                holder = _spec(known.body).get("holderIdentity")
-                known.problem = f"operator {holder} serves it"
+                holder = _spec(lease.body).get("holderIdentity")
+                lease.problem = f"operator {holder} serves it"
                 return
         except ConflictError:
             written = None
-        if written is None:  # somebody was quicker: whoever it was is read next time
-            known.body, known.renewed_at = None, None
-            known.problem = "another operator has just taken it"
+        if written is None:  # Another operator was faster; the next call reads which one.
+            lease.body, lease.renewed_at = None, None
+            lease.problem = "another operator has just acquired its Lease"
             return
-        known.body, known.renewed_at, known.unchanged_since = written, asked_at, asked_at
+        lease.body, lease.renewed_at, lease.unchanged_since = written, now, now
 
-    def _read(self, namespace: str, known: _Known, now: float) -> None:
-        found = self._api.get(LEASE, namespace, LEASE_NAME)
-        if _version(found) != _version(known.body):
-            known.unchanged_since = now
-        known.body, known.renewed_at = found, None
+    def _read(self, namespace: str, lease: _LeaseState, now: float) -> None:
+        body = self._api.get(LEASE, namespace, LEASE_NAME)
+        if _version(body) != _version(lease.body):
+            lease.unchanged_since = now
+        lease.body, lease.renewed_at = body, None
 
-    def _is_free(self, known: _Known, now: float) -> bool:
-        spec = _spec(known.body or {})
+    def _is_free(self, lease: _LeaseState, now: float) -> bool:
+        spec = _spec(lease.body or {})
         if spec.get("holderIdentity") in {None, "", self._identity}:
             return True
-        return now - known.unchanged_since > float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
+        return now - lease.unchanged_since > float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
 
     def _manifest(self, body: Mapping[str, Any], *, holder: str) -> dict[str, Any]:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

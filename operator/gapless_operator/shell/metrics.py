@@ -1,7 +1,7 @@
-"""Owns the operator's Prometheus metrics; must not know how anything that they count is done.
+"""Owns the operator's Prometheus metrics; must not know how the counted work is done.
 
-What is true of resources is read from the cache when Prometheus asks, so that a series ends with its object. Labels are
-names of objects and words of fixed lists, nothing else.
+Metrics of resources are read from the cache at each scrape, so that a series ends with its object. Label values are
+only names of objects and words of fixed lists.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from gapless_operator.shell.api.kinds import Kind
     from gapless_operator.shell.cache.store import Body, Cache
 
-MOST_RESENDS = 1000
-"""Whose progress is exported: the newest, for finished Resends can be kept without end."""
-MOST_RESTORES = 1000
+MAX_RESENDS = 1000
+"""How many Resends have metrics: the newest, because finished ones can be kept without limit."""
+MAX_RESTORES = 1000
 """The same for Restores."""
 _CONDITION = {"True": 1.0, "False": 0.0}
 _OUTCOMES = ("planned", "sent", "filtered", "filled", "unavailable")
 
 
 class Metrics:
-    """What the operator counts itself."""
+    """The metrics of the operator."""
 
     def __init__(self, cache: Cache, *, queue_length: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()
@@ -55,38 +55,38 @@ class Metrics:
         )
         self.errors = Counter(
             "gapless_api_errors_total",
-            "Answers of the API server that were errors.",
+            "Errors returned by the API server.",
             ["reason"],
             registry=self.registry,
         )
         self.requests = Counter(
             "gapless_api_requests_total",
-            "All requests to the API server but watches; others than GET are writes.",
+            "Requests to the API server, without watches; all methods but GET are writes.",
             ["method"],
             registry=self.registry,
         )
         queue = Gauge("gapless_queue_length", "Resources that wait to be reconciled.", registry=self.registry)
         queue.set_function(queue_length)
-        self._heard: dict[str, float] = {}
-        self.registry.register(_Resources(cache, self._heard))
+        self._last_events: dict[str, float] = {}
+        self.registry.register(_Resources(cache, self._last_events))
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
 
-    def heard(self, kind: str) -> None:
-        """Take note of a watch event of a kind."""
-        self._heard[kind] = time.monotonic()
+    def record_event(self, kind: str) -> None:
+        """Record a watch event of a kind."""
+        self._last_events[kind] = time.monotonic()
 
     def age_seconds(self, kind: str) -> float | None:
-        """How long ago that was; ``None`` for never."""
-        heard = self._heard.get(kind)
-        return None if heard is None else time.monotonic() - heard
+        """Return the seconds since the last watch event of a kind; ``None`` for never."""
+        last = self._last_events.get(kind)
+        return None if last is None else time.monotonic() - last
 
 
 class _Resources(Collector):
-    """What the status of every resource says, as gauges."""
+    """Metrics of the statuses of all resources."""
 
-    def __init__(self, cache: Cache, heard: Mapping[str, float]) -> None:
-        self._cache, self._heard = cache, heard
+    def __init__(self, cache: Cache, last_events: Mapping[str, float]) -> None:
+        self._cache, self._last_events = cache, last_events
 
     def collect(self) -> Iterator[Metric]:
         yield self._watches()
@@ -100,16 +100,16 @@ class _Resources(Collector):
         yield from self._checks()
 
     def _watches(self) -> Metric:
-        found = GaugeMetricFamily(
+        family = GaugeMetricFamily(
             "gapless_watch_age_seconds", "Seconds since the last watch event of a kind.", labels=["kind"]
         )
         now = time.monotonic()
-        for kind, heard in sorted(self._heard.items()):
-            found.add_metric([kind], now - heard)
-        return found
+        for kind, last in sorted(self._last_events.items()):
+            family.add_metric([kind], now - last)
+        return family
 
     def _conditions(self) -> Metric:
-        found = GaugeMetricFamily(
+        family = GaugeMetricFamily(
             "gapless_condition",
             "Conditions of resources: 1 for True, 0 for False, -1 for Unknown.",
             labels=["kind", "namespace", "name", "type", "reason"],
@@ -117,18 +117,18 @@ class _Resources(Collector):
         for kind in OWNERS:
             for body in self._cache.all(kind):
                 for condition in _status(body).get("conditions") or ():
-                    labels = [kind.name, *_place(body), condition["type"], condition.get("reason", "")]
-                    found.add_metric(labels, _CONDITION.get(condition["status"], -1.0))
-        return found
+                    labels = [kind.name, *_key_labels(body), condition["type"], condition.get("reason", "")]
+                    family.add_metric(labels, _CONDITION.get(condition["status"], -1.0))
+        return family
 
     def _scans(self) -> Iterator[Metric]:
-        events = _gauge("gapless_missing_events", "Missing events, by the last scan that ended well.")
-        ranges = _gauge("gapless_missing_ranges", "Missing ranges, by the last scan that ended well.")
+        events = _gauge("gapless_missing_events", "Missing events found by the last successful scan.")
+        ranges = _gauge("gapless_missing_ranges", "Missing ranges found by the last successful scan.")
         oldest = _gauge(
             "gapless_oldest_gap_seconds",
             "Age of the oldest gap that may be open; 0 when nothing is missing or unknown.",
         )
-        # Out of the status, so that it continues where it was when the operator restarts.
+        # From the status, so that a restart of the operator does not reset it.
         closed = CounterMetricFamily(
             "gapless_closed_events", "Missing events that have arrived since.", labels=["namespace", "name"]
         )
@@ -151,12 +151,12 @@ class _Resources(Collector):
         remaining = _gauge("gapless_resend_remaining_events", "Events of a Resend that are still to be sent.")
         pace = _gauge("gapless_resend_events_per_second", "Events per second of a Resend.")
         newest = sorted(self._cache.all(RESEND), key=lambda body: str(body["metadata"].get("creationTimestamp", "")))
-        for body in newest[-MOST_RESENDS:]:
+        for body in newest[-MAX_RESENDS:]:
             progress = _status(body).get("progress")
             if not progress:
                 continue
             for outcome in _OUTCOMES:
-                events.add_metric([*_place(body), outcome], progress.get(outcome, 0))
+                events.add_metric([*_key_labels(body), outcome], progress.get(outcome, 0))
             done = sum(progress.get(outcome, 0) for outcome in _OUTCOMES[1:])
             _add(remaining, body, max(progress.get("planned", 0) - done, 0))
             _add(pace, body, progress.get("eventsPerSecond", 0.0))
@@ -187,7 +187,7 @@ class _Resources(Collector):
         for body in self._cache.all(KAFKA_CONNECTION):
             doctor = _status(body).get("doctor") or {}
             for field in _SEVERITIES if doctor.get("checkedAt") else ():
-                findings.add_metric([*_place(body), field.removesuffix("s")], doctor.get(field, 0))
+                findings.add_metric([*_key_labels(body), field.removesuffix("s")], doctor.get(field, 0))
         yield findings
 
     def _copies(
@@ -198,7 +198,7 @@ class _Resources(Collector):
         committed: GaugeMetricFamily,
         topics: GaugeMetricFamily,
     ) -> Iterator[Metric]:
-        """What the statuses of a kind say of what has reached a copy, and what has not."""
+        """Export the progress and lag of all resources of a kind that copies records."""
         figures = {field: _gauge(f"{prefix}_{name}", text) for field, (name, text) in fields.items()}
         for body in self._cache.all(kind):
             status = _status(body)
@@ -207,7 +207,7 @@ class _Resources(Collector):
             if status.get("lastCommitTime"):
                 _add(committed, body, datetime.fromisoformat(status["lastCommitTime"]).timestamp())
             for topic in status.get("topics") or ():
-                topics.add_metric([*_place(body), topic["topic"]], topic["lagRecords"])
+                topics.add_metric([*_key_labels(body), topic["topic"]], topic["lagRecords"])
         yield from (*figures.values(), committed, topics)
 
     def _restores(self) -> Iterator[Metric]:
@@ -215,10 +215,10 @@ class _Resources(Collector):
             "gapless_restore_records", "Records of a Restore by outcome.", labels=["namespace", "name", "outcome"]
         )
         newest = sorted(self._cache.all(RESTORE), key=lambda body: str(body["metadata"].get("creationTimestamp", "")))
-        for body in newest[-MOST_RESTORES:]:
+        for body in newest[-MAX_RESTORES:]:
             progress = _status(body).get("progress") or {}
             for outcome in _RESTORED if progress else ():
-                records.add_metric([*_place(body), outcome], progress.get(outcome, 0))
+                records.add_metric([*_key_labels(body), outcome], progress.get(outcome, 0))
         yield records
 
 
@@ -256,21 +256,21 @@ def _gauge(name: str, help_: str, *more: str) -> GaugeMetricFamily:
 
 
 def _oldest_gap_seconds(status: Mapping[str, Any], now: float) -> float | None:
-    """The age of the oldest gap; ``None`` before the first scan has ended."""
-    since = status.get("oldestGapSince")  # also while nothing is missing, and gaps of before are unknown
+    """Return the age of the oldest gap; ``None`` before the first scan has ended."""
+    since = status.get("oldestGapSince")  # Also set while nothing is missing, but earlier gaps are unverified.
     if since is None and not status.get("missingEvents"):
         return None if status.get("missingEvents") is None else 0.0
-    # A status that an operator of before has written has only the time of the scan.
+    # The status of an older operator has only the time of the scan.
     since = since or status.get("lastScanTime")
     return None if since is None else max(now - datetime.fromisoformat(since).timestamp(), 0.0)
 
 
 def _add(family: GaugeMetricFamily | CounterMetricFamily, body: Body, value: float | None) -> None:
     if value is not None:
-        family.add_metric(_place(body), value)
+        family.add_metric(_key_labels(body), value)
 
 
-def _place(body: Body) -> list[str]:
+def _key_labels(body: Body) -> list[str]:
     return [body["metadata"]["namespace"], body["metadata"]["name"]]
 
 

@@ -1,6 +1,6 @@
-"""Owns what each reconciler is shown, gathered from the cache, the logs and a few reads.
+"""Owns the input of each reconciler, collected from the cache, the logs and a few reads.
 
-Must not know what a reconciler makes of it.
+Must not know what a reconciler does with it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from gapless_operator.engines.sparkapplication import ObservedSparkApplication
 from gapless_operator.sending.diode_children import state_claim_name
 from gapless_operator.sending.ledger import LedgerPart
 from gapless_operator.sending.observed import DiodeObserved, ResendObserved
-from gapless_operator.sending.resend.bundle import entry_needed, is_inspected
-from gapless_operator.sending.resend.filter_rules import copied_entry, rules_needed
+from gapless_operator.sending.resend.bundle import is_inspected, required_bundle_entry
+from gapless_operator.sending.resend.filter_rules import copy_entry, required_rules_entry
 from gapless_operator.shell.api.errors import ConflictError, RefusedError
 from gapless_operator.shell.api.kinds import (
     ARCHIVE,
@@ -41,9 +41,9 @@ from gapless_operator.shell.api.kinds import (
     SPARK_APPLICATION,
     VOLUME_CLAIM,
 )
-from gapless_operator.shell.cache.store import key_of, ledger_of
+from gapless_operator.shell.cache.store import key_of, ledger_owner
 from gapless_operator.shell.cache.trimming import reference
-from gapless_operator.shell.surroundings import is_driver, is_open, named_by
+from gapless_operator.shell.inputs import is_driver, needs_log, referenced_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -60,19 +60,19 @@ if TYPE_CHECKING:
 MODELS: dict[str, type[Resource]] = {
     model.KIND: model for model in (Archive, Diode, GapScan, KafkaConnection, Mirror, Resend, Restore)
 }
-_LASTING = {kind.name for kind in (ARCHIVE, MIRROR, RESEND, RESTORE)}
+_LONG_RUNNING = {kind.name for kind in (ARCHIVE, MIRROR, RESEND, RESTORE)}
 _ResourceT = TypeVar("_ResourceT", bound="Resource")
 
 
 class Reader(Protocol):
-    """Where single objects come from; the part of `ClusterApi` that is needed here."""
+    """Reads single objects; the part of `ClusterApi` that is needed here."""
 
     def get(self, kind: Kind, namespace: str, name: str) -> Body | None:
         """Read an object; ``None`` when there is none."""
 
 
 class Observer:
-    """The cluster as reconcilers see it."""
+    """Collects what reconcilers see of the cluster."""
 
     def __init__(
         self,
@@ -85,75 +85,76 @@ class Observer:
         """Prepare it.
 
         Args:
-            cache: what is known.
+            cache: of the cluster.
             api: to read what is not watched.
             logs: of pods.
-            node: what is known of a node.
-            random: makes that many random bytes, for keys.
+            node: returns the state of a node, if it is known.
+            random: returns that many random bytes, for keys.
         """
         self._cache, self._api, self._logs, self._node, self._random = cache, api, logs, node, random
         self._models: dict[Key, tuple[str, str, Resource]] = {}
         """By object: uid, version and model."""
         self._ledger_parts: dict[Key, LedgerPart] = {}
         self.spark_operator = False
-        """Whether the cluster knows SparkApplications; kept up to date by whoever looks."""
+        """Whether the cluster has the CRD of SparkApplications; set after each list."""
         self.jobs_only: Collection[str] = ()
         """Namespaces in which no SparkApplications may be created."""
 
     def resource(self, model: type[_ResourceT], body: Body) -> _ResourceT:
-        """The model of a body; each version is read once, because a Resend can hold a bundle.
+        """Parse a body into its model; each version is parsed once, because a Resend can contain a bundle.
 
         Raises:
             ConfigurationError: the spec is invalid.
         """
         key, uid, version = key_of(body), body["metadata"]["uid"], str(body["metadata"].get("resourceVersion", ""))
-        known = self._models.get(key)
-        if known is not None and known[:2] == (uid, version) and isinstance(known[2], model):
-            return known[2]
-        made = model.from_resource(body)
-        self._models[key] = (uid, version, made)
-        return made
+        cached = self._models.get(key)
+        if cached is not None and cached[:2] == (uid, version) and isinstance(cached[2], model):
+            return cached[2]
+        parsed = model.from_resource(body)
+        self._models[key] = (uid, version, parsed)
+        return parsed
 
     def forget(self, key: Key) -> None:
-        """Drop what is kept about an object that is gone."""
+        """Forget a deleted object."""
         self._models.pop(key, None)
         self._ledger_parts.pop(key, None)
 
-    def around_work(self, owner: Archive | GapScan | KafkaConnection | Mirror | Restore, body: Body) -> WorkObserved:
-        """What belongs to a resource; only the logs of attempts are read that its status is not done with.
+    def observe_work(self, owner: Archive | GapScan | KafkaConnection | Mirror | Restore, body: Body) -> WorkObserved:
+        """Collect what a resource owns and names; only logs of attempts without a recorded outcome are read.
 
         Args:
             owner: the resource.
-            body: what it was read from.
+            body: it was parsed from.
         """
         uid, status = owner.metadata.uid, owner.status
         compaction = status.compaction if isinstance(status, ArchiveStatus) else None
-        lasts = (status.last_attempt, *([] if compaction is None else [compaction.last_attempt]))
+        last_attempts = (status.last_attempt, *([] if compaction is None else [compaction.last_attempt]))
         return WorkObserved(
             spark_operator=self._has_spark_operator(owner),
             jobs=tuple(map(ObservedJob.of, self._cache.owned(JOB, uid))),
             applications=tuple(map(ObservedSparkApplication.of, self._cache.owned(SPARK_APPLICATION, uid))),
             pods=tuple(
-                self._pod(pod, with_log=is_driver(pod) and is_open(lasts, pod)) for pod in self._cache.owned(POD, uid)
+                self._pod(pod, with_log=is_driver(pod) and needs_log(last_attempts, pod))
+                for pod in self._cache.owned(POD, uid)
             ),
             config_maps=self._children(CONFIG_MAP, uid),
-            named=named_by(body, self._cache, self.resource),
+            named=referenced_objects(body, self._cache, self.resource),
         )
 
     def _has_spark_operator(self, owner: Resource) -> bool:
         return self.spark_operator and owner.metadata.namespace not in self.jobs_only
 
-    def around_resend(self, resend: Resend, body: Body) -> ResendObserved:
-        """What a Resend needs to know.
+    def observe_resend(self, resend: Resend, body: Body) -> ResendObserved:
+        """Collect the input of a Resend's reconciler.
 
         Args:
             resend: the Resend.
-            body: what it was read from.
+            body: it was parsed from.
         """
         uid, namespace = resend.metadata.uid, resend.metadata.namespace
         diodes = self._all(Diode, DIODE, namespace)
         named = resend.spec.diode_ref.name
-        bundle_entry, bundle_problem = self._entry(namespace, entry_needed(resend))
+        bundle_entry, bundle_problem = self._entry(namespace, required_bundle_entry(resend))
         filter_entry, filter_problem = self._filter_entry(resend)
         return ResendObserved(
             diode=next((diode for diode in diodes if diode.metadata.name == named), None),
@@ -163,7 +164,7 @@ class Observer:
             pods=tuple(self._pod(body, with_log=True) for body in self._cache.owned(POD, uid)),
             config_maps=self._children(CONFIG_MAP, uid),
             ledger=self._ledger(namespace, named),
-            named=named_by(body, self._cache, self.resource),
+            named=referenced_objects(body, self._cache, self.resource),
             bundle_entry=bundle_entry,
             bundle_problem=bundle_problem,
             filter_entry=filter_entry,
@@ -172,8 +173,8 @@ class Observer:
             fresh_mark=self._random(4).hex(),
         )
 
-    def around_diode(self, diode: Diode) -> DiodeObserved:
-        """What a Diode needs to know."""
+    def observe_diode(self, diode: Diode) -> DiodeObserved:
+        """Collect the input of a Diode's reconciler."""
         uid, namespace, name = diode.metadata.uid, diode.metadata.namespace, diode.metadata.name
         return DiodeObserved(
             other_diodes=tuple(other for other in self._all(Diode, DIODE, None) if other.metadata.uid != uid),
@@ -183,26 +184,26 @@ class Observer:
             volume_claims=self._state_claim(namespace, name),
             ledger=self._ledger(namespace, name),
             node=self._node(diode.status.preflight.node) if diode.status.preflight is not None else None,
-            sender_pods=tuple(self._pod(body, with_log=False) for body in self._over_diode(POD, namespace, name)),
-            sender_jobs=tuple(map(ObservedJob.of, self._over_diode(JOB, namespace, name))),
+            sender_pods=tuple(self._pod(body, with_log=False) for body in self._on_diode(POD, namespace, name)),
+            sender_jobs=tuple(map(ObservedJob.of, self._on_diode(JOB, namespace, name))),
         )
 
-    def running_of(self, body: Body) -> tuple[Ref, ...]:
-        """The Jobs and pods of an object, or over a Diode, that may run for long; for bodies that cannot be read.
+    def running_objects(self, body: Body) -> tuple[Ref, ...]:
+        """Return the running Jobs and pods of an invalid object, or of the link of an invalid Diode.
 
-        Scans and checks end by themselves.
+        Scans and checks are not included; they end by themselves.
         """
         metadata = body["metadata"]
-        if body["kind"] in _LASTING:
+        if body["kind"] in _LONG_RUNNING:
             jobs, pods = (self._cache.owned(kind, metadata["uid"]) for kind in (JOB, POD))
         elif body["kind"] == DIODE.name:
-            jobs, pods = (self._over_diode(kind, metadata["namespace"], metadata["name"]) for kind in (JOB, POD))
+            jobs, pods = (self._on_diode(kind, metadata["namespace"], metadata["name"]) for kind in (JOB, POD))
         else:
             return ()
         return all_that_runs(map(ObservedJob.of, jobs), map(ObservedPod.of, pods))
 
-    def _over_diode(self, kind: Kind, namespace: str, name: str) -> list[Body]:
-        """The Jobs or pods that use the link of a Diode, whoever owns them."""
+    def _on_diode(self, kind: Kind, namespace: str, name: str) -> list[Body]:
+        """Return the Jobs or pods that use the link of a Diode, whoever owns them."""
         return [
             body
             for body in self._cache.all(kind, namespace)
@@ -210,7 +211,7 @@ class Observer:
         ]
 
     def _problem_of(self, model: type[Resource], body: Body | None) -> str:
-        """Why an object that is there cannot be read; empty when it can, or is not there."""
+        """Return why an object is invalid; empty when it is valid or does not exist."""
         try:
             if body is not None:
                 self.resource(model, body)
@@ -219,14 +220,14 @@ class Observer:
         return ""
 
     def _all(self, model: type[_ResourceT], kind: Kind, namespace: str | None) -> tuple[_ResourceT, ...]:
-        """All of a kind that can be read; what cannot be is reported in its own status."""
-        found = []
+        """Return all valid objects of a kind; the status of each invalid one says what is wrong."""
+        valid = []
         for body in self._cache.all(kind, namespace):
             try:
-                found.append(self.resource(model, body))
+                valid.append(self.resource(model, body))
             except ConfigurationError:
                 continue
-        return tuple(found)
+        return tuple(valid)
 
     def _pod(self, body: Body, *, with_log: bool) -> ObservedPod:
         node = self._node(str((body.get("spec") or {}).get("nodeName", "")))
@@ -236,26 +237,26 @@ class Observer:
         return tuple(map(ObservedChild.of, self._cache.owned(kind, uid)))
 
     def _state_claim(self, namespace: str, diode_name: str) -> tuple[ObservedClaim, ...]:
-        """The claim that a Diode of the name uses, whether this one or one before it has made it."""
+        """Return the claim of the Diodes with this name, even if an earlier one has created it."""
         body = self._cache.get(VOLUME_CLAIM, namespace, state_claim_name(diode_name))
         return () if body is None else (ObservedClaim.of(body),)
 
     def _ledger(self, namespace: str, diode_name: str) -> tuple[LedgerPart, ...]:
-        """The ledger of all Diodes of the name; each version of a part is read once, because it can hold thousands."""
-        found = []
-        for body in self._cache.owned(CONFIG_MAP, ledger_of(namespace, label_value(diode_name))):
+        """Return the ledger of the Diodes with this name; each version of a part, possibly large, is parsed once."""
+        parts = []
+        for body in self._cache.owned(CONFIG_MAP, ledger_owner(namespace, label_value(diode_name))):
             key, version = key_of(body), body["metadata"]["resourceVersion"]
             part = self._ledger_parts.get(key)
             if part is None or part.version != version:
                 part = self._ledger_parts[key] = LedgerPart.of(body)
-            found.append(part)
-        return tuple(found)
+            parts.append(part)
+        return tuple(parts)
 
     def with_inline_bundle(self, resend: Resend) -> Resend:
-        """A Resend with its inline bundle if that has to be looked into, which the cache does not keep.
+        """Return a Resend with its inline bundle, which the cache does not keep, if that has to be inspected.
 
         Raises:
-            ConflictError: it is another one by now.
+            ConflictError: the bundle has changed meanwhile.
         """
         bundle = resend.spec.bundle
         if bundle is None or bundle.inline is None or is_inspected(resend):
@@ -265,10 +266,10 @@ class Observer:
         return resend.model_copy(update={"spec": spec})
 
     def with_bundle(self, owner: Body, manifest: Manifest) -> Manifest:
-        """A manifest with the text of the owner's inline bundle where it has what the cache keeps of it.
+        """Return a manifest with the owner's inline bundle in place of the reference that the cache keeps.
 
         Raises:
-            ConflictError: the owner is another one by now.
+            ConflictError: the bundle has changed meanwhile.
         """
         kept = _inline(owner)
         entries = manifest.get("data") or {}
@@ -278,20 +279,17 @@ class Observer:
         return {**manifest, "data": {name: text if value == kept else value for name, value in entries.items()}}
 
     def _filter_entry(self, resend: Resend) -> tuple[bytes | None, str]:
-        """Read the filter rules of a Resend, its copy first: the ConfigMap may have changed since the Resend began."""
-        source = rules_needed(resend)
+        """Read the filter rules of a Resend, the copy first: the ConfigMap may have changed since the start."""
+        source = required_rules_entry(resend)
         if source is None:
             return None, ""
-        copy, namespace = copied_entry(resend), resend.metadata.namespace
+        copy, namespace = copy_entry(resend), resend.metadata.namespace
         copies = (child.meta.name for child in self._children(CONFIG_MAP, resend.metadata.uid))
-        found = self._entry(namespace, copy) if copy.name in copies else (None, "")
-        return self._entry(namespace, source) if found == (None, "") else found
+        copied = self._entry(namespace, copy) if copy.name in copies else (None, "")
+        return self._entry(namespace, source) if copied == (None, "") else copied
 
     def _entry(self, namespace: str, source: ConfigMapEntry | RulesConfigMap | None) -> tuple[bytes | None, str]:
-        """Read an entry of a ConfigMap that a Resend names, which is not ours and therefore not watched.
-
-        The second is why the API server refused to show it.
-        """
+        """Read an entry of a user's ConfigMap, which is not watched; return it and why it cannot be read."""
         if source is None:
             return None, ""
         try:
@@ -301,14 +299,14 @@ class Observer:
         text = (body.get("data") or {}).get(source.key)
         if isinstance(text, str):
             return text.encode(), ""
-        packed = (body.get("binaryData") or {}).get(source.key)
+        encoded = (body.get("binaryData") or {}).get(source.key)
         try:
-            return None if packed is None else base64.b64decode(packed, validate=True), ""
+            return None if encoded is None else base64.b64decode(encoded, validate=True), ""
         except binascii.Error:
             return None, ""
 
     def _inline_bundle(self, namespace: str, name: str, kept: str) -> str:
-        """Read the inline bundle of a Resend of which the cache keeps `kept`."""
+        """Read the inline bundle of a Resend; `kept` is the reference to it in the cache."""
         text = _inline(self._api.get(RESEND, namespace, name) or {})
         if text is None or reference(text) != kept:
             raise ConflictError(f"Resend {namespace}/{name} has changed; it is reconciled again.")
@@ -316,6 +314,6 @@ class Observer:
 
 
 def _inline(resend: Mapping[str, Any]) -> str | None:
-    """The inline bundle of a Resend, or what the cache keeps of it."""
-    found = ((resend.get("spec") or {}).get("bundle") or {}).get("inline")
-    return found if isinstance(found, str) else None
+    """Return the inline bundle of a Resend, or the reference to it that the cache keeps."""
+    inline = ((resend.get("spec") or {}).get("bundle") or {}).get("inline")
+    return inline if isinstance(inline, str) else None

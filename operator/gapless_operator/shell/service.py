@@ -1,8 +1,8 @@
-"""Owns the operator as a running process: list, watch, wake, look again, stop; must not know any rule of a reconciler.
+"""Owns the operator as a running process: list, watch, enqueue, resync, stop; must not know any rule of a reconciler.
 
-One event loop runs the work queue and the clocks; Kopf's watches have a thread of their own and hand over every change.
-The watches make the operator quick. That it is right rests on looking at every resource every ten seconds and on
-listing the cluster again every minute, for watches are known to go silent and to pass over deletions.
+One event loop runs the work queue and the periodic tasks; Kopf's watches run in a thread of their own and hand over
+every change. The watches only make the operator fast. Correctness rests on reconciling every resource every ten seconds
+and listing the cluster every minute, because watches can go silent and can miss deletions.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from gapless_operator.shell.cache.pod_logs import PodLogs
 from gapless_operator.shell.cache.store import Body, Cache, Key, key_of
 from gapless_operator.shell.cache.watches import Watches
 from gapless_operator.shell.controller import Controller
+from gapless_operator.shell.enqueuer import Enqueuer
 from gapless_operator.shell.health import Canary, Health
 from gapless_operator.shell.http.endpoints import Endpoints
 from gapless_operator.shell.http.metrics_access import MetricsAccess
@@ -35,7 +36,6 @@ from gapless_operator.shell.leases import TRY_SECONDS, Leases
 from gapless_operator.shell.metrics import Metrics
 from gapless_operator.shell.observer import Observer
 from gapless_operator.shell.queue import WorkQueue
-from gapless_operator.shell.waking import Waker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 _LOG = structlog.get_logger("gapless.service")
 _WORKERS = 6
 _LOG_READERS = 8
-"""Nodes whose logs are read at the same time."""
+"""Maximum number of nodes whose logs are read at the same time."""
 _NODE_SECONDS = 10.0
-"""How often the nodes of our pods are read; Kubernetes itself takes 40 seconds to call one lost."""
+"""How often the nodes of our pods are read; Kubernetes itself takes 40 seconds to mark one as not ready."""
 _PAUSE_SECONDS = 0.05
-"""Between the few resources that are reconciled together by the clock."""
+"""Pause between the batches of a resync."""
 _CERTIFICATE_SECONDS = 600.0
 """How often the certificate of the metrics port is read again."""
 _OWNER_KINDS = {kind.name: kind for kind in OWNERS}
@@ -70,11 +70,11 @@ class Service:
 
         Args:
             settings: of the installation.
-            connect: makes the connection to the API server, as `ClusterApi.connect` does.
-            workers: resources that are reconciled at the same time; each waits for the API server most of the time.
+            connect: connects to the API server, as `ClusterApi.connect` does.
+            workers: how many resources are reconciled at the same time; most of the time they wait for responses.
 
         Raises:
-            ConfigurationError: no cluster is known.
+            ConfigurationError: no cluster is configured.
         """
         self._settings = settings
         self._cache = Cache()
@@ -83,14 +83,14 @@ class Service:
         self._api = connect(
             instance=settings.instance,
             clock=self._clock,
-            asked=lambda method: self._metrics.requests.labels(method).inc(),
+            on_request=lambda method: self._metrics.requests.labels(method).inc(),
         )
         self._nodes = Nodes(self._api)
         self._readers = ThreadPoolExecutor(max_workers=_LOG_READERS, thread_name_prefix="logs")
         self._logs = PodLogs(
             self._api,
             start=self._readers.submit,
-            changed=self._log_was_read,
+            on_change=self._on_log_read,
             node=self._nodes.state,
             now=self._clock.now,
         )
@@ -103,10 +103,10 @@ class Service:
             self._observer,
             self._metrics,
             self._clock.now,
-            on_change=self._changed_here,
+            on_change=self._on_own_change,
         )
         self._lists = Lists(
-            self._api, self._cache, settings.namespaces, changed=self._changed_here, listed=self._heard_by_list
+            self._api, self._cache, settings.namespaces, on_change=self._on_own_change, on_list=self._on_list
         )
         self._leases = Leases(
             self._api, settings.namespaces or (settings.own_namespace or "default",), settings.instance
@@ -117,8 +117,8 @@ class Service:
             if settings.metrics_port and settings.metrics_authentication
             else None
         )
-        self._queue = WorkQueue[Key](self._work, workers=workers, failed=self._failed)
-        self._waker = Waker(self._cache, self._queue)
+        self._queue = WorkQueue[Key](self._work, workers=workers, on_failure=self._on_failure)
+        self._enqueuer = Enqueuer(self._cache, self._queue)
         self._watched: set[tuple[Kind, str | None]] = set()
         self._watches: list[Watches] = []
         self._canary = Canary(self._api, settings.instance)
@@ -134,12 +134,11 @@ class Service:
             self._loop.add_signal_handler(name, self._stopped.set)
         await self._serve()
         _LOG.info("starting", namespaces=list(self._settings.namespaces) or "all", instance=self._settings.instance)
-        clocks = [asyncio.create_task(self._run_all())]
+        work = asyncio.create_task(self._run_all())
         await self._stopped.wait()
-        _LOG.info("stopping", because=repr(self._problem) if self._problem else "signal")
-        for clock in clocks:
-            clock.cancel()
-        await asyncio.gather(*clocks, return_exceptions=True)
+        _LOG.info("stopping", reason=repr(self._problem) if self._problem else "signal")
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
         await self._queue.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._leases.release)
@@ -148,10 +147,10 @@ class Service:
         return 0 if self._problem is None else 1
 
     async def _serve(self) -> None:
-        """Answer probes and Prometheus, from the start on."""
+        """Serve probes and metrics, from the start."""
         settings = self._settings
         if settings.health_port:
-            await self._endpoints.serve_probes(settings.health_port, healthy=self._health.alive, ready=self._serves_all)
+            await self._endpoints.serve_probes(settings.health_port, healthy=self._health.alive, ready=self._readiness)
         if settings.metrics_port:
             access = MetricsAccess(self._api) if settings.metrics_authentication else None
             security = self._certificate.context if self._certificate is not None else None
@@ -160,23 +159,23 @@ class Service:
             )
 
     async def _run_all(self) -> None:
-        """Take the Leases, list, watch, then tick for ever."""
+        """Acquire the Leases, list, watch, then run the periodic tasks."""
         try:
-            await self._hold()
+            await self._renew_leases()
             await self._first_list()
             self._start_watches()
             self._health.is_ready = True
-            self._waker.wake_all()
+            self._enqueuer.enqueue_all()
             _LOG.info("serving", kinds=sorted({kind.name for kind, _ in self._lists.served}))
             await asyncio.gather(
-                self._every(self._settings.resync_seconds / 2, self._resync),
-                self._every(self._settings.relist_seconds, self._list),
-                self._every(self._settings.canary_seconds, self._touch_canary, at_once=True),
-                self._every(_NODE_SECONDS, self._look_at_nodes, at_once=True),
-                self._every(TRY_SECONDS, self._hold),
-                self._every(_CERTIFICATE_SECONDS, self._renew_certificate),
+                self._repeat(self._settings.resync_seconds / 2, self._resync),
+                self._repeat(self._settings.relist_seconds, self._list),
+                self._repeat(self._settings.canary_seconds, self._touch_canary, at_once=True),
+                self._repeat(_NODE_SECONDS, self._read_nodes, at_once=True),
+                self._repeat(TRY_SECONDS, self._renew_leases),
+                self._repeat(_CERTIFICATE_SECONDS, self._reload_certificate),
             )
-        except Exception as error:  # noqa: BLE001 -- a defect here must end the process, so that it is restarted
+        except Exception as error:  # noqa: BLE001 -- after a defect here, the process must end, so that it is restarted
             _LOG.exception("failed")
             self._fail(error)
 
@@ -187,7 +186,7 @@ class Service:
     # ------------------------------------------------------------------------------------------------- reading
 
     async def _first_list(self) -> None:
-        """List everything, however long the API server or the definitions of our kinds take to be there."""
+        """List everything; wait until the API server and at least one CRD of ours are available."""
         while True:
             try:
                 await self._list()
@@ -196,72 +195,73 @@ class Service:
             else:
                 if any(self._lists.serves(kind) for kind in OWNERS):
                     return
-                _LOG.warning("waiting for a kind to serve: none is installed, or this account may not list any")
+                _LOG.warning("waiting for CRDs: none is installed, or the service account may not list any")
             await asyncio.sleep(3)
-            await self._hold()
+            await self._renew_leases()
 
     async def _list(self, *kinds: Kind) -> None:
-        """List `kinds`, or all, again."""
+        """List `kinds` again, or all."""
         try:
             await (asyncio.to_thread(self._lists.list_all, kinds) if kinds else asyncio.to_thread(self._lists.list_all))
         finally:
             self._observer.spark_operator = self._lists.serves(SPARK_APPLICATION)
-            self._logs.keep({body["metadata"]["uid"] for body in self._cache.all(POD)})
+            self._logs.retain({body["metadata"]["uid"] for body in self._cache.all(POD)})
 
-    def _heard_by_list(self, kind: Kind) -> None:
-        if kind is not CONFIG_MAP:  # ConfigMaps have the canary, which says more
-            self._metrics.heard(kind.name)
+    def _on_list(self, kind: Kind) -> None:
+        if kind is not CONFIG_MAP:  # The canary checks the watch of ConfigMaps.
+            self._metrics.record_event(kind.name)
 
     def _start_watches(self) -> None:
-        """Watch what is served: together the namespaces in which the same kinds are."""
+        """Watch what is served; namespaces with the same kinds share one set of watches."""
         groups: dict[frozenset[Kind], list[str]] = {}
         for namespace in self._lists.namespaces:
-            kinds = frozenset(kind for kind, place in self._lists.served if place == namespace)
+            kinds = frozenset(kind for kind, scope in self._lists.served if scope == namespace)
             if kinds:
                 groups.setdefault(kinds, []).extend([] if namespace is None else [namespace])
         for kinds, namespaces in groups.items():
             ordered = sorted(kinds, key=lambda kind: kind.name)
             self._watches.append(
-                Watches(ordered, namespaces, changed=self._changed_elsewhere, ended=self._ended_elsewhere)
+                Watches(ordered, namespaces, on_change=self._on_watch_event, on_end=self._on_watches_ended)
             )
             self._watched |= {(kind, namespace) for kind in kinds for namespace in (namespaces or (None,))}
-        self._metrics.heard(CONFIG_MAP.name)
+        self._metrics.record_event(CONFIG_MAP.name)
         for watches in self._watches:
             watches.start()
 
-    def _changed_elsewhere(self, kind: Kind, what: str | None, body: Body) -> None:
-        """Take a change from the watches' thread."""
-        self._metrics.heard(kind.name)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: we are stopping
-            self._loop.call_soon_threadsafe(self._changed, what, body)
+    def _on_watch_event(self, kind: Kind, event_type: str | None, body: Body) -> None:
+        """Take a change from the thread of the watches."""
+        self._metrics.record_event(kind.name)
+        with contextlib.suppress(RuntimeError):  # The loop is closed while the operator stops.
+            self._loop.call_soon_threadsafe(self._apply_change, event_type, body)
 
-    def _changed_here(self, body: Body) -> None:
-        """Take our own change from a worker's thread: a Diode's turn is news to its Resends, whoever wrote it."""
+    def _on_own_change(self, body: Body) -> None:
+        """Take a change of our own from the thread of a worker: a Diode's turns, for example, affect its Resends."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._wake_for, body)
+            self._loop.call_soon_threadsafe(self._enqueue_for, body)
 
-    def _ended_elsewhere(self, problem: BaseException | None) -> None:
+    def _on_watches_ended(self, problem: BaseException | None) -> None:
         if problem is not None:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._fail, problem)
 
-    def _wake_for(self, body: Body) -> None:
-        """Wake everybody to whom a change may matter, once all objects are known."""
+    def _enqueue_for(self, body: Body) -> None:
+        """Enqueue all resources that a change may affect, once the cluster was listed."""
         if self._health.is_ready:
-            self._waker.wake_for(body)
+            self._enqueuer.enqueue_for(body)
 
-    def _changed(self, what: str | None, body: Body) -> None:
-        if self._cache.remove(body) if what == "DELETED" else self._cache.store(body):
-            self._wake_for(body)
+    def _apply_change(self, event_type: str | None, body: Body) -> None:
+        is_news = self._cache.remove(body) if event_type == "DELETED" else self._cache.store(body)
+        if is_news:
+            self._enqueue_for(body)
 
-    def _log_was_read(self, pod: Mapping[str, Any]) -> None:
-        """Take news from a reader's thread: they matter to the owner of the pod."""
+    def _on_log_read(self, pod: Mapping[str, Any]) -> None:
+        """Take a new log of a pod from the thread of its reader; it affects the owner of the pod."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._waker.wake_owner, pod)
+            self._loop.call_soon_threadsafe(self._enqueuer.enqueue_owner, pod)
 
     async def _work(self, key: Key) -> float | None:
         if self._cache.get(_OWNER_KINDS[key.kind], key.namespace, key.name) is None:
-            self._waker.forget(key)
+            self._enqueuer.forget(key)
             self._observer.forget(key)
             return None
         kind = _OWNER_KINDS[key.kind]
@@ -269,7 +269,7 @@ class Service:
             return self._settings.resync_seconds
         return await asyncio.to_thread(self._controller.reconcile, key)
 
-    def _failed(self, key: Key, error: Exception, again_after: float) -> None:
+    def _on_failure(self, key: Key, error: Exception, again_after: float) -> None:
         self._metrics.errors.labels(type(error).__name__).inc()
         names = {"resource": key.kind, "namespace": key.namespace, "name": key.name}
         again = round(again_after, 1)
@@ -278,68 +278,69 @@ class Service:
         else:
             _LOG.error("reconcile failed", **names, again_after_seconds=again, exc_info=error)
 
-    # -------------------------------------------------------------------------------------------------- clocks
+    # ---------------------------------------------------------------------------------------- periodic tasks
 
-    async def _every(self, seconds: float, do: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
-        """Do something periodically; what fails is logged and done again next time."""
+    async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
+        """Run a task periodically; a failure is logged, and the next run retries it."""
         while True:
             if not at_once:
                 await asyncio.sleep(seconds)
             at_once = False
             try:
-                await do()
+                await task()
             except ApiError as error:
                 self._metrics.errors.labels(type(error).__name__).inc()
-                _LOG.warning("the API server does not answer", error=str(error))
+                _LOG.warning("a request to the API server failed", error=str(error))
 
     async def _resync(self) -> None:
-        """Look at every resource, and list the kinds that are served and not watched.
+        """Enqueue every resource, and list the kinds that are served but not watched.
 
-        One after the other, over half of the time, so that what has changed need not wait behind all that has not.
+        The resources are spread over half of the interval, so that changed ones need not wait behind all others.
         """
         self._health.beat()
-        unwatched = dict.fromkeys(kind for kind, place in self._lists.served if (kind, place) not in self._watched)
+        unwatched = dict.fromkeys(kind for kind, scope in self._lists.served if (kind, scope) not in self._watched)
         try:
             if unwatched:
                 await self._list(*unwatched)
         finally:
             keys = [key_of(body) for kind in OWNERS for body in self._cache.all(kind)]
-            at_once = max(round(len(keys) * _PAUSE_SECONDS / (self._settings.resync_seconds / 2)), 1)
+            batch_size = max(round(len(keys) * _PAUSE_SECONDS / (self._settings.resync_seconds / 2)), 1)
             for number, key in enumerate(keys, start=1):
-                self._queue.wake(key)
-                if number % at_once == 0:
+                self._queue.add(key)
+                if number % batch_size == 0:
                     await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _hold(self) -> None:
-        """Renew the Leases; what another operator did until now is listed before we continue where it stopped."""
+    async def _renew_leases(self) -> None:
+        """Renew the Leases; after a namespace was acquired, list what its previous operator has done."""
         if await asyncio.to_thread(self._leases.renew) and self._health.is_ready:
             await self._list()
-            self._waker.wake_all()
+            self._enqueuer.enqueue_all()
 
-    async def _renew_certificate(self) -> None:
+    async def _reload_certificate(self) -> None:
         if self._certificate is None:
             return
         try:
             self._certificate.reload()
         except ConfigurationError as error:
-            _LOG.warning("the previous certificate stays in use", error=str(error))
+            _LOG.warning("the metrics certificate was not reloaded; the previous one stays in use", error=str(error))
 
-    async def _look_at_nodes(self) -> None:
+    async def _read_nodes(self) -> None:
         """Read the nodes of our pods and of the last preflight checks."""
-        changed = await asyncio.to_thread(self._nodes.read, self._waker.nodes())
+        changed = await asyncio.to_thread(self._nodes.read, self._enqueuer.nodes())
         if changed:
-            self._waker.wake_for_nodes(changed)
+            self._enqueuer.enqueue_for_nodes(changed)
 
     async def _touch_canary(self) -> None:
-        """Change the canary, which the watch of ConfigMaps must bring back."""
-        place = next((namespace for kind, namespace in sorted(self._lists.served, key=str) if kind is CONFIG_MAP), None)
-        namespace = place or self._settings.own_namespace
+        """Change the canary; the watch of ConfigMaps must deliver the change."""
+        served = sorted(self._lists.served, key=str)
+        listed = next((namespace for kind, namespace in served if kind is CONFIG_MAP), None)
+        namespace = listed or self._settings.own_namespace
         if namespace:
             await asyncio.to_thread(self._canary.touch, namespace)
 
-    def _serves_all(self) -> ProbeResult:
-        """Whether every namespace is served: not while another operator serves one of them."""
+    def _readiness(self) -> ProbeResult:
+        """Return whether this operator serves every namespace; not while another one serves one of them."""
         if not self._health.is_ready:
             return self._health.alive()
-        waiting = self._leases.waiting()
+        waiting = self._leases.waiting_reason()
         return (HTTPStatus.SERVICE_UNAVAILABLE, waiting) if waiting else (HTTPStatus.OK, "ok")

@@ -64,10 +64,10 @@ def test_what_git_brings_back_is_not_sent_again(place: Any, operator: Callable[.
     place.until("Resend", "again", "Succeeded", "True", "AlreadySent")
     (kept,) = (name for name in place.names("/api/v1 configmaps") if name.startswith("gapless-ledger-north-"))
     delete(place, f"/api/v1/namespaces/{place.name}/configmaps/{kept}")
-    assert ledger(place, "import", "-", stdin=exported)[1] == "1 entries were added; 0 were known.\n"
+    assert ledger(place, "import", "-", stdin=exported)[1] == "Added 1 entries; 0 existed already.\n"
     place.resend("another")
     place.until("Resend", "another", "Succeeded", "True", "AlreadySent")
-    assert ledger(place, "import", "-", stdin=exported)[1] == "0 entries were added; 1 were known.\n"
+    assert ledger(place, "import", "-", stdin=exported)[1] == "Added 0 entries; 1 existed already.\n"
 
 
 def test_writers_at_the_same_time_lose_nothing_of_each_other(place: Any) -> None:

@@ -249,8 +249,7 @@ def test_a_kind_that_may_not_be_listed_is_not_taken_for_one_that_is_not_there(
         lambda: [
             line
             for line in running.lines()
-            if line["event"] == "not reconciled"
-            and "GapScans wait, because jobs could not be listed" in line["because"]
+            if line["event"] == "not reconciled" and "GapScans wait, because jobs could not be listed" in line["reason"]
         ],
         what="a warning about GapScans",
     )

@@ -90,4 +90,4 @@ def test_a_clock_six_minutes_ahead_gives_no_job_up_before_it_has_pods(
     time.sleep(4)
     assert place.condition("Resend", "again", "Ready") == ("False", "Starting")
     assert job in place.names("/apis/batch/v1 jobs")
-    assert [line for line in running.lines() if line["event"] == "clock compared with the API server's"]
+    assert [line for line in running.lines() if line["event"] == "clock offset from the API server changed"]

@@ -46,7 +46,7 @@ def cluster(place: Any) -> tuple[ClusterApi, list[str]]:
     """The operator's own way to the API server, and the methods of its requests."""
     settings, asked = Configuration(), list[str]()
     config.load_kube_config(str(place.api.kubeconfig), client_configuration=settings)  # type: ignore[no-untyped-call]
-    return ClusterApi(ApiClient(settings), asked=asked.append), asked
+    return ClusterApi(ApiClient(settings), on_request=asked.append), asked
 
 
 def test_lists_come_in_pages_and_a_second_list_asks_only_for_what_is_new(
@@ -60,7 +60,7 @@ def test_lists_come_in_pages_and_a_second_list_asks_only_for_what_is_new(
     def note(body: dict[str, Any]) -> None:
         changed.append(body["metadata"]["name"])
 
-    lists = Lists(api, cache, [place.name], changed=note, listed=lambda _: None)
+    lists = Lists(api, cache, [place.name], on_change=note, on_list=lambda _: None)
     lists.list_all([RESEND])
     assert sorted(changed) == [f"r{number:02}" for number in range(60)]
     assert len(asked) == 3, "three pages"

@@ -116,7 +116,7 @@ class MemoryCluster:
             cache.store(self._shown("Pod", name, pod))
         observer = Observer(cache, self, self._logs, self.nodes.get)
         observer.spark_operator, observer.jobs_only = self.spark_operator, self.jobs_only
-        return observer.around_work(self.owner, self.body)
+        return observer.observe_work(self.owner, self.body)
 
     def _shown(self, kind: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
         """An object with what the API server adds to it."""
@@ -131,10 +131,10 @@ class MemoryCluster:
         """Nothing here reads a single object."""
         raise AssertionError(f"{kind.name} {name} was read")
 
-    def log(self, _namespace: str, pod: str, _container: str, *, tail_lines: int, most_bytes: int) -> str | None:
+    def log(self, _namespace: str, pod: str, _container: str, *, tail_lines: int, max_bytes: int) -> str | None:
         """Read a log, as the kubelet would give it."""
         assert tail_lines > 0
-        assert most_bytes > 0
+        assert max_bytes > 0
         return self.logs.get(pod)
 
     def step(self, *, writes: int | None = None) -> Plan:

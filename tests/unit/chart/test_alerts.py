@@ -89,7 +89,7 @@ def exported() -> dict[str, set[str]]:
         body = {"apiVersion": "gapless.dev/v1alpha1", "kind": kind, "metadata": head}
         cache.store({**body, "status": {**status, "conditions": [condition]}})
     metrics = Metrics(cache, queue_length=lambda: 0)
-    metrics.heard("Diode")
+    metrics.record_event("Diode")
     metrics.reconciles.labels("Diode", "ok").inc()
     metrics.reconcile_seconds.labels("Diode").observe(1)
     metrics.writes.labels("Job", "apply").inc()

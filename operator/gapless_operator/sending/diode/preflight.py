@@ -1,4 +1,4 @@
-"""Owns what the preflight check of a Diode's node means: which finding is which reason, and what to do about it.
+"""Owns the meaning of a preflight check of a Diode's node: the reason of each finding, and what to do about it.
 
 Must not know how the node is checked, nor when.
 """
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 _IP_AND_UDP_BYTES, _IPV6_AND_UDP_BYTES = 28, 48
 _LARGEST_MTU = 2**31
 _PERMANENT = frozenset({"PERMANENT", "NOARP"})
-"""States of a neighbour entry that need no answer from the other end."""
+"""States of a neighbour entry that need no reply from the other end."""
 
 
-def found_by(pod: ObservedPod, diode: Diode, finished: datetime) -> Preflight | None:
-    """Read what a preflight pod has found; ``None`` when its log does not say."""
+def read_preflight(pod: ObservedPod, diode: Diode, finished: datetime) -> Preflight | None:
+    """Read the findings of a preflight pod; ``None`` when its log has none."""
     report = pod.output.preflight
     if report is None:
         return None
     neighbour = report.neighbour
     if not report.needs_neighbour:
-        neighbour = neighbour or "NOARP"  # The kernel's own word for a station that needs no entry.
+        neighbour = neighbour or "NOARP"  # The kernel's state of a neighbour that needs no entry.
     return Preflight(
         node=pod.node,
         nic=diode.spec.nic,
@@ -45,44 +45,44 @@ def found_by(pod: ObservedPod, diode: Diode, finished: datetime) -> Preflight | 
     )
 
 
-def evaluate(found: Preflight, spec: DiodeSpec) -> ConditionUpdate:  # noqa: PLR0911 -- one for each finding
-    """What the findings say about the link."""
-    where = f"on node {found.node}" if found.node else "on the node"
-    if not found.exists:
+def evaluate(findings: Preflight, spec: DiodeSpec) -> ConditionUpdate:  # noqa: PLR0911 -- one for each finding
+    """Return the state of the link that follows from the findings."""
+    where = f"on node {findings.node}" if findings.node else "on the node"
+    if not findings.exists:
         return ConditionUpdate(
             False,
             Reason.NIC_MISSING,
             f"There is no network interface {spec.nic} {where}; correct spec.nic or spec.nodeSelector.",
         )
-    if not found.up:
+    if not findings.up:
         return ConditionUpdate(
             False,
             Reason.NIC_DOWN,
             f"The network interface {spec.nic} {where} is down; run there: ip link set dev {spec.nic} up.",
         )
-    if not found.carrier:
+    if not findings.carrier:
         return ConditionUpdate(
             False,
             Reason.NO_CARRIER,
             f"The network interface {spec.nic} {where} has no carrier; check the cable and the other end.",
         )
     overhead = _IPV6_AND_UDP_BYTES if ":" in spec.target.host else _IP_AND_UDP_BYTES
-    if found.mtu is not None and spec.payload_size and spec.payload_size + overhead > found.mtu:
+    if findings.mtu is not None and spec.payload_size and spec.payload_size + overhead > findings.mtu:
         return ConditionUpdate(
             False,
             Reason.PAYLOAD_TOO_LARGE,
-            f"Datagrams of payloadSize {spec.payload_size} need an MTU of {spec.payload_size + overhead} and "
-            f"{spec.nic} {where} has {found.mtu}; set payloadSize to {max(found.mtu - overhead, 0)} or 0, or raise the "
-            f"MTU.",
+            f"Datagrams of payloadSize {spec.payload_size} need an MTU of {spec.payload_size + overhead}, but "
+            f"{spec.nic} {where} has {findings.mtu}; set payloadSize to {max(findings.mtu - overhead, 0)} or 0, or "
+            f"raise the MTU.",
         )
-    if spec.require_static_neighbour and found.neighbour not in _PERMANENT:
-        state = f"only a {found.neighbour} one" if found.neighbour else "none"
+    if spec.require_static_neighbour and findings.neighbour not in _PERMANENT:
+        state = f"only a {findings.neighbour} one" if findings.neighbour else "none"
         return ConditionUpdate(
             False,
             Reason.NEIGHBOUR_MISSING,
-            f"The target {spec.target.host} needs a permanent neighbour entry on {spec.nic} {where}, and there is "
+            f"The target {spec.target.host} needs a permanent neighbour entry on {spec.nic} {where}, but there is "
             f"{state}; run there: ip neigh replace {spec.target.host} lladdr MAC nud permanent dev {spec.nic}.",
         )
-    if found.message:
-        return ConditionUpdate(False, Reason.PREFLIGHT_FAILED, found.message)
+    if findings.message:
+        return ConditionUpdate(False, Reason.PREFLIGHT_FAILED, findings.message)
     return ConditionUpdate(True, Reason.LINK_READY, f"{spec.nic} {where} is ready to send to {spec.target.host}.")

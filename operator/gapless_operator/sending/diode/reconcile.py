@@ -1,4 +1,4 @@
-"""Owns what a Diode needs next: its volume, the check of its node, its conditions, whose turn it is, its ledger.
+"""Owns the reconcile of a Diode: its volume, the check of its node, its conditions, the turns of Resends, its ledger.
 
 Must not know how anything is written or watched. Pure: the same Diode, observation and time give the same plan.
 """
@@ -18,12 +18,12 @@ from gapless_operator.common.conditions import ConditionUpdate, conditions_with,
 from gapless_operator.common.log_grace import is_being_read
 from gapless_operator.common.plan import Manifest, Plan, Ref
 from gapless_operator.common.pod_trouble import lost_message, trouble_of
-from gapless_operator.sending.diode.preflight import evaluate, found_by
+from gapless_operator.sending.diode.preflight import evaluate, read_preflight
 from gapless_operator.sending.diode_children import preflight_job, preflight_name, state_claim, state_claim_name
-from gapless_operator.sending.ledger import has_moved, kept_with
-from gapless_operator.sending.progress import unreadable
-from gapless_operator.sending.queries import SEND, asks_for_turn
-from gapless_operator.sending.queue import is_sending, turns
+from gapless_operator.sending.ledger import is_migrated, owner_writes
+from gapless_operator.sending.progress import message_problem
+from gapless_operator.sending.queries import SEND, waits_for_turn
+from gapless_operator.sending.queue import assign_turns, is_sending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from gapless_operator.sending.observed import DiodeObserved
 
 CHECK_EVERY = timedelta(hours=1)
-"""How often a good link is checked for which no Resend waits. Each check is a Job, a pod and a status; a hundred Diodes
-that are checked every five minutes would be a write a second for nothing."""
+"""How often a good link is checked while no Resend waits for it. Each check is a Job, a pod and a status: checking a
+hundred Diodes every five minutes would be a write per second."""
 FRESH_CHECK = timedelta(minutes=5)
-"""How old a look may be when a Resend begins on a link over which nobody sends; while somebody does, senders look."""
+"""How old a check may be when a Resend starts on an idle link; on a busy one the senders check it."""
 RECHECK_AFTER = timedelta(seconds=30)
-"""How soon a bad one is."""
+"""How soon a bad link is checked again."""
 _SLOW_AFTER = timedelta(minutes=1)
-"""When a preflight's pod is slow; it must be reported before the Job's deadline ends it and the pod is recreated."""
+"""When the pod of a preflight is reported as slow: before the deadline of its Job, after which it is recreated."""
 _TROUBLED = frozenset(
     {Reason.POD_REJECTED, Reason.POD_UNSCHEDULABLE, Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED, Reason.POD_SLOW}
 )
@@ -53,11 +53,11 @@ _SUSPENDED = (
 
 
 def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, program: Program) -> Plan:
-    """Say what a Diode needs next.
+    """Return what a Diode needs next.
 
     Args:
-        diode: with the status that was written last.
-        observed: what there is around it.
+        diode: with the status that was last written.
+        observed: what exists for it in the cluster.
         now: the time.
         program: the sender image.
     """
@@ -69,65 +69,65 @@ def reconcile_diode(diode: Diode, observed: DiodeObserved, now: datetime, progra
         return Plan(stop=stop)
     now = now.replace(microsecond=0)
     is_suspended = diode.spec.suspend
-    look = _rest(diode, observed) if is_suspended else _check_node(diode, observed, now, program)
+    check = _skip_node_check(diode, observed) if is_suspended else _check_node(diode, observed, now, program)
     stalled = _blocker(diode, observed)
-    ready = stalled is None and look.link.status is True and not is_suspended
+    ready = stalled is None and check.link.status is True and not is_suspended
     if is_suspended:
         summary = ConditionUpdate(False, Reason.SUSPENDED, _SUSPENDED)
     elif stalled is not None:
         summary = ConditionUpdate(False, stalled.reason, stalled.message)
     else:
-        summary = ConditionUpdate(look.link.status is True, look.link.reason, look.link.message)
+        summary = ConditionUpdate(check.link.status is True, check.link.reason, check.link.message)
     updates = {
-        ConditionType.LINK_UP: look.link,
+        ConditionType.LINK_UP: check.link,
         ConditionType.READY: summary,
         ConditionType.STALLED: stalled or ConditionUpdate(False, Reason.NOT_STALLED),
         ConditionType.RECONCILING: ConditionUpdate(False, Reason.SETTLED)
         if ready or stalled is not None or is_suspended
-        else ConditionUpdate(True, look.link.reason, look.link.message),
+        else ConditionUpdate(True, check.link.reason, check.link.message),
     }
     conditions = conditions_with(diode.status.conditions, updates, generation=diode.metadata.generation, now=now)
-    turn = turns(diode, observed, ready=ready and _is_fresh(diode, look.found, now), now=now)
+    turn = assign_turns(diode, observed, ready=ready and _is_fresh(diode, check.findings, now), now=now)
     status = diode.status.model_copy(
         update={
             "observed_generation": diode.metadata.generation,
             "conditions": conditions,
-            "preflight": look.found,
+            "preflight": check.findings,
             "active": turn.active,
             "queued": turn.queued,
-            "ledger": () if has_moved(diode, observed.ledger) else diode.status.ledger,
+            "ledger": () if is_migrated(diode, observed.ledger) else diode.status.ledger,
         }
     )
     name = state_claim_name(diode.metadata.name)
-    claim = state_claim(diode, next((there for there in observed.volume_claims if there.meta.name == name), None))
-    ledger = kept_with(diode, observed.ledger)
+    claim = state_claim(diode, next((claim for claim in observed.volume_claims if claim.meta.name == name), None))
+    ledger = owner_writes(diode, observed.ledger)
     return Plan(
         stop=stop if is_suspended else (),
         create=ledger.create,
-        apply=(*ledger.apply, *(() if claim is None else (claim,)), *look.apply),
-        delete=look.delete,
+        apply=(*ledger.apply, *(() if claim is None else (claim,)), *check.apply),
+        delete=check.delete,
         status=status.to_status() if status != diode.status else None,
         events=transition(diode.status.conditions, conditions, of=ConditionType.READY, warnings=_WARNINGS),
-        requeue_after_seconds=None if look.again_after is None else look.again_after.total_seconds(),
+        requeue_after_seconds=None if check.again_after is None else check.again_after.total_seconds(),
     )
 
 
 def overlapping_window(diode: Diode, observed: DiodeObserved) -> ConditionUpdate | None:
-    """Find a Diode with an overlapping window, or ``None``.
+    """Return why another Diode's window overlaps; ``None`` when none does.
 
-    The same window is no overlap: two links, or two receiver ports, of one cluster have it.
+    An identical window is allowed: two links, or two receiver ports, of one cluster share it.
     """
-    mine = diode.spec.partition_window
+    own = diode.spec.partition_window
     others = sorted(observed.other_diodes, key=lambda other: (other.metadata.namespace, other.metadata.name))
     for other in others:
-        theirs = other.spec.partition_window
-        if other.metadata.deleting or theirs == mine or not mine.window().overlaps(theirs.window()):
+        window = other.spec.partition_window
+        if other.metadata.deleting or window == own or not own.window().overlaps(window.window()):
             continue
         return ConditionUpdate(
             True,
             Reason.WINDOW_OVERLAP,
-            f"The partitionWindow of Diode {diode.key} ({mine.window()}) and that of Diode {other.key} "
-            f"({theirs.window()}) overlap, so that events of one cluster would pass for events of the other; give them "
+            f"The partitionWindow of Diode {diode.key} ({own.window()}) and that of Diode {other.key} "
+            f"({window.window()}) overlap, so events of one cluster would be taken for events of the other; give them "
             f"disjoint windows, or the same one if they are two links of one cluster.",
         )
     return None
@@ -135,9 +135,9 @@ def overlapping_window(diode: Diode, observed: DiodeObserved) -> ConditionUpdate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NodeCheck:
-    """What is known about the node, and what is to be done to know more."""
+    """What is known about the node, and the next preflight."""
 
-    found: Preflight | None
+    findings: Preflight | None
     link: ConditionUpdate
     again_after: timedelta | None
     apply: tuple[Manifest, ...] = ()
@@ -145,62 +145,62 @@ class _NodeCheck:
 
 
 def _check_node(diode: Diode, observed: DiodeObserved, now: datetime, program: Program) -> _NodeCheck:
-    """Take in what the last preflight found, and have the next one made when it is due."""
+    """Read what the last preflight found, and start the next one when it is due."""
     name = preflight_name(diode)
     job = next((job for job in observed.jobs if job.meta.name == name), None)
     old = tuple(job_ref(other) for other in observed.jobs if other.meta.name != name and not other.meta.deleting)
-    found = diode.status.preflight
-    if found is not None and found.generation != diode.metadata.generation:
-        found = None
+    findings = diode.status.preflight
+    if findings is not None and findings.generation != diode.metadata.generation:
+        findings = None
     lost = _lost_node(observed)
     if job is None:
-        # The node that is lost, or was, is not waited for: another one with the labels may take over.
-        is_due = _is_due(diode, observed, found, now) or lost is not None or _was_lost(diode)
+        # A lost node is checked at once: another one that matches the node selector may have replaced it.
+        is_due = _is_due(diode, observed, findings, now) or lost is not None or _was_node_lost(diode)
         return _NodeCheck(
-            found=found or diode.status.preflight,
-            link=lost or _known_link(diode, found),
+            findings=findings or diode.status.preflight,
+            link=lost or _last_link_state(diode, findings),
             apply=(preflight_job(diode, program),) if is_due else (),
             delete=old,
-            again_after=_time_until_due(diode, observed, found, now),
+            again_after=_time_until_due(diode, observed, findings, now),
         )
-    news: ConditionUpdate | None = None
+    update: ConditionUpdate | None = None
     is_old = is_read_now = False
     if job.ended:
         finished = job.ended_at.replace(microsecond=0)
-        is_old = found is not None and found.checked_at is not None and found.checked_at >= finished
+        is_old = findings is not None and findings.checked_at is not None and findings.checked_at >= finished
         if not is_old:
-            seen = [look for pod in observed.pods if (look := found_by(pod, diode, finished)) is not None]
-            found = seen[-1] if seen else found
-            if seen:
-                news = evaluate(seen[-1], diode.spec)
+            read = [check for pod in observed.pods if (check := read_preflight(pod, diode, finished)) is not None]
+            findings = read[-1] if read else findings
+            if read:
+                update = evaluate(read[-1], diode.spec)
             else:
                 is_read_now = is_being_read(observed.pods)
-                news = None if is_read_now else _missing_findings(diode, job, observed.pods)
+                update = None if is_read_now else _missing_findings(diode, job, observed.pods)
     elif (trouble := trouble_of(job, observed.pods, now, slow_after=_SLOW_AFTER)) is not None:
-        news = ConditionUpdate(None, *trouble)
+        update = ConditionUpdate(None, *trouble)
     stuck = next((pod for pod in observed.pods if pod.job == name and pod.is_lost and not pod.ended), None)
     if stuck is not None:
-        news = ConditionUpdate(None, Reason.NODE_LOST, lost_message(stuck))
-    elif lost is not None and (found is None or found == diode.status.preflight):
-        news = lost if news is None else ConditionUpdate(None, Reason.NODE_LOST, f"{lost.message} {news.message}")
-    link = news or _known_link(diode, found)
-    every = _every(diode, observed, is_good=link.status is True)
-    left = job.ended_at + every - now if job.ended else every
-    # What a look found is read before the next one, however late: an operator may have been away.
-    is_due = (left <= timedelta(0) and not is_read_now) or stuck is not None or (is_old and lost is not None)
+        update = ConditionUpdate(None, Reason.NODE_LOST, lost_message(stuck))
+    elif lost is not None and (findings is None or findings == diode.status.preflight):
+        update = lost if update is None else ConditionUpdate(None, Reason.NODE_LOST, f"{lost.message} {update.message}")
+    link = update or _last_link_state(diode, findings)
+    interval = _check_interval(diode, observed, is_good=link.status is True)
+    remaining = job.ended_at + interval - now if job.ended else interval
+    # The log is read before the next check, however late: the operator may have been down.
+    is_due = (remaining <= timedelta(0) and not is_read_now) or stuck is not None or (is_old and lost is not None)
     return _NodeCheck(
-        found=found or diode.status.preflight,
+        findings=findings or diode.status.preflight,
         link=link,
         delete=(*old, *((job_ref(job),) if is_due and not job.meta.deleting else ())),
-        again_after=max(left, timedelta(seconds=1)),
+        again_after=max(remaining, timedelta(seconds=1)),
     )
 
 
-def _rest(diode: Diode, observed: DiodeObserved) -> _NodeCheck:
-    """The node of a suspended Diode is not checked; it is checked before the Diode continues."""
+def _skip_node_check(diode: Diode, observed: DiodeObserved) -> _NodeCheck:
+    """Do not check the node of a suspended Diode; it is checked before the Diode continues."""
     old = tuple(job_ref(job) for job in observed.jobs if job.ended and not job.meta.deleting)
     return _NodeCheck(
-        found=diode.status.preflight,
+        findings=diode.status.preflight,
         link=ConditionUpdate(
             None, Reason.PREFLIGHT_PENDING, "The preflight check does not run while spec.suspend is true."
         ),
@@ -210,39 +210,39 @@ def _rest(diode: Diode, observed: DiodeObserved) -> _NodeCheck:
 
 
 def _lost_node(observed: DiodeObserved) -> ConditionUpdate | None:
-    """Why nothing is known of the link any more: the node that was checked is not ready."""
+    """Return why the state of the link is unknown: the node that was checked is not ready; ``None`` when it is."""
     node = observed.node
     if node is None or node.ready:
         return None
     since = "" if node.since is None else f" since {moment_text(node.since)}"
     message = (
-        f"Node {node.name}, which leads to the diode, has not been ready{since}; another node with the labels of "
-        f"spec.nodeSelector takes over when its pods are gone for good (docs/runbooks/GaplessDiodeNodeLost.md)."
+        f"Node {node.name}, which is connected to the diode, has not been ready{since}; another node that matches "
+        f"spec.nodeSelector replaces it once its pods are deleted (docs/runbooks/GaplessDiodeNodeLost.md)."
     )
     return ConditionUpdate(None, Reason.NODE_LOST, message)
 
 
-def _was_lost(diode: Diode) -> bool:
+def _was_node_lost(diode: Diode) -> bool:
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     return before is not None and before.reason == Reason.NODE_LOST
 
 
-def _known_link(diode: Diode, found: Preflight | None) -> ConditionUpdate:
-    """The state of the link while nothing is new."""
+def _last_link_state(diode: Diode, findings: Preflight | None) -> ConditionUpdate:
+    """Return the last known state of the link."""
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     is_current = before is not None and before.observed_generation == diode.metadata.generation
     if before is not None and is_current and before.status == "Unknown" and before.reason != Reason.PREFLIGHT_PENDING:
         return ConditionUpdate(None, before.reason, before.message)
-    if found is not None:
-        return evaluate(found, diode.spec)
+    if findings is not None:
+        return evaluate(findings, diode.spec)
     return ConditionUpdate(None, Reason.PREFLIGHT_PENDING, "The preflight check has not run yet.")
 
 
 def _missing_findings(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod]) -> ConditionUpdate | None:
-    """A preflight ended without findings; ``None`` where the condition already says why it did not start."""
-    problem = unreadable(pods, PREFLIGHT_LINE.event)
+    """Return why a preflight ended without findings; ``None`` if the condition already says why it did not start."""
+    problem = message_problem(pods, PREFLIGHT_LINE.event)
     if problem:
-        return ConditionUpdate(None, Reason.PREFLIGHT_FAILED, f"{problem} It is retried.")
+        return ConditionUpdate(None, Reason.PREFLIGHT_FAILED, f"{problem} The check is retried.")
     before = condition(diode.status.conditions, ConditionType.LINK_UP)
     if before is not None and before.reason in _TROUBLED:
         return None
@@ -254,42 +254,42 @@ def _missing_findings(diode: Diode, job: ObservedJob, pods: Iterable[ObservedPod
     )
 
 
-def _is_due(diode: Diode, observed: DiodeObserved, found: Preflight | None, now: datetime) -> bool:
-    return _time_until_due(diode, observed, found, now) <= timedelta(0) or found is None
+def _is_due(diode: Diode, observed: DiodeObserved, findings: Preflight | None, now: datetime) -> bool:
+    return _time_until_due(diode, observed, findings, now) <= timedelta(0) or findings is None
 
 
-def _time_until_due(diode: Diode, observed: DiodeObserved, found: Preflight | None, now: datetime) -> timedelta:
-    if found is None or found.checked_at is None:
+def _time_until_due(diode: Diode, observed: DiodeObserved, findings: Preflight | None, now: datetime) -> timedelta:
+    if findings is None or findings.checked_at is None:
         return timedelta(seconds=1)
-    every = _every(diode, observed, is_good=evaluate(found, diode.spec).status is True)
-    return found.checked_at + every - now
+    interval = _check_interval(diode, observed, is_good=evaluate(findings, diode.spec).status is True)
+    return findings.checked_at + interval - now
 
 
-def _every(diode: Diode, observed: DiodeObserved, *, is_good: bool) -> timedelta:
-    """How often the node is checked."""
+def _check_interval(diode: Diode, observed: DiodeObserved, *, is_good: bool) -> timedelta:
+    """Return how often the node is checked."""
     if not is_good:
         return RECHECK_AFTER
     name = diode.metadata.name
-    waits = any(resend.spec.diode_ref.name == name and asks_for_turn(resend, SEND) for resend in observed.resends)
-    return FRESH_CHECK if waits and not is_sending(diode) else CHECK_EVERY
+    is_needed = any(resend.spec.diode_ref.name == name and waits_for_turn(resend, SEND) for resend in observed.resends)
+    return FRESH_CHECK if is_needed and not is_sending(diode) else CHECK_EVERY
 
 
-def _is_fresh(diode: Diode, found: Preflight | None, now: datetime) -> bool:
-    """Whether a Resend may begin on what is known of the link."""
+def _is_fresh(diode: Diode, findings: Preflight | None, now: datetime) -> bool:
+    """Return whether the last check is recent enough for a Resend to start."""
     return is_sending(diode) or (
-        found is not None and found.checked_at is not None and now - found.checked_at < FRESH_CHECK
+        findings is not None and findings.checked_at is not None and now - findings.checked_at < FRESH_CHECK
     )
 
 
 def _blocker(diode: Diode, observed: DiodeObserved) -> ConditionUpdate | None:
-    """What only a person can mend."""
+    """Return what only a person can resolve; ``None`` when there is nothing."""
     encryption = diode.spec.encryption
     if encryption is not None and encryption.shared_with_live_stream:
         return ConditionUpdate(
             True,
             Reason.SHARED_KEY_LANE,
             f"The live stream uses the same receiver ({diode.spec.target.host}:{diode.spec.target.port}), which has "
-            f"one key for all; an encrypted resend would make the live stream unreadable, so nothing is sent: give "
-            f"resends a receiver port of their own and delete sharedWithLiveStream.",
+            f"one key for all senders; an encrypted resend would make the live stream unreadable, so nothing is sent. "
+            f"Use a separate receiver port for resends and remove sharedWithLiveStream.",
         )
     return overlapping_window(diode, observed)

@@ -1,7 +1,7 @@
-"""Owns what the operator itself checks in a Resend's bundle: is it one, which one, and does the window fit.
+"""Owns what the operator itself checks in a Resend's bundle: its format, its digest, its signature and its partitions.
 
-Must not know how the bundle gets into a pod. A bundle in a StorageLocation is out of the operator's reach; there a
-plan Job reads it, unless the spec says its digest, which the sender then checks.
+Must not know how the bundle gets into a pod. The operator cannot reach a bundle in a StorageLocation: a plan Job reads
+it, unless the spec has its digest, which the sender then checks.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 class BundleInspection(NamedTuple):
-    """What matters of a bundle before anything is sent."""
+    """What has to be known of a bundle before anything is sent."""
 
     sha256: str
     id: str | None
     """``None`` for a bundle that another program made."""
     topics: frozenset[str]
-    """With something missing in this cluster's partitions, as the wire names them."""
+    """Topics with missing events in this cluster's partitions, by their names on the wire."""
 
 
 def is_inspected(resend: Resend) -> bool:
-    """Whether the status says which bundle it is; with another `force` that is forgotten."""
+    """Whether the status identifies the bundle for the current `force`."""
     return resend.status.bundle_sha256 is not None and resend.status.force == resend.spec.force
 
 
-def entry_needed(resend: Resend) -> ConfigMapEntry | None:
-    """The ConfigMap entry that has to be read before the Resend can be evaluate; ``None`` for none."""
+def required_bundle_entry(resend: Resend) -> ConfigMapEntry | None:
+    """Return the ConfigMap entry that has to be read before the Resend can be validated; ``None`` for none."""
     bundle = resend.spec.bundle
     return None if bundle is None or is_inspected(resend) else bundle.config_map
 
@@ -49,7 +49,7 @@ def inspect_bundle(
     expected_sha256: str | None,
     trusted: Sequence[TrustedKey] = (),
 ) -> BundleInspection:
-    """Read a bundle, plain or gzipped, and make sure that it can be sent.
+    """Read a bundle, plain or gzipped, and check that it can be sent.
 
     Args:
         content: of the bundle.
@@ -59,7 +59,7 @@ def inspect_bundle(
         trusted: keys of which one must have signed it; none for any bundle.
 
     Raises:
-        BundleError: it is no bundle, altered, not the one that is named, or signed by nobody who is trusted.
+        BundleError: it is not a bundle, was altered, has another digest, or is not signed with a trusted key.
         ConfigurationError: an entry belongs to no partition of this cluster.
     """
     bundle = read_bundle_text(content, name=name)
@@ -76,24 +76,24 @@ def inspect_bundle(
     return BundleInspection(sha256, bundle.metadata.id if bundle.metadata is not None else None, topics)
 
 
-def check_digest(found: str, expected: str | None, *, name: str) -> None:
-    """Make sure that a bundle is the one that is named.
+def check_digest(actual: str, expected: str | None, *, name: str) -> None:
+    """Check the digest of a bundle.
 
     Raises:
-        BundleError: it is another one; both digests are in the message.
+        BundleError: it differs from the expected one; the message contains both.
     """
-    if expected is not None and found != expected:
+    if expected is not None and actual != expected:
         raise BundleError(
-            f"The bundle {name} has the digest {found} and spec.bundle.sha256 is {expected}; carry the bundle that is "
-            f"meant, or correct the digest in a new Resend."
+            f"The bundle {name} has the digest {actual}, but spec.bundle.sha256 is {expected}; provide the bundle with "
+            f"that digest, or correct the digest in a new Resend."
         )
 
 
 def check_selection(resend: Resend, window: PartitionWindow) -> None:
-    """Make sure that offsets or a time range belong to a partition of this cluster.
+    """Check that offsets or a time range belong to a partition of this cluster.
 
     Raises:
-        ConfigurationError: they do not; partition and window are in the message.
+        ConfigurationError: they do not; the message contains partition and window.
     """
     chosen = resend.spec.offsets or resend.spec.time_range
     if chosen is None or chosen.partition is None:
@@ -101,13 +101,13 @@ def check_selection(resend: Resend, window: PartitionWindow) -> None:
     window.to_upstream(chosen.partition)
     if not window.handles(chosen.partition):
         raise ConfigurationError(
-            f"Downstream partition {chosen.partition} is outside the partition window {window} of this cluster; give a "
-            f"partition of the window, or create the Resend where that partition comes from."
+            f"Downstream partition {chosen.partition} is outside the partition window {window} of this cluster; choose "
+            f"a partition in the window, or create the Resend in the cluster that this partition comes from."
         )
 
 
 def bundle_name(source: BundleSource) -> str:
-    """What messages call a bundle."""
+    """Return how messages refer to a bundle."""
     if source.config_map is not None:
         return f"{source.config_map.key} of ConfigMap {source.config_map.name}"
     if source.storage_ref is not None:

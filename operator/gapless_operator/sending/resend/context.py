@@ -1,4 +1,4 @@
-"""Owns what the parts of a Resend's reconciler are given; must not know what they decide."""
+"""Owns the input of each step of a Resend's reconciler; must not know what a step decides."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class Context:
 
     resend: Resend
     status: ResendStatus
-    """As it was written last, but for what a change of the spec has made void."""
+    """As it was last written, without what a change of the spec has invalidated."""
     observed: ResendObserved
     now: datetime
-    """In whole seconds, as statuses have it."""
+    """In whole seconds, as in a status."""
     program: Program
     """The sender image."""
 
-    def everything(self) -> tuple[Ref, ...]:
-        """All Jobs and pods of the Resend that run."""
+    def running_objects(self) -> tuple[Ref, ...]:
+        """Return all Jobs and pods of the Resend that have not ended."""
         return all_that_runs(self.observed.jobs, self.observed.pods)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidContext(Context):
-    """What is known of a Resend that can be carried out."""
+    """The same for a Resend whose spec and references are valid."""
 
     diode: Diode
     sources: ResendSources
-    is_known: bool
-    """Whether it is known which work this is; otherwise a pod has to inspect the bundle first."""
+    is_identified: bool
+    """Whether the identity of the work is known; otherwise a pod has to inspect the bundle first."""

@@ -1,7 +1,7 @@
-"""Owns the limits of a Diode for its Resends: the sentences that refuse, and the arguments of a sender.
+"""Owns the limits of a Diode for its Resends: the checks with their messages, and the arguments of a sender.
 
-Must not know how a Resend is carried out. The chart's admission policy `resend-limits` refuses the same in the same
-words, as early as at kubectl apply; this holds where the policy is off or the Diode was changed later.
+Must not know how a Resend is carried out. The chart's admission policy `resend-limits` makes the same checks with the
+same messages at kubectl apply; these apply where the policy is off or the Diode was changed later.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def check_limits(resend: Resend, diode: Diode) -> None:
-    """Make sure that the Diode allows what the Resend requests.
+    """Check that the Diode allows what the Resend requests.
 
     Raises:
-        ConfigurationError: it does not; the sentence names the field, the limit and the Diode.
+        ConfigurationError: it does not; the message names the field, the limit and the Diode.
     """
     spec, name, limits = resend.spec, diode.metadata.name, diode.spec.limits
     if limits.bundles_only and spec.bundle is None:
@@ -48,12 +48,12 @@ def check_limits(resend: Resend, diode: Diode) -> None:
 
 
 def pace(spec: ResendSpec, diode: DiodeSpec) -> float:
-    """Events per second of the Resend alone: what it requests, at most what the Diode allows one; 0 for no limit."""
+    """Return the limit of the Resend in events per second: its own or that of the Diode, the lower one; 0 for none."""
     return min((limit for limit in (spec.eps or 0, diode.limits.max_eps) if limit), default=0.0)
 
 
 def limit_arguments(resend: Resend, diode: DiodeSpec) -> list[str]:
-    """What a sender must keep to whatever its files say: arguments stand in the Job, which nobody can change."""
+    """Return the limits that no settings file can override; the Job with these arguments is immutable."""
     window = resend.spec.partition_window or diode.partition_window
     arguments = [f"--partition-start-value={window.start}", f"--partition-stop-value={window.count}"]
     if resend.spec.bundle is not None and diode.trusted_keys:

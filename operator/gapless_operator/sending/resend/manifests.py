@@ -1,4 +1,4 @@
-"""Owns the children of a Resend: settings, session key, bundle and report, and the Jobs that plan and send.
+"""Owns the manifests of a Resend's children: settings, session key, bundle, report, and the Jobs that plan and send.
 
 Must not know when they are needed.
 """
@@ -44,7 +44,7 @@ from gapless_operator.sending.resend.properties import (
     filter_rules,
     properties,
     rates,
-    run_of,
+    run_id,
 )
 from gapless_operator.sending.sender_pods import container, pod_spec
 
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from gapless_operator.common.settings import Program
 
 BUNDLE, KEY_ROLE, REPORT = "bundle", "key", "report"
-"""Roles of the children that are no Jobs."""
+"""Roles of the children other than Jobs."""
 RUN_LABEL = "gapless.dev/run"
-"""Tells the Jobs of one `force` from those of another."""
+"""Distinguishes the Jobs of one `force` from those of another."""
 KEY_ANNOTATION = "gapless.dev/session-key"
 """Name of the Secret with the session key that a Job's pods use."""
 SETTINGS_ANNOTATION = "gapless.dev/settings"
-"""Digest of the settings that a Job runs with; with other ones it has to be replaced."""
+"""Digest of the settings that a Job runs with; when they change, the Job is replaced."""
 _MODE = 0o440
 
 
@@ -74,12 +74,12 @@ class SessionKey(NamedTuple):
     secret: str
     """Name of the Secret."""
     content: bytes
-    """32 random bytes for a Secret that has to be created; empty for one that is there."""
+    """32 random bytes for a Secret that has to be created; empty for an existing one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderAttempt:
-    """All that the objects of an attempt to plan or to send depend on."""
+    """What the objects of an attempt to plan or to send are made from."""
 
     resend: Resend
     diode: Diode
@@ -97,34 +97,34 @@ class SenderAttempt:
 
 
 def job_name(resend: Resend, role: str, attempt: int) -> str:
-    """Name of the Job of an attempt, and of the ConfigMap with its settings."""
+    """Return the name of the Job of an attempt, and of the ConfigMap with its settings."""
     return child_name(resend, f"{role}-{attempt}")
 
 
 def run_label(resend: Resend) -> str:
-    """Value of `RUN_LABEL` for the current work."""
-    return run_of(resend) or "first"
+    """Return the value of `RUN_LABEL` for the current work."""
+    return run_id(resend) or "first"
 
 
 def settings_digest(resend: Resend, diode: Diode, sources: ResendSources, *, role: str) -> str:
-    """Tells whether a Job runs with the settings that it would be given now, but for the rates, which it follows.
+    """Return a digest of the settings of a Job, without the rates, which a running sender reloads.
 
     Raises:
-        ConfigurationError: the settings cannot be written down.
+        ConfigurationError: a properties file cannot hold a setting.
     """
     settings = _settings(resend, diode, sources, role=role)
     if role == PLAN:
-        # Which checkpoint there is can follow from what a plan finds, which is no reason to plan again.
+        # The checkpoint folder can follow from the result of a plan, which is no reason to plan again.
         lines = settings[PROPERTIES_NAME].splitlines()
         settings[PROPERTIES_NAME] = "\n".join(line for line in lines if not line.startswith("checkpoint="))
     return digest([settings, *_arguments(resend, diode, sources)])
 
 
 def attempt_manifests(attempt: SenderAttempt) -> tuple[Manifest, ...]:
-    """All that an attempt needs, to be applied in this order; the Job is last.
+    """Return all objects of an attempt in the order to apply them; the Job is last.
 
     Raises:
-        ConfigurationError: the settings cannot be written down.
+        ConfigurationError: a properties file cannot hold a setting.
     """
     resend, diode, role = attempt.resend, attempt.diode, attempt.role
     entries = _settings(resend, diode, attempt.sources, role=role)
@@ -142,19 +142,19 @@ def attempt_manifests(attempt: SenderAttempt) -> tuple[Manifest, ...]:
 
 
 def report_map(resend: Resend, name: str, report: str) -> Manifest:
-    """The ConfigMap that keeps the complete report after the pods are gone."""
+    """Return the ConfigMap that keeps the complete report after the pods are deleted."""
     content = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"report.json": report}}
     return owned(resend, content, name=name, role=REPORT)
 
 
 def report_name(resend: Resend) -> str:
-    """Name of that ConfigMap."""
-    run = run_of(resend)
+    """Return the name of that ConfigMap."""
+    run = run_id(resend)
     return child_name(resend, f"{REPORT}-{run}" if run else REPORT)
 
 
 def _arguments(resend: Resend, diode: Diode, sources: ResendSources) -> list[str]:
-    """The arguments of a sender, which nothing in its files can override."""
+    """Return the arguments of a sender, which no settings file can override."""
     return [*kafka_arguments(sources.kafka), "--refuse-local-brokers=true", *limit_arguments(resend, diode.spec)]
 
 
@@ -169,19 +169,19 @@ def _bundle_name(resend: Resend) -> str:
 
 
 def session_key_name(resend: Resend, mark: str) -> str:
-    """Name of a Secret with a session key; `mark` is random, so that nobody can put a key of his own there before."""
+    """Return the name of a Secret with a session key; `mark` is random, so that no Secret can be planted there."""
     return child_name(resend, f"{KEY_ROLE}-{mark}")
 
 
 def needs_key(diode: Diode, role: str) -> bool:
-    """Whether the pods of a `role` encrypt."""
+    """Return whether the pods of a `role` encrypt."""
     return diode.spec.encryption is not None and role == SEND
 
 
 def key_secret(resend: Resend, key: SessionKey) -> Manifest:
-    """The Secret with the session key, which cannot be changed."""
+    """Return the immutable Secret with the session key."""
     secret = {"apiVersion": "v1", "kind": "Secret", "immutable": True, "type": "Opaque"}
-    # The key is added afterwards, so that not even a digest of it is anywhere else.
+    # The key is added afterwards, so that no digest of it gets into the annotations.
     secret_body = owned(resend, secret, name=key.secret, role=KEY_ROLE)
     return {**secret_body, "data": {SESSION_KEY: base64.b64encode(key.content).decode("ascii")}}
 
@@ -222,10 +222,11 @@ def _job(attempt: SenderAttempt) -> Manifest:
 
 
 def _failure_rules(role: str) -> list[dict[str, Any]]:
-    """What Kubernetes does about a pod that failed.
+    """Return what Kubernetes does about a failed pod.
 
-    A drained node is nobody's fault. What a configuration is will not change by trying again. A source that cannot be
-    reached is waited for by the operator, whose pauses let others have the link. "Finished, but …" is finished.
+    A drained node does not count as a failure. A bad configuration fails the Job, because a retry cannot help. For a
+    source that cannot be reached the operator waits itself, so that other Resends can use the link meanwhile. Exit code
+    INCOMPLETE means that the shard has finished.
     """
     final, shard_final = [ExitCode.BAD_CONFIGURATION], [ExitCode.SOURCE_UNREACHABLE, ExitCode.INCOMPLETE]
     if role == PLAN:
@@ -245,20 +246,20 @@ def _pod(attempt: SenderAttempt) -> dict[str, Any]:
     volumes: list[dict[str, Any]] = [
         {
             "name": "configuration",
-            "projected": {"defaultMode": _MODE, "sources": _sources(attempt)},
+            "projected": {"defaultMode": _MODE, "sources": _configuration_sources(attempt)},
         },
         {"name": "state", "persistentVolumeClaim": {"claimName": state_claim_name(diode.metadata.name)}},
     ]
     configuration = {"name": "configuration", "mountPath": CONFIGURATION_FOLDER, "readOnly": True}
     mounts: list[dict[str, Any]] = [configuration, {"name": "state", "mountPath": STATE_FOLDER}]
-    location, fetching = sources.bundle, []
+    location, init_containers = sources.bundle, []
     if location is not None and (volume := location.persistent_volume_claim) is not None:
         volumes.append({"name": "bundle", "persistentVolumeClaim": {"claimName": volume.claim_name, "readOnly": True}})
         mounts.append({"name": "bundle", "mountPath": BUNDLE_FOLDER, "readOnly": True})
     elif location is not None and location.s3 is not None:
         volumes.append({"name": "bundle", "emptyDir": {}})
         mounts.append({"name": "bundle", "mountPath": BUNDLE_FOLDER, "readOnly": True})
-        fetching.append(
+        init_containers.append(
             container(
                 diode.spec,
                 program,
@@ -267,16 +268,16 @@ def _pod(attempt: SenderAttempt) -> dict[str, Any]:
                 mounts=[configuration, {"name": "bundle", "mountPath": BUNDLE_FOLDER}],
             )
         )
-    archive_volumes, archive_mounts = _archive(sources)
+    archive_volumes, archive_mounts = _archive_volume(sources)
     volumes += archive_volumes
     mounts += archive_mounts
     arguments = ["resend", f"{CONFIGURATION_FOLDER}/{PROPERTIES_NAME}", *_arguments(resend, diode, sources)]
     sender = container(diode.spec, program, name=attempt.role, arguments=arguments, mounts=mounts)
-    return pod_spec(diode.spec, program, containers=[sender], init_containers=fetching, volumes=volumes)
+    return pod_spec(diode.spec, program, containers=[sender], init_containers=init_containers, volumes=volumes)
 
 
-def _archive(sources: ResendSources) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The volume with the archive, if it is in one that the pod does not have for the bundle, and its mount."""
+def _archive_volume(sources: ResendSources) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the volume with the archive and its mount; no volume if the pod already has it for the bundle."""
     place = sources.archive
     volume = place.location.persistent_volume_claim if place is not None else None
     if place is None or volume is None:
@@ -294,10 +295,10 @@ def _archive(sources: ResendSources) -> tuple[list[dict[str, Any]], list[dict[st
 def _fetch_arguments(resend: Resend, s3: S3Location) -> list[str]:
     bundle = resend.spec.bundle
     if bundle is None or bundle.path is None:
-        raise ValueError("this Resend has nothing to fetch")
+        raise ValueError("this Resend has no bundle to fetch")
     arguments = ["bundle", "fetch", s3.address(bundle.path), f"--output={BUNDLE_FOLDER}/{FETCHED_NAME}"]
     arguments += [f"--s3-endpoint-url={s3.endpoint}", "--refuse-local-endpoint"]
-    # Between planning and sending somebody may put another bundle there; then nothing is sent.
+    # The bundle may have been replaced since it was planned; then the sender sends nothing.
     sha256 = resend.status.bundle_sha256 or bundle.sha256
     if sha256 is not None:
         arguments.append(f"--sha256={sha256}")
@@ -315,25 +316,25 @@ def _fetch_arguments(resend: Resend, s3: S3Location) -> list[str]:
     return arguments
 
 
-def _sources(attempt: SenderAttempt) -> list[dict[str, Any]]:
-    """What is put together in the folder of settings; one volume, because none can be mounted into another."""
+def _configuration_sources(attempt: SenderAttempt) -> list[dict[str, Any]]:
+    """Return the sources of the configuration folder: one projected volume, because mounts cannot be nested."""
     resend = attempt.resend
     names = [
         PROPERTIES_NAME,
         *([FILTER_NAME] if resend.spec.input_filter is not None else []),
         *([RATES_NAME] if attempt.role == SEND else []),
     ]
-    found: list[dict[str, Any]] = [config_map_source(attempt.name, {name: name for name in names})]
+    projected: list[dict[str, Any]] = [config_map_source(attempt.name, {name: name for name in names})]
     bundle = resend.spec.bundle
     if bundle is not None and bundle.inline is not None:
-        found.append(config_map_source(_bundle_name(resend), {BUNDLE_NAME: BUNDLE_NAME}))
+        projected.append(config_map_source(_bundle_name(resend), {BUNDLE_NAME: BUNDLE_NAME}))
     elif bundle is not None and bundle.config_map is not None:
-        found.append(config_map_source(bundle.config_map.name, {bundle.config_map.key: BUNDLE_NAME}))
-    return [*found, *secret_sources(_secret_entries(attempt))]
+        projected.append(config_map_source(bundle.config_map.name, {bundle.config_map.key: BUNDLE_NAME}))
+    return [*projected, *secret_sources(_secret_entries(attempt))]
 
 
 def _secret_entries(attempt: SenderAttempt) -> list[SecretFile]:
-    """Which entries of which Secrets a pod needs."""
+    """Return the entries of Secrets that a pod needs."""
     diode, sources, key = attempt.diode, attempt.sources, attempt.key
     files = kafka_secrets(sources.kafka)
     if diode.spec.encryption is not None:

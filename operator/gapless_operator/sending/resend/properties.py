@@ -1,7 +1,7 @@
-"""Owns how a Resend and its Diode become the properties file of ``gapless resend``, and where its files lie in a pod.
+"""Owns the properties file of ``gapless resend`` for a Resend and its Diode, and the paths of all files in a pod.
 
-Must not know how they get there, nor what the sender makes of the settings. One reader understands the file: the
-sender's table of settings, against which the tests hold it.
+Must not know how the files get there, nor how the sender uses the settings. The tests compare the names of the settings
+with the sender's table of settings.
 """
 
 from __future__ import annotations
@@ -30,51 +30,51 @@ RATES_NAME = "rates.properties"
 SECRETS_FOLDER = f"{CONFIGURATION_FOLDER}/secrets"
 RECEIVER, SESSION_KEY = "receiver.crt", "session-key"
 BUNDLE_FOLDER, FETCHED_NAME = "/bundle", "fetched"
-"""Where the volume with the bundle is, and what an init container calls what it has fetched."""
+"""Mount path of the volume with the bundle, and the name of the file that an init container fetches."""
 STATE_FOLDER = "/var/lib/gapless"
 ARCHIVE_FOLDER, ARCHIVE_PREFIX = "/archive", "archive-"
-"""Where the volume with the archive is, and what the names of the files begin with that its store needs."""
+"""Mount path of the volume with the archive, and the prefix of the files with credentials of its store."""
 _IDENTITY_CHARACTERS = 32
 _PROGRESS_SECONDS = 2
 """Often enough for a status that is written every five seconds."""
 
 
-def run_of(resend: Resend) -> str:
-    """What tells the work of one `force` from that of another one, for names and checkpoints; empty without `force`."""
+def run_id(resend: Resend) -> str:
+    """Return a short digest of `force`, for names and checkpoints; empty without `force`."""
     return digest(resend.spec.force)[:8] if resend.spec.force is not None else ""
 
 
 def checkpoint_folder(resend: Resend) -> str | None:
-    """The folder on the Diode's volume for the progress of the work; ``None`` while it is unknown which work it is.
+    """Return the folder on the Diode's volume for the progress of the work; ``None`` before the work is identified.
 
-    It is named after the work, so that another object for the same work continues where the last one stopped. What an
-    older version began under the object's uid continues there.
+    It is named after the work, so that another Resend for the same work continues where the last one stopped. Work that
+    an older version of the operator started under the uid of the Resend continues there.
     """
     status = resend.status
     if status.checkpoint is not None:
         return status.checkpoint
-    began_before = status.started_at is not None and status.job is not None
-    work = resend.metadata.uid if began_before else (status.identity or "")[:_IDENTITY_CHARACTERS]
-    return "-".join(filter(None, (work, run_of(resend)))) if work else None
+    is_started = status.started_at is not None and status.job is not None
+    work = resend.metadata.uid if is_started else (status.identity or "")[:_IDENTITY_CHARACTERS]
+    return "-".join(filter(None, (work, run_id(resend)))) if work else None
 
 
 def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan: bool) -> str:
-    """The properties file.
+    """Return the content of the properties file.
 
     Args:
         resend: what to send.
         diode: over which link.
         sources: the Kafka and the storage that the Resend names.
-        plan: whether only to say what would be sent.
+        plan: whether to count only what would be sent.
 
     Raises:
-        ConfigurationError: a value cannot stand in such a file.
+        ConfigurationError: a properties file cannot hold a value.
     """
     spec = resend.spec
     if spec.generate_new_symmetric_key_every_seconds and diode.encryption is None:
         raise ConfigurationError(
-            f"spec.generateNewSymmetricKeyEverySeconds is given, and Diode {spec.diode_ref.name} does not encrypt; "
-            f"delete it, or name another Diode."
+            f"spec.generateNewSymmetricKeyEverySeconds is set, but Diode {spec.diode_ref.name} does not encrypt; "
+            f"remove it, or choose another Diode."
         )
     values: dict[str, str | int | float | bool | None] = {
         **_selection(spec, sources),
@@ -94,7 +94,7 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
         values["bitsPerSecond"] = budget.bits_per_second or None
     else:
         values["shardCount"] = spec.parallelism
-        # Somebody may have put another bundle there since it was inspected; then nothing is sent.
+        # The bundle may have been replaced since it was inspected; then the sender sends nothing.
         values["bundleSha256"] = resend.status.bundle_sha256
         values["rateFile"] = f"{CONFIGURATION_FOLDER}/{RATES_NAME}"
         values["paceFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.pace"
@@ -105,23 +105,23 @@ def properties(resend: Resend, diode: DiodeSpec, sources: ResendSources, *, plan
             if seconds := _key_seconds(spec, diode):
                 values["generateNewSymmetricKeyEvery"] = seconds
                 values["keyRotationFile"] = f"{STATE_FOLDER}/{resend.metadata.uid}.keys"
-    return _written(values)
+    return _render(values)
 
 
 def rates(spec: ResendSpec, diode: DiodeSpec) -> str:
-    """The properties file with all that may change while senders run; they follow it."""
+    """Return the properties file with the rates; senders reload it while they run."""
     values: dict[str, str | int | float | bool | None] = {"eps": pace(spec, diode) or 0}
     if _has_budget(diode):
         values["budgetEps"] = diode.budget.events_per_second
         values["budgetBitsPerSecond"] = diode.budget.bits_per_second
-    return _written(values)
+    return _render(values)
 
 
 def filter_rules(spec: ResendSpec) -> str | None:
-    """The file of filter rules, one a line; ``None`` without a filter.
+    """Return the file of filter rules, one per line; ``None`` without a filter.
 
     Raises:
-        ConfigurationError: a rule has a line break, which would make two of it.
+        ConfigurationError: a rule contains a line break, which would split it into two.
     """
     if spec.input_filter is None:
         return None
@@ -129,13 +129,13 @@ def filter_rules(spec: ResendSpec) -> str | None:
     for number, rule in enumerate(rules):
         if rule.splitlines() != [rule]:
             raise ConfigurationError(
-                f"spec.inputFilter.rules.{number} has a line break; write it as \\n in a new Resend, which matches one."
+                f"spec.inputFilter.rules.{number} contains a line break; write \\n instead in a new Resend."
             )
     return "".join(f"{rule}\n" for rule in rules)
 
 
 def bundle_path(bundle: BundleSource, sources: ResendSources) -> str:
-    """Where a sender finds the bundle."""
+    """Return the path of the bundle in a sender's pod."""
     if sources.bundle is not None and (volume := sources.bundle.persistent_volume_claim) is not None:
         return f"{BUNDLE_FOLDER}/{volume.path(bundle.path or '')}"
     if sources.bundle is not None:
@@ -148,27 +148,27 @@ def _has_budget(diode: DiodeSpec) -> bool:
 
 
 def _selection(spec: ResendSpec, sources: ResendSources) -> dict[str, str | int | None]:
-    chosen: dict[str, str | int | None] = {}
+    selection: dict[str, str | int | None] = {}
     if spec.bundle is not None:
-        chosen = {"resendFileName": bundle_path(spec.bundle, sources)}
+        selection = {"resendFileName": bundle_path(spec.bundle, sources)}
     elif spec.offsets is not None:
-        chosen = {
+        selection = {
             "topic": spec.offsets.topic,
             "partition": spec.offsets.partition,
             "offsetFrom": spec.offsets.from_,
             "offsetTo": spec.offsets.to,
         }
     elif spec.time_range is not None:
-        chosen = {
+        selection = {
             "topic": spec.time_range.topic,
             "partition": spec.time_range.partition,
-            "from": _moment(spec.time_range.from_),
-            "to": _moment(spec.time_range.to),
+            "from": _timestamp(spec.time_range.from_),
+            "to": _timestamp(spec.time_range.to),
         }
     if (times := spec.time_filter) is not None:
-        chosen |= {"from": _moment(times.from_), "to": _moment(times.to)}
+        selection |= {"from": _timestamp(times.from_), "to": _timestamp(times.to)}
     return {
-        **chosen,
+        **selection,
         "unavailable": spec.unavailable.lower(),
         "fill": ",".join(spec.fillable) or None,
         "compressWhenLengthExceeds": spec.compress_when_length_exceeds,
@@ -178,7 +178,7 @@ def _selection(spec: ResendSpec, sources: ResendSources) -> dict[str, str | int 
 
 
 def _archive(sources: ResendSources) -> dict[str, str]:
-    """Where events are that Kafka no longer has."""
+    """Return where the sender finds events that Kafka no longer has."""
     place = sources.archive
     if place is None:
         return {}
@@ -188,7 +188,7 @@ def _archive(sources: ResendSources) -> dict[str, str]:
 
 
 def _options(spec: ResendSpec) -> dict[str, str | int | None]:
-    """What is not the sender's default."""
+    """Return the options that differ from the sender's defaults."""
     isolation = "read_committed" if spec.isolation_level == "ReadCommitted" else None
     return {
         "clientID": spec.client_id,
@@ -201,7 +201,7 @@ def _options(spec: ResendSpec) -> dict[str, str | int | None]:
 
 
 def _key_seconds(spec: ResendSpec, diode: DiodeSpec) -> int:
-    """After how long an event key is replaced; 0 for never."""
+    """Return after how many seconds an event key is replaced; 0 for never."""
     own = spec.generate_new_symmetric_key_every_seconds
     if own is not None or diode.encryption is None:
         return own or 0
@@ -227,19 +227,19 @@ def _link(spec: ResendSpec, diode: DiodeSpec) -> dict[str, str | int | float | b
     return values
 
 
-def _moment(at: datetime | None) -> str | None:
+def _timestamp(at: datetime | None) -> str | None:
     return None if at is None else at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _written(values: dict[str, str | int | float | bool | None]) -> str:
+def _render(values: dict[str, str | int | float | bool | None]) -> str:
     return "".join(f"{_line(name, value)}\n" for name, value in values.items() if value is not None)
 
 
-def _line(name: str, value: str | float | bool) -> str:  # noqa: FBT001 -- a value as it is
+def _line(name: str, value: str | float | bool) -> str:  # noqa: FBT001 -- a value of any type
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if text != text.strip() or len(text.splitlines()) > 1:
         raise ConfigurationError(
-            f"The value {text!r} for {name} begins or ends with a space or has a line break, which the sender's "
+            f"The value {text!r} for {name} begins or ends with a space or contains a line break, which the sender's "
             f"settings cannot hold; correct it in a new Resend."
         )
     return f"{name}={text}"

@@ -1,9 +1,9 @@
-"""Owns what a Resend needs next, in this order: stop, conclude, validate, then plan, queue and start; and the clean-up.
+"""Owns the order of a Resend's reconcile: stop, conclude, validate, queue, start; and the clean-up afterwards.
 
-The order matters: what must not run is stopped, and what has ended is written down, whatever is wrong with the spec.
-Must not know how anything is written or watched. Pure: the same Resend, observation and time give the same plan. What
-is decided is read from what exists (Jobs, pods, the Diode's status); the Resend's own status only remembers what
-nothing else does: the number of the attempt, when the next one may begin, and how it ended.
+What must not run is stopped, and what has ended is recorded, even if the spec is invalid. Must not know how anything is
+written or watched. Pure: the same Resend, observation and time give the same plan. Decisions follow from what exists
+(Jobs, pods, the Diode's status); the Resend's own status only holds what nothing else does: the number of the attempt,
+when the next one may start, and how it ended.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from gapless_api.codec.canonical import moment_text
 from gapless_api.v1alpha1.conditions import ConditionType, condition
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.v1alpha1.resource import API_VERSION
+from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.children import all_that_runs
 from gapless_operator.common.plan import Plan, Ref
 from gapless_operator.common.result import Result, plan_of
-from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, same_work, writes_for
+from gapless_operator.sending.ledger import LedgerWrites, entries_of, entry_of, latest_entry, writes_for
 from gapless_operator.sending.queries import PLAN, SEND, outcome_reason
-from gapless_operator.sending.resend import conditions as condition_sets
 from gapless_operator.sending.resend.age import too_old
 from gapless_operator.sending.resend.conclude import conclude, latest_job
 from gapless_operator.sending.resend.context import Context, ValidContext
 from gapless_operator.sending.resend.filter_rules import FILTER, with_rules
-from gapless_operator.sending.resend.halt import halt
 from gapless_operator.sending.resend.jobs import proceed, superseded_objects
 from gapless_operator.sending.resend.manifests import BUNDLE
 from gapless_operator.sending.resend.properties import checkpoint_folder
+from gapless_operator.sending.resend.stop import stop
 from gapless_operator.sending.resend.validate import RECHECK_AFTER, validate
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from gapless_operator.sending.observed import ResendObserved
 
 JOBS_KEPT = timedelta(hours=1)
-"""How long the Jobs of a Resend that is over are kept, for their logs."""
+"""How long the Jobs of a finished Resend are kept, for their logs."""
 _WARNINGS = frozenset(Reason) - {
     Reason.QUEUED,
     Reason.KEY_LANE_BUSY,
@@ -63,19 +63,19 @@ _WARNINGS = frozenset(Reason) - {
 
 
 def reconcile_resend(resend: Resend, observed: ResendObserved, now: datetime, program: Program) -> Plan:
-    """Say what a Resend needs next.
+    """Return what a Resend needs next.
 
     Args:
-        resend: with the status that was written last.
-        observed: what there is around it.
+        resend: with the status that was last written.
+        observed: what exists for it in the cluster.
         now: the time.
         program: the sender image.
     """
     if resend.metadata.deleting:
-        # Somebody's finalizer may keep it for long.
+        # A finalizer of another program may keep it for long.
         return Plan(stop=all_that_runs(observed.jobs, observed.pods))
     now = now.replace(microsecond=0)
-    with suppress(ConfigurationError):  # Rules that cannot be read are refused when the Resend is validated.
+    with suppress(ConfigurationError):  # `validate` refuses rules that cannot be read.
         resend = with_rules(resend, observed.filter_entry)
     context = Context(resend=resend, status=_resume_status(resend, now), observed=observed, now=now, program=program)
     return _plan(context, _next(context))
@@ -86,14 +86,14 @@ def _plan(context: Context, result: Result) -> Plan:
 
 
 def _resume_status(resend: Resend, now: datetime) -> ResendStatus:
-    """The status without what a change of the spec has made void.
+    """Return the status without what a change of the spec has invalidated.
 
-    Another `force` is new work. Any change of the spec is a reason to try again what had failed.
+    Another `force` is new work. Any change of the spec makes a failed Resend retry.
     """
     status = resend.status
-    nothing_yet = status.attempt == 0 and status.finished_at is None
+    is_new = status.attempt == 0 and status.finished_at is None
     if status.force != resend.spec.force:
-        if nothing_yet:
+        if is_new:
             return status.model_copy(update={"force": resend.spec.force, "retry": resend.spec.retry})
         return status.model_copy(
             update={
@@ -114,105 +114,111 @@ def _resume_status(resend: Resend, now: datetime) -> ResendStatus:
         )
     failed = status.finished_at is not None and outcome_reason(status) is None
     if failed and status.observed_generation != resend.metadata.generation:
-        # What was begun continues in its folder, also where that is named after the object (see `checkpoint_folder`).
+        # Started work keeps its checkpoint folder, even one that is named after the object (see `checkpoint_folder`).
         folder = checkpoint_folder(resend)
         update = {"started_at": None, "finished_at": None, "retry_at": now, "checkpoint": folder}
         return status.model_copy(update={**update, **_new_round(resend)})
     if status.retry != resend.spec.retry and status.finished_at is None:
-        again = {"retry_at": now} if status.retry_at is not None else {}
-        return status.model_copy(update={**again, **_new_round(resend)})
+        retry_now = {"retry_at": now} if status.retry_at is not None else {}
+        return status.model_copy(update={**retry_now, **_new_round(resend)})
     return status
 
 
 def _new_round(resend: Resend) -> dict[str, Any]:
-    """The fields of the status with which the count of attempts begins again."""
+    """Return the fields of the status that restart the count of attempts."""
     return {"retry": resend.spec.retry, "attempts_before": resend.status.attempt}
 
 
 def _next(context: Context) -> Result:
-    """Stop, conclude, validate, and only then plan, queue or start."""
+    """Stop, conclude, validate, and only then queue and start."""
     if outcome_reason(context.status) is not None:
-        return replace(_finish(context), stop=context.everything())
+        return replace(_finish(context), stop=context.running_objects())
     if context.status.finished_at is not None:
-        return Result(conditions={}, stop=context.everything())  # It failed, and nobody has changed the spec since.
-    halted, concluded = halt(context), conclude(context)
-    if halted is not None:
-        return halted if concluded is None else _conclude_while_halted(halted, concluded)
-    return concluded or _begin(context)
+        return Result(conditions={}, stop=context.running_objects())  # It failed, and the spec has not changed since.
+    stopped, concluded = stop(context), conclude(context)
+    if stopped is not None:
+        return stopped if concluded is None else _conclude_while_stopped(stopped, concluded)
+    return concluded or _validate_and_proceed(context)
 
 
-def _conclude_while_halted(halted: Result, concluded: Result) -> Result:
-    """What has ended for good is shown; what would be tried again waits until nothing stops it any more."""
+def _conclude_while_stopped(stopped: Result, concluded: Result) -> Result:
+    """Show a final outcome at once; a retry waits until nothing stops the Resend any more."""
     is_final = "finished_at" in concluded.update
     return replace(
         concluded,
-        conditions=concluded.conditions if is_final else halted.conditions,
-        stop=halted.stop,
-        again_after=concluded.again_after if is_final or halted.again_after is None else halted.again_after,
+        conditions=concluded.conditions if is_final else stopped.conditions,
+        stop=stopped.stop,
+        again_after=concluded.again_after if is_final or stopped.again_after is None else stopped.again_after,
     )
 
 
-def _begin(context: Context) -> Result:
-    """Check whether the Resend can be carried out, and plan, queue or start; what cannot be does not run."""
+def _validate_and_proceed(context: Context) -> Result:
+    """Check whether the Resend can be carried out, and queue or start it; what runs for an invalid one is stopped."""
     try:
-        found = validate(context)
-        if isinstance(found, Result):
-            return replace(found, stop=context.everything())
-        status = context.status.model_copy(update=dict(found.update))
+        validated = validate(context)
+        if isinstance(validated, Result):
+            return replace(validated, stop=context.running_objects())
+        status = context.status.model_copy(update=dict(validated.update))
         valid = ValidContext(
-            # What runs is made of the status as it will be written, so that the next reconcile finds nothing to change.
+            # Children are made from the status as it will be written, so that the next reconcile changes nothing.
             resend=context.resend.model_copy(update={"status": status}),
             status=status,
             observed=context.observed,
             now=context.now,
             program=context.program,
-            diode=found.diode,
-            sources=found.sources,
-            is_known=found.is_known,
+            diode=validated.diode,
+            sources=validated.sources,
+            is_identified=validated.is_identified,
         )
         result = _plan_or_send(valid)
     except ConfigurationError as error:
         conditions = condition_sets.refused(Reason(verdict_of_error(error).condition_reason), str(error))
-        return Result(conditions=conditions, stop=context.everything())
+        return Result(conditions=conditions, stop=context.running_objects())
     delete = (*result.delete, *superseded_objects(context.observed))
-    return replace(result, update={**found.update, **result.update}, delete=delete)
+    return replace(result, update={**validated.update, **result.update}, delete=delete)
 
 
 def _plan_or_send(context: ValidContext) -> Result:
-    """Plan or send, whichever it is time for."""
-    resend, status, diode = context.resend, context.status, context.diode
-    if resend.spec.mode == "Plan":
+    """Plan, inspect the bundle, or send."""
+    if context.resend.spec.mode == "Plan":
         return _keep_plan(context) or proceed(context, PLAN)
-    if not context.is_known:
-        # Only a pod can read the bundle: have it inspected first, so that the ledger can tell whether it was sent.
+    if not context.is_identified:
+        # Only a pod can read the bundle. Without its digest, the ledger cannot tell whether it was already sent.
         return _inspect_bundle(context)
-    if status.started_at is None and latest_job(resend, context.observed, SEND) is None and status.identity is not None:
-        parts = context.observed.ledger
-        problem = next((part.problem for part in parts if part.problem), "")
-        if problem:
-            return Result(
-                conditions=condition_sets.waiting_for(Reason.LEDGER_UNREADABLE, problem), again_after=RECHECK_AFTER
-            )
-        entry = same_work(entries_of(parts, diode), identity=status.identity, force=resend.spec.force)
-        if entry is not None:
-            later = " What was written later is not among them." if _reaches_beyond(resend.spec, entry) else ""
-            message = (
-                f"The same events were sent by Resend {entry.resend} until {entry.finished_at} "
-                f"({entry.sent:,} events, {entry.unavailable:,} unavailable).{later} To send it again, set spec.force "
-                f"to a new word."
-            )
-            return Result(
-                conditions=condition_sets.over(Reason.ALREADY_SENT, message, complete=not entry.unavailable),
-                update={"finished_at": context.now, "retry_at": None},
-            )
-        message = too_old(resend, status, diode.spec.not_before)
-        if message:
-            return Result(conditions=condition_sets.refused(Reason.TOO_OLD, message), again_after=RECHECK_AFTER)
-    return proceed(context, SEND)
+    return _check_ledger(context) or proceed(context, SEND)
 
 
-def _reaches_beyond(spec: ResendSpec, entry: LedgerEntry) -> bool:
-    """Whether what `spec` names has no end, or one that was still to come when the same work had ended."""
+def _check_ledger(context: ValidContext) -> Result | None:
+    """Refuse to start work that was sent before, or may have been; ``None`` when it may start, or has."""
+    resend, status, diode = context.resend, context.status, context.diode
+    has_started = status.started_at is not None or latest_job(resend, context.observed, SEND) is not None
+    if has_started or status.identity is None:
+        return None
+    parts = context.observed.ledger
+    problem = next((part.problem for part in parts if part.problem), "")
+    if problem:
+        conditions = condition_sets.waiting_for(Reason.LEDGER_UNREADABLE, problem)
+        return Result(conditions=conditions, again_after=RECHECK_AFTER)
+    entry = latest_entry(entries_of(parts, diode), identity=status.identity, force=resend.spec.force)
+    if entry is not None:
+        later = " Events written later are not included." if _includes_later_events(resend.spec, entry) else ""
+        message = (
+            f"The same events were sent by Resend {entry.resend} until {entry.finished_at} "
+            f"({entry.sent:,} events, {entry.unavailable:,} unavailable).{later} To send them again, set "
+            f"spec.force to a new value."
+        )
+        return Result(
+            conditions=condition_sets.over(Reason.ALREADY_SENT, message, complete=not entry.unavailable),
+            update={"finished_at": context.now, "retry_at": None},
+        )
+    message = too_old(resend, status, diode.spec.not_before)
+    if message:
+        return Result(conditions=condition_sets.refused(Reason.TOO_OLD, message), again_after=RECHECK_AFTER)
+    return None
+
+
+def _includes_later_events(spec: ResendSpec, entry: LedgerEntry) -> bool:
+    """Whether a selection is open-ended, or ends later than the same work in the ledger was finished."""
     if spec.offsets is not None:
         return spec.offsets.to is None
     if spec.time_range is not None:
@@ -221,7 +227,7 @@ def _reaches_beyond(spec: ResendSpec, entry: LedgerEntry) -> bool:
 
 
 def _keep_plan(context: ValidContext) -> Result | None:
-    """The plan is in the status and its Job was cleaned away."""
+    """Keep a plan that is in the status and whose Job was cleaned up; ``None`` when there is none."""
     status = context.status
     ready = condition(status.conditions, ConditionType.READY)
     if (
@@ -235,6 +241,7 @@ def _keep_plan(context: ValidContext) -> Result | None:
 
 
 def _inspect_bundle(context: ValidContext) -> Result:
+    """Have a plan Job read the bundle, and take its digest from the result."""
     result = proceed(context, PLAN)
     if "plan" not in result.update:
         return result
@@ -250,25 +257,25 @@ def _inspect_bundle(context: ValidContext) -> Result:
 
 
 def _finish(context: Context) -> Result:
-    """Everything is done: have it recorded, say it, and clean up in time."""
+    """Write the finished work to the ledger, show the outcome, and clean up in time."""
     resend, status, observed, now = context.resend, context.status, context.observed, context.now
     reason, finished = outcome_reason(status), status.finished_at
     succeeded = condition(status.conditions, ConditionType.SUCCEEDED)
     if reason is None or succeeded is None or finished is None:
-        raise ValueError("this Resend is not over")
-    # The ledger is written before the status, so that what is over can never be forgotten.
+        raise ValueError("this Resend has not finished")
+    # The ledger is written before the status, so that no crash can lose the entry.
     entry = entry_of(resend.model_copy(update={"status": status})) if succeeded.status == "Unknown" else None
     writes = LedgerWrites()
     if entry is not None:
         writes = writes_for(
-            [] if entry.key in {known.key for known in entries_of(observed.ledger, observed.diode)} else [entry],
+            [] if entry.key in {recorded.key for recorded in entries_of(observed.ledger, observed.diode)} else [entry],
             observed.ledger,
             namespace=resend.metadata.namespace,
             diode_name=resend.spec.diode_ref.name,
             diode=observed.diode,
         )
     complete = succeeded.status == "True" if succeeded.status != "Unknown" else reason != Reason.INCOMPLETE
-    refs, due = [], []
+    refs, delays = [], []
     if now - finished >= JOBS_KEPT:
         refs = [Ref("batch/v1", "Job", job.meta.name, job.meta.uid) for job in observed.jobs if not job.meta.deleting]
         refs += [
@@ -277,17 +284,17 @@ def _finish(context: Context) -> Result:
             if child.meta.role in {PLAN, SEND, BUNDLE, FILTER} and not child.meta.deleting
         ]
     else:
-        due.append(finished + JOBS_KEPT - now)
+        delays.append(finished + JOBS_KEPT - now)
     ttl = resend.spec.ttl_seconds_after_finished
     if ttl is not None:
-        left = finished + timedelta(seconds=ttl) - now
-        if left <= timedelta(0) and succeeded.status != "Unknown":
+        remaining = finished + timedelta(seconds=ttl) - now
+        if remaining <= timedelta(0) and succeeded.status != "Unknown":
             refs = [Ref(API_VERSION, "Resend", resend.metadata.name, resend.metadata.uid)]
-        due.append(max(left, timedelta(seconds=1)))
+        delays.append(max(remaining, timedelta(seconds=1)))
     return Result(
         conditions=condition_sets.over(reason, succeeded.message, complete=complete),
         create=writes.create,
         apply=writes.apply,
         delete=tuple(refs),
-        again_after=min(due, default=None),
+        again_after=min(delays, default=None),
     )

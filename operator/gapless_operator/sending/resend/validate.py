@@ -1,6 +1,6 @@
 """Owns whether a Resend can be carried out as it is: limits, Kafka, storage, topics, window, settings and bundle.
 
-Must not know what runs. What is refused here does not run: whoever calls this stops it.
+Must not know what runs; the caller stops a Resend that is refused here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.v1alpha1.identity import resend_identity
 from gapless_api.v1alpha1.reasons import Reason
+from gapless_operator.common import work_conditions as condition_sets
 from gapless_operator.common.references import NotFound, resend_sources
 from gapless_operator.common.result import Result
-from gapless_operator.sending.resend import conditions as condition_sets
 from gapless_operator.sending.resend.bundle import bundle_name, check_digest, check_selection, inspect_bundle
 from gapless_operator.sending.resend.filter_rules import with_rules
 from gapless_operator.sending.resend.limits import check_limits
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from gapless_operator.sending.resend.context import Context
 
 RECHECK_AFTER = timedelta(seconds=30)
-"""How soon to inspected again for something that nobody tells of when it comes."""
+"""How soon to check again for a missing object; not every kind of object is watched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """What is known of a Resend that can be carried out."""
+    """What a Resend needs that can be carried out."""
 
     diode: Diode
     sources: ResendSources
-    is_known: bool
-    """Whether it is known which work this is; otherwise a pod has to inspect the bundle first."""
+    is_identified: bool
+    """Whether the identity of the work is known; otherwise a pod has to inspect the bundle first."""
     update: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the status that follow from it, by their Python names."""
+    """Fields of the status that follow, by their Python names."""
 
 
 def validate(context: Context) -> Validated | Result:
-    """See whether the Resend can be carried out; a result says what it waits for, or why nobody may send it.
+    """Check whether the Resend can be carried out; a `Result` says what it waits for, or why it must not be sent.
 
     Raises:
-        ConfigurationError: it cannot, as it is.
+        ConfigurationError: the spec has to be changed.
     """
     resend, observed, diode = context.resend, context.observed, context.observed.diode
     if diode is None:
-        raise ValueError("a Resend without a Diode is halted")
+        raise ValueError("a Resend without a Diode must have been stopped before")
     check_limits(resend, diode)
     sources = resend_sources(resend, observed.named)
     if isinstance(sources, NotFound):
@@ -67,8 +67,8 @@ def validate(context: Context) -> Validated | Result:
     encryption = diode.spec.encryption
     if resend.spec.mode == "Send" and encryption is not None and encryption.shared_with_live_stream:
         message = (
-            f"Diode {diode.metadata.name} encrypts for a receiver that the live stream uses, too; this resend would "
-            f"make the live stream unreadable: give resends a receiver port of their own in another Diode."
+            f"Diode {diode.metadata.name} encrypts for a receiver that the live stream also uses; this resend would "
+            f"make the live stream unreadable. Use a Diode with a separate receiver port for resends."
         )
         return Result(conditions=condition_sets.failed(Reason.SHARED_KEY_LANE, message))
     source, update = resend.spec.bundle, dict[str, Any]()
@@ -92,24 +92,24 @@ def validate(context: Context) -> Validated | Result:
         )
         _check_topics(inspected.topics, diode, sources, what=f"The bundle {bundle_name(source)}")
         sha256, update = inspected.sha256, {"bundle_sha256": inspected.sha256, "bundle_id": inspected.id}
-    is_known = source is None or sha256 is not None
+    is_identified = source is None or sha256 is not None
     if source is not None and sha256 is not None:
         check_digest(sha256, source.sha256, name=bundle_name(source))
-    if is_known:
+    if is_identified:
         update["identity"] = resend_identity(resend.spec, window=diode.spec.partition_window, bundle_sha256=sha256)
-    return Validated(diode, sources, is_known, update)
+    return Validated(diode, sources, is_identified, update)
 
 
 def _wait_for_rules(context: Context) -> Result | None:
     """Wait for the ConfigMap with the filter rules; raises ConfigurationError for rules that cannot be read."""
     resend, observed = context.resend, context.observed
-    given = resend.spec.input_filter
-    if given is None or given.rules_from is None:
+    input_filter = resend.spec.input_filter
+    if input_filter is None or input_filter.rules_from is None:
         return None
     with_rules(resend, observed.filter_entry)
-    if given.rules is not None:
+    if input_filter.rules is not None:
         return None
-    entry = given.rules_from.config_map
+    entry = input_filter.rules_from.config_map
     message = observed.filter_problem or (
         f"There is no entry {entry.key} in a ConfigMap {entry.name} in the namespace "
         f"{resend.metadata.namespace}; create it with one filter rule per line."
@@ -119,7 +119,7 @@ def _wait_for_rules(context: Context) -> Result | None:
     )
 
 
-def _check_topics(wired: Iterable[str], diode: Diode, sources: ResendSources, *, what: str) -> None:
-    """Make sure that topics, as the wire names them, may be read; raises ConfigurationError."""
+def _check_topics(wire_topics: Iterable[str], diode: Diode, sources: ResendSources, *, what: str) -> None:
+    """Check that topics, by their names on the wire, may be read; raises ConfigurationError."""
     upstream = {wire: topic for topic, wire in (diode.spec.topic_translations or {}).items()}
-    sources.kafka.topics.check((upstream.get(topic, topic) for topic in wired), what=what)
+    sources.kafka.topics.check((upstream.get(topic, topic) for topic in wire_topics), what=what)

@@ -1,1 +1,1 @@
-"""Speaking to the API server: requests, kinds, ownership, its clock."""
+"""Access to the API server: requests, kinds, ownership, its clock."""

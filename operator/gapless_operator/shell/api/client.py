@@ -1,4 +1,4 @@
-"""Owns how the operator speaks to the API server: every read and write it makes; must not know why any is made.
+"""Owns the operator's requests to the API server: every read and write; must not know why any is made.
 
 Everything blocks, so it is called from threads. Every failure is one of `shell.api.errors`.
 """
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 FIELD_MANAGER = "gapless-operator"
 _LOG_SECONDS = 10.0
-"""A kubelet that says nothing for this long is not reachable; the API server itself would wait for half a minute."""
-_OBJECTS_OF_A_PAGE = 25
-"""A Resend may hold its bundle twice, in its spec and in kubectl's annotation: this many may be 12 MB."""
-_HEADS = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+"""A kubelet that does not respond for this long is unreachable; the API server itself would wait for 30 seconds."""
+_PAGE_SIZE = 25
+"""A Resend may contain its bundle twice, in its spec and in kubectl's annotation: this many may be 12 MB."""
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 
 
 class Page(NamedTuple):
-    """A part of a list."""
+    """One page of a list."""
 
     present: frozenset[str]
     """Uids of all objects on it."""
     bodies: list[dict[str, Any]]
-    """The complete objects; none when all of them are known."""
+    """The complete objects; empty when none of them has changed."""
     version: str
     """Of the list."""
 
@@ -53,29 +53,30 @@ class ClusterApi(Transport):
     def pages(
         self, kind: Kind, namespace: str | None, *, is_known: Callable[[Mapping[str, Any]], bool] | None = None
     ) -> Iterator[Page]:
-        """List all objects of a kind that matter, of one namespace or of all, a page at a time.
+        """List the objects of a kind that match its selector, in one namespace or all, a page at a time.
 
-        Of most objects nothing is new. So the metadata of each page is requested first, and its complete objects only
-        if one of them is not known.
+        Most objects have not changed. So the metadata of each page is requested first, and its complete objects only
+        if one of them has changed.
 
         Args:
             kind: to list.
             namespace: ``None`` for all.
-            is_known: says of an object's metadata that nothing is new; without it the objects are requested at once.
+            is_known: returns by its metadata whether an object is unchanged; without it, the complete objects are
+                requested at once.
 
         Raises:
-            ExpiredError: the list took too long; what was yielded is not all of it.
+            ExpiredError: the list took too long; the pages so far are incomplete.
         """
-        query = {"limit": str(_OBJECTS_OF_A_PAGE)}
+        query = {"limit": str(_PAGE_SIZE)}
         if kind.selector:
             query["labelSelector"] = kind.selector
         while True:
             page, bodies = {}, list[dict[str, Any]]()
             if is_known is not None:
-                page = self._json("GET", kind.path(namespace), query, headers={"Accept": _HEADS})
+                page = self._json("GET", kind.path(namespace), query, headers={"Accept": _METADATA_ONLY})
                 bodies = _items(page, kind)
             if is_known is None or not all(map(is_known, bodies)):
-                # The same page: a list continues from a key at one version, whatever form of objects is requested.
+                # The same page: the continue token is valid for both forms of a list.
                 page = self._json("GET", kind.path(namespace), query)
                 bodies = full = _items(page, kind)
             else:
@@ -88,16 +89,16 @@ class ClusterApi(Transport):
             query["continue"] = metadata["continue"]
 
     def serves(self, kind: Kind) -> bool:
-        """Whether the cluster knows a kind, which every account may ask."""
+        """Return whether the cluster has a kind, by discovery, which every account may read."""
         path = "/" + "/".join(("apis" if kind.group else "api", kind.api_version))
         try:
-            found = self._json("GET", path)
+            discovery = self._json("GET", path)
         except NotFoundError:
             return False
-        return any(resource.get("name") == kind.plural for resource in found.get("resources") or ())
+        return any(resource.get("name") == kind.plural for resource in discovery.get("resources") or ())
 
-    def log(self, namespace: str, pod: str, container: str, *, tail_lines: int, most_bytes: int) -> str | None:
-        """Read the end of a container's log; ``None`` when it has none (yet, or any more).
+    def log(self, namespace: str, pod: str, container: str, *, tail_lines: int, max_bytes: int) -> str | None:
+        """Read the end of a container's log; ``None`` when it has none (yet, or any longer).
 
         Raises:
             UnavailableError: the kubelet cannot be reached.
@@ -106,14 +107,12 @@ class ClusterApi(Transport):
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
         try:
             response = self._request("GET", path, query, read_seconds=_LOG_SECONDS)
-            # A bound of our own: the server's limitBytes would cut off the end, which is what matters.
-            content = _read_end(response, most_bytes)
+            # Limited here, because limitBytes of the API server would cut off the end, which is needed.
+            content = _read_end(response, max_bytes)
         except (NotFoundError, RefusedError):
             return None
         except urllib3.exceptions.HTTPError as error:
-            raise UnavailableError(
-                f"The log of pod {namespace}/{pod} cannot be read ({error}); it is retried."
-            ) from None
+            raise UnavailableError(f"The log of pod {namespace}/{pod} cannot be read ({error}); retrying.") from None
         return content.decode("utf-8", "replace")
 
     # ------------------------------------------------------------------------------------------------ writing
@@ -129,10 +128,10 @@ class ClusterApi(Transport):
         return self._json("POST", path, {"fieldManager": FIELD_MANAGER}, manifest)
 
     def apply(self, manifest: Manifest) -> dict[str, Any]:
-        """Write an object by server-side apply: what the manifest says is so afterwards, the rest stays.
+        """Write an object by server-side apply; fields that are not in the manifest are not changed.
 
         Raises:
-            ConflictError: the manifest names a uid or a version, and the object is another one by now.
+            ConflictError: the manifest names a uid or a version, and the object has another one.
         """
         metadata = manifest["metadata"]
         path = kind_of(manifest["apiVersion"], manifest["kind"]).path(metadata["namespace"], metadata["name"])
@@ -146,17 +145,17 @@ class ClusterApi(Transport):
             return None
 
     def replace(self, manifest: Manifest) -> dict[str, Any]:
-        """Replace an object, if it still is the version that the manifest names.
+        """Replace an object if it still has the version that the manifest names.
 
         Raises:
-            ConflictError: it is another one.
+            ConflictError: it has another version.
         """
         metadata = manifest["metadata"]
         path = kind_of(manifest["apiVersion"], manifest["kind"]).path(metadata["namespace"], metadata["name"])
         return self._json("PUT", path, {"fieldManager": FIELD_MANAGER}, manifest)
 
     def review(self, kind: Kind, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask the API server about an account; return the status of its answer. Nothing is stored."""
+        """Create a review of an account, which is not stored; return its status."""
         response = self._json(
             "POST", kind.path(None), body={"apiVersion": kind.api_version, "kind": kind.name, "spec": spec}
         )
@@ -164,10 +163,10 @@ class ClusterApi(Transport):
         return status if isinstance(status, dict) else {}
 
     def apply_status(self, body: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
-        """Make `status` the status of the object `body`, if that is still what it was.
+        """Apply the status of an object if that is still the version in `body`.
 
         Raises:
-            ConflictError: it was changed meanwhile, so the status may be about something else.
+            ConflictError: the object was changed meanwhile, so the status may be outdated.
         """
         metadata = body["metadata"]
         kind = kind_of(body["apiVersion"], body["kind"])
@@ -185,7 +184,7 @@ class ClusterApi(Transport):
         return self._apply(kind.path(metadata["namespace"], metadata["name"], "status"), manifest)
 
     def delete(self, namespace: str, ref: Ref) -> bool:
-        """Delete an object and what it owns; return whether it was there and the one that was meant."""
+        """Delete an object and its dependents; return whether it existed with the uid of `ref`."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
         if ref.uid:
             options["preconditions"] = {"uid": ref.uid}
@@ -196,7 +195,7 @@ class ClusterApi(Transport):
         return True
 
     def post_event(self, manifest: Manifest) -> None:
-        """Create an event (events.k8s.io/v1); that one of the name exists is success."""
+        """Create an event (events.k8s.io/v1); an existing one of the name counts as success."""
         body = {**manifest, "reportingController": FIELD_MANAGER, "reportingInstance": self._instance}
         with contextlib.suppress(ConflictError):
             self._json("POST", EVENT.path(manifest["metadata"]["namespace"]), body=body)
@@ -209,35 +208,35 @@ class ClusterApi(Transport):
 
 
 def _items(page: Mapping[str, Any], kind: Kind) -> list[dict[str, Any]]:
-    """The objects of a page, complete or only their metadata; items of a list come without kind and version."""
+    """Return the objects of a page, complete or only their metadata, with kind and version, which lists omit."""
     head = {"apiVersion": kind.api_version, "kind": kind.name}
     return [{**item, **head} for item in page.get("items") or ()]
 
 
-def _read_end(response: urllib3.BaseHTTPResponse, most_bytes: int) -> bytes:
-    """Read all of a response and keep its last `most_bytes`."""
+def _read_end(response: urllib3.BaseHTTPResponse, max_bytes: int) -> bytes:
+    """Read a response to its end and keep its last `max_bytes`."""
     pieces: list[bytes] = []
-    held = 0
+    size = 0
     for piece in response.stream(64 * 1024):
         pieces.append(piece)
-        held += len(piece)
-        while held - len(pieces[0]) >= most_bytes:
-            held -= len(pieces.pop(0))
-    return b"".join(pieces)[-most_bytes:]
+        size += len(piece)
+        while size - len(pieces[0]) >= max_bytes:
+            size -= len(pieces.pop(0))
+    return b"".join(pieces)[-max_bytes:]
 
 
 def event_manifest(  # noqa: PLR0913 -- the parts of an event
     regarding: Mapping[str, Any], *, name: str, at: str, kind: str, reason: str, note: str, action: str
 ) -> dict[str, Any]:
-    """An event about the object `regarding`.
+    """Return an event about an object.
 
     Args:
-        regarding: the complete object.
-        name: of the event; the same name is the same event.
+        regarding: the object.
+        name: of the event; posting a second one with it does nothing.
         at: when it happened, with microseconds.
         kind: Normal or Warning.
         reason: in one word.
-        note: in a sentence; cut where Kubernetes would refuse it.
+        note: the message; truncated to the limit of Kubernetes.
         action: what the operator was doing, in one word.
     """
     metadata = regarding["metadata"]

@@ -1,4 +1,4 @@
-"""Owns the errors of the API server, which say whether trying again can help; must not know what was requested."""
+"""Owns the errors of the API server, by whether a retry can help; must not know what was requested."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _LIST_EXPIRED = 410
 
 
 class ApiError(Exception):
-    """The API server did not do what was asked; the service tries again, so that no exit code stands for it."""
+    """A request to the API server failed; the service retries it, so it has no exit code."""
 
 
 class UnavailableError(ApiError):
-    """It cannot be reached, is overloaded or failed; the same again may go well."""
+    """The API server cannot be reached, is overloaded or failed; a retry may succeed."""
 
 
 class ConflictError(ApiError):
@@ -20,11 +20,11 @@ class ConflictError(ApiError):
 
 
 class RefusedError(ApiError):
-    """It will not do this: no right, a quota, an admission policy, or an object that is not valid."""
+    """The API server refused the request: no permission, a quota, an admission policy, or an invalid object."""
 
 
 class NotFoundError(ApiError):
-    """There is no such object, namespace or kind."""
+    """The object, namespace or kind does not exist."""
 
 
 class ExpiredError(ApiError):
@@ -32,12 +32,12 @@ class ExpiredError(ApiError):
 
 
 def error_of(method: str, path: str, status: int, content: bytes) -> ApiError:
-    """The error that an answer of the API server stands for."""
+    """Return the error for a response of the API server."""
     try:
         message = json.loads(content).get("message", "")
     except (ValueError, AttributeError):
         message = content[:200].decode("utf-8", "replace")
-    sentence = f"The API server answers {method} {path} with {status}: {message.rstrip('.')}."
+    sentence = f"The API server answered {method} {path} with {status}: {message.rstrip('.')}."
     if status == 404:
         return NotFoundError(sentence)
     if status == 409:

@@ -1,6 +1,6 @@
-"""Owns the kinds of objects that the operator watches and writes, and their addresses; must not know any object.
+"""Owns the kinds of objects that the operator watches and writes, and their API paths; must not know any object.
 
-A fixed table instead of the cluster's discovery: what is not in it is not touched, which is also what the roles allow.
+The table is fixed instead of discovered: the operator touches no other kind, and the RBAC roles allow no other.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ class Kind:
     name: str
     plural: str
     selector: str = ""
-    """Label selector of the objects that matter; empty for all."""
+    """Label selector of the relevant objects; empty for all."""
 
     @property
     def group(self) -> str:
-        """The API group; empty for the core."""
+        """Return the API group; empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
     @property
     def version(self) -> str:
-        """The version within the group."""
+        """Return the version within the group."""
         return self.api_version.rpartition("/")[2]
 
     def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
-        """The path of an object, of a namespace's list or, with no `namespace`, of the cluster's list."""
+        """Return the path of an object, of the list of a namespace or, without one, of the list of the cluster."""
         parts = ["apis" if self.group else "api", self.api_version]
         if namespace is not None:
             parts += ["namespaces", quote(namespace, safe="")]
@@ -54,7 +54,7 @@ POD = Kind("v1", "Pod", "pods", KIND_LABEL)
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", KIND_LABEL)
 VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", KIND_LABEL)
 NODE = Kind("v1", "Node", "nodes")
-"""Read by name, where that is allowed; belongs to no namespace."""
+"""Cluster-scoped; read by name, if that is allowed."""
 SECRET = Kind("v1", "Secret", "secrets")
 """Created, never read: not among `CHILDREN`."""
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
@@ -62,16 +62,16 @@ TOKEN_REVIEW = Kind("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
 SUBJECT_ACCESS_REVIEW = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
 EVENT = Kind("events.k8s.io/v1", "Event", "events")
 SPARK_APPLICATION = Kind("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplications", KIND_LABEL)
-"""There only where the Spark operator is."""
+"""Exists only where the Spark operator is installed."""
 
 STORAGE_LOCATION = Kind(API_VERSION, "StorageLocation", "storagelocations")
 
 OWNERS = (ARCHIVE, DIODE, GAP_SCAN, KAFKA_CONNECTION, MIRROR, RESEND, RESTORE)
-"""What the reconcilers are for."""
+"""Kinds that have a reconciler."""
 NAMED = (KAFKA_CONNECTION, STORAGE_LOCATION)
-"""What they name of the platform team's."""
+"""Kinds of the platform team that they refer to."""
 CHILDREN = (JOB, POD, CONFIG_MAP, VOLUME_CLAIM, SPARK_APPLICATION)
-"""What they own and depend on."""
+"""Kinds of objects that they own."""
 WATCHED = tuple(dict.fromkeys((*OWNERS, *NAMED, *CHILDREN)))
 """All that is listed and watched."""
 DEPENDENCIES = {
@@ -83,14 +83,14 @@ DEPENDENCIES = {
     RESEND: (*NAMED, ARCHIVE, DIODE, JOB, POD, CONFIG_MAP),
     RESTORE: (*NAMED, ARCHIVE, JOB, POD, CONFIG_MAP, SPARK_APPLICATION),
 }
-"""What the reconciler of each kind is shown; without knowing all of one of them it would create it twice."""
+"""Kinds that the reconciler of each kind needs to know completely; otherwise it would create an object twice."""
 KINDS = {(kind.api_version, kind.name): kind for kind in (*WATCHED, SECRET, EVENT, LEASE)}
 
 
 def kind_of(api_version: str, name: str) -> Kind:
-    """Find a kind by what a manifest says.
+    """Find a kind by the apiVersion and kind of a manifest.
 
     Raises:
-        KeyError: the operator has nothing to do with it.
+        KeyError: the operator does not use it.
     """
     return KINDS[api_version, name]

@@ -1,7 +1,7 @@
-"""Owns whether an object that bears the name of a child of ours is that child; must not know what it is for.
+"""Owns the check that an existing object with the name of our child is that child; must not know what it is for.
 
-The operator writes by server-side apply, which takes over whatever bears the name. So every object is compared first
-with what is there, by the labels that only the operator gives.
+The operator writes by server-side apply, which would overwrite any object with the name. So the labels of an existing
+object are compared first; only the operator sets them.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _MANAGER_LABEL = "app.kubernetes.io/managed-by"
 _IDENTIFYING = (KIND_LABEL, NAME_LABEL, UID_LABEL, ROLE_LABEL)
 
 
-def check_ours(there: Mapping[str, Any], manifest: Manifest) -> None:
-    """Make sure that the object `there` is the one that `manifest` describes.
+def check_ours(existing: Mapping[str, Any], manifest: Manifest) -> None:
+    """Check that an existing object is the one that a manifest describes.
 
     Raises:
-        RefusedError: it is somebody else's; the message names its owner.
+        RefusedError: it belongs to another owner, which the message names.
     """
-    labels, ours = there["metadata"].get("labels") or {}, manifest["metadata"].get("labels") or {}
-    # What outlives its owner says nothing of a uid.
+    labels, ours = existing["metadata"].get("labels") or {}, manifest["metadata"].get("labels") or {}
+    # An object that outlives its owner has no label with a uid.
     if all(labels.get(label) == ours.get(label) for label in _IDENTIFYING if label in ours or label != UID_LABEL):
         return
     metadata = manifest["metadata"]
-    owner = f"{manifest['metadata']['labels'][KIND_LABEL]} {metadata['labels'][NAME_LABEL]}"
+    name, owner = f"{metadata['namespace']}/{metadata['name']}", f"{ours[KIND_LABEL]} {ours[NAME_LABEL]}"
     raise RefusedError(
-        f"The {manifest['kind']} {metadata['namespace']}/{metadata['name']} exists and belongs to {_owner(there)}, not "
-        f"to this {owner}; it was left as it is: delete or rename it, so that Gapless can create its own."
+        f"The {manifest['kind']} {name} exists and belongs to {_owner(existing)}, not to this {owner}; it was not "
+        f"changed. Delete or rename it, so that Gapless can create its own."
     )
 
 
 def _owner(body: Mapping[str, Any]) -> str:
-    """Whose object it is, as far as it says so."""
+    """Describe the owner of an object by its labels, owner references or managed fields."""
     metadata = body["metadata"]
     labels, references = metadata.get("labels") or {}, metadata.get("ownerReferences") or ()
     if KIND_LABEL in labels and NAME_LABEL in labels:

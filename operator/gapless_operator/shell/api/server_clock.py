@@ -1,6 +1,6 @@
-"""Owns what time it is: the API server's time, because every deadline is counted from times that it has written.
+"""Owns the current time: that of the API server, because every deadline counts from timestamps that it has written.
 
-Must not know who asks. A clock of this machine that is minutes ahead would give Jobs up before they had their pods.
+Must not know who uses it. With a local clock that is minutes ahead, Jobs would be given up before they had their pods.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 
 _LOG = structlog.get_logger("gapless.clock")
 TOLERANCE = timedelta(seconds=5)
-"""Up to this difference the own clock is right; the ``Date`` of an answer has whole seconds and was on its way."""
+"""Smaller differences are ignored: a ``Date`` has whole seconds, and the response has a latency."""
 
 
 class ServerClock:
-    """The time of the API server, by the ``Date`` of its last answer."""
+    """The time of the API server, by the ``Date`` of its last response."""
 
-    def __init__(self, own: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """Begin with the own clock, until the first answer."""
-        self._own = own
-        self._behind = timedelta(0)
+    def __init__(self, local: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """Use the local clock until the first response."""
+        self._local = local
+        self._offset = timedelta(0)
 
     def now(self) -> datetime:
-        """The time."""
-        return self._own() + self._behind
+        """Return the current time."""
+        return self._local() + self._offset
 
-    def heard(self, date: str | None) -> None:
-        """Take in the ``Date`` header of an answer that has just come."""
+    def update(self, date: str | None) -> None:
+        """Take the ``Date`` header of a response that has just arrived."""
         try:
             server_time = parsedate_to_datetime(date or "")
         except ValueError:
             return
-        behind = server_time.astimezone(UTC) - self._own()
-        if abs(behind) <= TOLERANCE:
-            behind = timedelta(0)
-        if abs(behind - self._behind) <= TOLERANCE and bool(behind) == bool(self._behind):
+        offset = server_time.astimezone(UTC) - self._local()
+        if abs(offset) <= TOLERANCE:
+            offset = timedelta(0)
+        if abs(offset - self._offset) <= TOLERANCE and bool(offset) == bool(self._offset):
             return
-        seconds = round(-behind.total_seconds())
-        _LOG.warning("clock compared with the API server's", seconds_ahead=seconds, in_use="the API server's")
-        self._behind = behind
+        seconds = round(-offset.total_seconds())
+        _LOG.warning("clock offset from the API server changed", seconds_ahead=seconds, in_use="the API server's")
+        self._offset = offset

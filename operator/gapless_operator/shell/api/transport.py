@@ -1,6 +1,6 @@
-"""Owns the connection to the API server: requests, answers and time limits; must not know which objects exist.
+"""Owns the connection to the API server: requests, responses and timeouts; must not know which objects exist.
 
-Connections, certificates and tokens are the official client's. Everything blocks, so it is called from threads.
+The official client handles connections, certificates and tokens. Everything blocks, so it is called from threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
 
 
 def api_client() -> ApiClient:
-    """A client for the cluster that this pod runs in, or for the one that KUBECONFIG names.
+    """Return a client for the cluster that this pod runs in, or for the one of KUBECONFIG.
 
     Raises:
         ConfigurationError: there is neither.
@@ -38,14 +38,14 @@ def api_client() -> ApiClient:
         if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
-            # Without the name, the library takes what the variable held when it was imported.
+            # Without a file, the library uses the value that the variable had when it was imported.
             file = os.environ.get("KUBECONFIG") or None
             config.load_kube_config(config_file=file, client_configuration=settings)  # type: ignore[no-untyped-call]
     except (config.ConfigException, OSError) as error:
         raise ConfigurationError(
-            f"The cluster is unknown ({error}); run the operator in a pod with a service account, or set KUBECONFIG."
+            f"No cluster is configured ({error}); run the operator in a pod with a service account, or set KUBECONFIG."
         ) from None
-    # Trying again is the work queue's business; only a connection that cannot be opened is tried at once again.
+    # The work queue retries requests; only a connection that cannot be opened is retried at once.
     settings.retries = urllib3.Retry(
         total=2, connect=2, read=False, redirect=0, status=0, other=0, respect_retry_after_header=False
     )
@@ -54,7 +54,7 @@ def api_client() -> ApiClient:
 
 
 class Transport:
-    """Sends requests and reads their answers."""
+    """Sends requests and reads their responses."""
 
     def __init__(
         self,
@@ -62,29 +62,29 @@ class Transport:
         *,
         instance: str = "gapless-operator",
         clock: ServerClock | None = None,
-        asked: Callable[[str], None] = lambda _: None,
+        on_request: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Prepare it; nothing is sent.
 
         Args:
             client: with connections and credentials.
             instance: name of this process in events.
-            clock: is given the time of the API server.
-            asked: called with the method of every request.
+            clock: updated with the time of the API server.
+            on_request: called with the method of every request.
         """
         self._client = client
         self._instance = instance
         self._clock = clock or ServerClock()
-        self._asked = asked
+        self._on_request = on_request
 
     @classmethod
-    def connect(cls, *, instance: str, clock: ServerClock, asked: Callable[[str], None]) -> Self:
-        """Prepare it for the cluster that `api_client` finds.
+    def connect(cls, *, instance: str, clock: ServerClock, on_request: Callable[[str], None]) -> Self:
+        """Connect to the cluster that `api_client` finds.
 
         Raises:
             ConfigurationError: there is none.
         """
-        return cls(api_client(), instance=instance, clock=clock, asked=asked)
+        return cls(api_client(), instance=instance, clock=clock, on_request=on_request)
 
     def _json(
         self,
@@ -95,8 +95,8 @@ class Transport:
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         response = self._request(method, path, query, body, headers)
-        found = json.loads(response.data)
-        return found if isinstance(found, dict) else {}
+        content = json.loads(response.data)
+        return content if isinstance(content, dict) else {}
 
     def _request(  # noqa: PLR0913 -- the parts of a request
         self,
@@ -108,7 +108,7 @@ class Transport:
         *,
         read_seconds: float = _READ_SECONDS,
     ) -> urllib3.BaseHTTPResponse:
-        self._asked(method)
+        self._on_request(method)
         usual = {"Accept": "application/json, */*"} | ({"Content-Type": "application/json"} if body is not None else {})
         address = f"{path}?{urlencode(query)}" if query else path
         request = self._client.param_serialize(
@@ -117,16 +117,16 @@ class Transport:
         timeout = (_CONNECT_SECONDS, read_seconds)
         try:
             response = self._client.call_api(*request[:3], body, _request_timeout=timeout).response
-            self._clock.heard(response.headers.get("Date"))
+            self._clock.update(response.headers.get("Date"))
             if response.status < 300:
                 return response  # type: ignore[no-any-return]
             content = response.data
         except (ApiException, urllib3.exceptions.HTTPError) as error:
-            raise UnavailableError(f"The API server cannot be reached ({_cause(error)}); it is retried.") from None
+            raise UnavailableError(f"The API server cannot be reached ({_cause(error)}); retrying.") from None
         raise error_of(method, path, response.status, content)
 
 
 def _cause(error: Exception) -> str:
-    """The heart of what the HTTP library says."""
+    """Return the last part of an error of the HTTP library."""
     reason = getattr(error, "reason", None) or error
     return str(reason).rpartition(": ")[2][:200] or type(reason).__name__

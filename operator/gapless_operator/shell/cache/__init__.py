@@ -1,1 +1,1 @@
-"""What the operator knows of the cluster: lists, watches, and the trimmed objects."""
+"""What the operator knows of the cluster: lists, watches, trimmed objects, logs and nodes."""

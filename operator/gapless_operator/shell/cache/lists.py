@@ -1,8 +1,7 @@
-"""Owns listing the cluster: which kinds are served where, which are not, for which that is unknown, and what is new.
+"""Owns listing the cluster: which kinds are served in which namespaces, and which objects have changed.
 
-Must not know who is woken by what is new. Only the API server's word that there is no such kind (404) means that a kind
-is not served. Any other refusal leaves it as it was before; where it was never listed, nobody may conclude from it that
-there are no such objects, so who depends on them waits.
+Must not know which resources a change affects. Only a 404 for a kind means that it is not served; after any other error
+its state stays. A kind that could never be listed may have objects, so the kinds that depend on it are not reconciled.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from gapless_operator.shell.cache.store import Body, Cache
 
 _LOG = structlog.get_logger("gapless.lists")
-_TRIES = 3
-"""How often a list is begun that took so long that its rest cannot be had."""
-Place = tuple["Kind", str | None]
+_MAX_TRIES = 3
+"""How often a list is restarted whose continue token has expired."""
+Scope = tuple["Kind", str | None]
 """A kind and a namespace; ``None`` for all."""
 
 
 class Lists:
-    """What is served, and the lists of it."""
+    """Lists kinds into the cache and knows which of them are served."""
 
     def __init__(
         self,
@@ -37,64 +36,64 @@ class Lists:
         cache: Cache,
         namespaces: Collection[str],
         *,
-        changed: Callable[[Body], None],
-        listed: Callable[[Kind], None],
+        on_change: Callable[[Body], None],
+        on_list: Callable[[Kind], None],
     ) -> None:
         """Prepare it.
 
         Args:
             api: to list with.
-            cache: to put into.
+            cache: for the objects.
             namespaces: to list; none for the whole cluster.
-            changed: called for each object that was new, changed or is gone.
-            listed: called for each kind that was listed.
+            on_change: called for each object that is new, changed or deleted.
+            on_list: called for each kind that was listed.
         """
         self._api, self._cache = api, cache
         self.namespaces: Sequence[str | None] = list(namespaces) or [None]
-        self._changed, self._listed = changed, listed
-        self.served: set[Place] = set()
-        """What the cluster has and was listed."""
-        self._absent: set[Place] = set()
-        self._waiting: dict[Place, str] = {}
-        """Why a kind of ours waits."""
+        self._on_change, self._on_list = on_change, on_list
+        self.served: set[Scope] = set()
+        """Kinds that exist and were listed, by namespace."""
+        self._absent: set[Scope] = set()
+        self._waiting: dict[Scope, str] = {}
+        """Why a kind of ours is not reconciled."""
 
     def list_all(self, kinds: Collection[Kind] = WATCHED) -> None:
-        """List `kinds` again, each as well as possible. Blocks.
+        """List `kinds`; a failure of one does not affect the others. Blocks.
 
         Raises:
-            ApiError: the first error of those that pass by themselves; the other kinds were listed all the same.
+            ApiError: the first temporary error; all other kinds were listed.
         """
         problem: ApiError | None = None
-        refusals: dict[Place, str] = {}
+        refusals: dict[Scope, str] = {}
         for kind in kinds:
             for namespace in self.namespaces:
-                place = (kind, namespace)
+                scope = (kind, namespace)
                 try:
                     self._list(kind, namespace)
                 except NotFoundError as error:
-                    self._leave(place, str(error))
+                    self._mark_absent(scope, str(error))
                 except RefusedError as error:
-                    # Rights are checked before kinds: only the list of kinds tells whether there is such a kind.
-                    if place not in self.served and not self._api.serves(kind):
-                        self._leave(place, str(error))
+                    # Permissions are checked before existence: only discovery shows whether the kind exists.
+                    if scope not in self.served and not self._api.serves(kind):
+                        self._mark_absent(scope, str(error))
                     else:
-                        refusals[place] = str(error)
+                        refusals[scope] = str(error)
                 except ApiError as error:
-                    refusals[place] = str(error)
-                    # Definitions of others may be broken for long, such as by a conversion that does not answer.
+                    refusals[scope] = str(error)
+                    # The CRD of another project may be broken for long, for example by its conversion webhook.
                     if kind is not SPARK_APPLICATION:
                         problem = problem or error
                 else:
-                    self._listed(kind)
-        self._tell(refusals)
+                    self._on_list(kind)
+        self._log_changes(refusals)
         if problem is not None:
             raise problem
 
     def missing(self, kind: Kind, namespace: str) -> str:
-        """Why objects of ours of a `kind` cannot be reconciled in a `namespace`; empty when they can."""
-        for place in ((kind, namespace), (kind, None)):
-            if place in self._waiting:
-                return self._waiting[place]
+        """Return reason objects of a `kind` cannot be reconciled in a `namespace`; empty when they can."""
+        for scope in ((kind, namespace), (kind, None)):
+            if scope in self._waiting:
+                return self._waiting[scope]
         return ""
 
     def serves(self, kind: Kind) -> bool:
@@ -102,7 +101,7 @@ class Lists:
         return any(served is kind for served, _ in self.served)
 
     def _list(self, kind: Kind, namespace: str | None) -> None:
-        for tries_left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_MAX_TRIES)):
             present, version = set[str](), ""
             is_known = self._cache.knows if (kind, namespace) in self.served else None
             try:
@@ -111,38 +110,39 @@ class Lists:
                     version = page.version
                     for body in page.bodies:
                         if self._cache.store(body):
-                            self._changed(body)
+                            self._on_change(body)
             except ExpiredError:
                 if not tries_left:
                     raise
                 continue
             break
         for body in self._cache.prune(kind, namespace, present, version):
-            self._changed(body)
+            self._on_change(body)
         self._absent.discard((kind, namespace))
         self.served.add((kind, namespace))
 
-    def _leave(self, place: Place, why: str) -> None:
-        """Take note that there is no such kind."""
-        if place in self.served:
-            _LOG.warning("no longer served", kind=place[0].name, namespace=place[1], error=why)
-        self.served.discard(place)
-        self._absent.add(place)
+    def _mark_absent(self, scope: Scope, reason: str) -> None:
+        """Record that a kind does not exist."""
+        if scope in self.served:
+            _LOG.warning("no longer served", kind=scope[0].name, namespace=scope[1], error=reason)
+        self.served.discard(scope)
+        self._absent.add(scope)
 
-    def _tell(self, refusals: dict[Place, str]) -> None:
-        """Say what is not listed, and who waits for it, when it begins and when it ends."""
-        for place, why in refusals.items():
-            if place in self.served:
-                _LOG.warning("list failed; what is known stays", kind=place[0].name, namespace=place[1], error=why)
-        waiting: dict[Place, str] = {}
+    def _log_changes(self, refusals: dict[Scope, str]) -> None:
+        """Log which kinds could not be listed, and which are no longer, or again, reconciled because of that."""
+        for scope, reason in refusals.items():
+            if scope in self.served:
+                _LOG.warning("list failed; cache stays in use", kind=scope[0].name, namespace=scope[1], error=reason)
+        waiting: dict[Scope, str] = {}
         for owner, namespace in self.served:
             for kind in DEPENDENCIES.get(owner, ()):
-                place = (kind, namespace)
-                if place not in self.served and place not in self._absent:
-                    why = refusals.get(place) or self._waiting.get((owner, namespace), "it was not listed yet")
-                    waiting[owner, namespace] = f"{owner.name}s wait, because {kind.plural} could not be listed: {why}"
-        for place in waiting.keys() - self._waiting.keys():
-            _LOG.warning("not reconciled", kind=place[0].name, namespace=place[1], because=waiting[place])
-        for place in self._waiting.keys() - waiting.keys():
-            _LOG.info("reconciled from now on", kind=place[0].name, namespace=place[1])
+                scope = (kind, namespace)
+                if scope not in self.served and scope not in self._absent:
+                    reason = refusals.get(scope) or self._waiting.get((owner, namespace), "not listed yet")
+                    message = f"{owner.name}s wait, because {kind.plural} could not be listed: {reason}"
+                    waiting[owner, namespace] = message
+        for scope in waiting.keys() - self._waiting.keys():
+            _LOG.warning("not reconciled", kind=scope[0].name, namespace=scope[1], reason=waiting[scope])
+        for scope in self._waiting.keys() - waiting.keys():
+            _LOG.info("reconciled again", kind=scope[0].name, namespace=scope[1])
         self._waiting = waiting

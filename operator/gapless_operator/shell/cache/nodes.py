@@ -1,8 +1,7 @@
-"""Owns what is known of the nodes on which pods of ours are: whether they are ready, and since when.
+"""Owns the state of the nodes of our pods: whether they are ready, and since when.
 
-Must not know what follows from it. Nodes are read one by one and by name, because only a few of a large cluster matter
-and their bodies are large. Where the operator may not read nodes, nothing is known of any, which is no problem: then a
-node that is lost shows only by logs that cannot be read.
+Must not know what follows from it. Nodes are read one by one and by name, because only a few of a large cluster are
+relevant and the objects are large. Without the permission to read nodes, a lost node shows only by unreadable logs.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Nodes:
         self._may_read = True
 
     def state(self, name: str) -> ObservedNode | None:
-        """What is known of a node; ``None`` for nothing."""
+        """Return the state of a node; ``None`` if it is unknown."""
         return self._known.get(name)
 
     def read(self, names: Iterable[str]) -> set[str]:
@@ -41,7 +40,7 @@ class Nodes:
         Raises:
             UnavailableError: the API server does not answer.
         """
-        before, found = self._known, dict[str, ObservedNode]()
+        before, nodes = self._known, dict[str, ObservedNode]()
         for name in sorted(set(names) - {""}):
             try:
                 body = self._api.get(NODE, None, name)
@@ -51,9 +50,9 @@ class Nodes:
                 self._may_read = False
                 self._known = {}
                 return set()
-            # A node that was taken out of the cluster is as lost as one that does not answer.
-            found[name] = ObservedNode(name=name, ready=False) if body is None else ObservedNode.of(body)
+            # A node that was removed from the cluster counts as lost.
+            nodes[name] = ObservedNode(name=name, ready=False) if body is None else ObservedNode.of(body)
         self._may_read = True
-        self._known = found
+        self._known = nodes
         was_ready = {name: node.ready for name, node in before.items()}
-        return {name for name, node in found.items() if node.ready != was_ready.get(name, True)}
+        return {name for name, node in nodes.items() if node.ready != was_ready.get(name, True)}

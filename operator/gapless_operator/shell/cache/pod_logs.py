@@ -1,8 +1,8 @@
-"""Owns what is known of the logs of our pods: read beside the reconciles, kept when it cannot change any more.
+"""Owns the logs of our pods, which are read in the background and cached.
 
-Must not know what a log means to anybody. A log is read from its end, within bounds, and parsed at once; what is kept
-is what our programs logged, and only as long as the pod exists. Nobody who asks ever waits: a node's kubelet is asked
-by one thread at a time, so that one that does not answer delays only the logs of its own pods.
+Must not know what a log means. Only the end of a log is read, within limits, and parsed at once; the messages of our
+programs are kept while the pod exists. Callers never wait. One thread at a time reads from the kubelet of a node, so
+that an unreachable kubelet delays only the logs of its own pods.
 """
 
 from __future__ import annotations
@@ -21,62 +21,63 @@ if TYPE_CHECKING:
 
     from gapless_operator.common.observed import ObservedNode
 
-MOST_LOG_BYTES = 8 * 1024 * 1024
+MAX_LOG_BYTES = 8 * 1024 * 1024
 _LINES_OF_ENDED, _LINES_OF_RUNNING = 4000, 200
 _REFRESH_SECONDS = 3.0
-"""How old the log of a running pod may be; progress goes into the status every five seconds at most."""
+"""How old the log of a running pod may be; progress is written to a status every five seconds at most."""
 _SETTLE_SECONDS = 30.0
-"""For how long the log of a pod that has ended is read again when it does not tell the end."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
-"""For how long a log that cannot be read is left alone."""
-_LONGEST_PROBLEM = 300
+"""For how long the log of an ended pod is read again while its final message is missing."""
+_FIRST_PAUSE, _MAX_PAUSE = 5.0, 60.0
+"""Pauses between attempts to read an unreadable log."""
+_MAX_PROBLEM_LENGTH = 300
 
 
 class LogSource(Protocol):
-    """Where logs come from; the part of `ClusterApi` that is needed here."""
+    """Reads logs; the part of `ClusterApi` that is needed here."""
 
-    def log(self, namespace: str, pod: str, container: str, *, tail_lines: int, most_bytes: int) -> str | None:
+    def log(self, namespace: str, pod: str, container: str, *, tail_lines: int, max_bytes: int) -> str | None:
         """Read the end of a container's log; ``None`` when there is none."""
 
 
 @dataclass(slots=True)
-class _Known:
-    """What is known of one pod's log."""
+class _LogState:
+    """The state of one pod's log."""
 
     output: PodOutput = field(default_factory=PodOutput)
-    heard_at: datetime | None = None
-    """When it was another one than before, by our clock."""
+    changed_at: datetime | None = None
+    """When the output last changed, by our clock."""
     began: str = ""
-    """When the container began whose log it is: one that is started again has another."""
+    """When the container of the log has started: a restarted one has another log."""
     read_at: float | None = None
     ended_at: float | None = None
-    """When it was read first after the pod had ended."""
+    """When it was first read after the pod had ended."""
     is_final: bool = False
     problem: str = ""
     since: datetime | None = None
-    """Since when there is the problem."""
+    """Since when the problem exists."""
     again_at: float = 0.0
     pause: float = _FIRST_PAUSE
 
 
 @dataclass(slots=True)
 class _Kubelet:
-    """What is asked of one node."""
+    """The pending reads of one node."""
 
     pending: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Pods by uid, in the order in which they were requested."""
-    is_asked: bool = False
+    is_busy: bool = False
+    """Whether a thread reads its logs."""
 
 
 class PodLogs:
     """The logs of pods by their uid, safe to use from several threads."""
 
-    def __init__(  # noqa: PLR0913 -- what it needs of the observer around it
+    def __init__(  # noqa: PLR0913 -- its dependencies
         self,
         source: LogSource,
         *,
         start: Callable[[Callable[[], None]], object],
-        changed: Callable[[Mapping[str, Any]], None] = lambda _: None,
+        on_change: Callable[[Mapping[str, Any]], None] = lambda _: None,
         node: Callable[[str], ObservedNode | None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -84,76 +85,77 @@ class PodLogs:
         """Prepare it.
 
         Args:
-            source: where logs come from; every exception of its `log` means that the log cannot be read now.
-            start: runs what it is given, in another thread.
-            changed: called there with every pod of which something new is known.
-            node: what is known of a node.
-            clock: the age of what is known, in seconds.
-            now: the time, for what people read.
+            source: reads logs; any exception means that a log is unreadable at the moment.
+            start: runs a function in another thread.
+            on_change: called in that thread with each pod whose log has changed.
+            node: returns the state of a node, if it is state.
+            clock: monotonic, in seconds.
+            now: the time, for messages.
         """
-        self._source, self._start, self._changed, self._node = source, start, changed, node
+        self._source, self._start, self._on_change, self._node = source, start, on_change, node
         self._clock, self._now = clock, now
-        self._known: dict[str, _Known] = {}
+        self._states: dict[str, _LogState] = {}
         self._kubelets: dict[str, _Kubelet] = {}
         self._lock = threading.Lock()
 
     def log(self, pod: Mapping[str, Any]) -> PodLog:
-        """What is known of a pod's log; it is read again, in another thread, when that is old."""
+        """Return what is known of a pod's log; if that is outdated, the log is read again in another thread."""
         container, ended = _container(pod)
         if not container:
             return PodLog()
         uid, name = pod["metadata"]["uid"], str((pod.get("spec") or {}).get("nodeName", ""))
         node = self._node(name)
         with self._lock:
-            known = self._known.setdefault(uid, _Known())
-            if known.is_final:
-                return PodLog(known.output, known.heard_at)
+            state = self._states.setdefault(uid, _LogState())
+            if state.is_final:
+                return PodLog(state.output, state.changed_at)
             if node is not None and not node.ready:
-                return PodLog(
-                    known.output, known.heard_at, problem=f"node {name} is not ready", since=node.since, is_unread=True
-                )
-            must_start = self._is_old(known, ended=ended) and self._add_pending(name, uid, pod)
+                problem = f"node {name} is not ready"
+                return PodLog(state.output, state.changed_at, problem=problem, since=node.since, is_unread=True)
+            must_start = self._is_old(state, ended=ended) and self._add_pending(name, uid, pod)
         if must_start:
-            self._start(lambda: self._ask(name))
+            self._start(lambda: self._read_pending(name))
         with self._lock:
             return PodLog(
-                known.output,
-                known.heard_at,
-                problem=known.problem,
-                since=known.since,
-                is_unread=bool(known.problem) or (known.ended_at if ended else known.read_at) is None,
+                state.output,
+                state.changed_at,
+                problem=state.problem,
+                since=state.since,
+                is_unread=bool(state.problem) or (state.ended_at if ended else state.read_at) is None,
             )
 
-    def keep(self, uids: Collection[str]) -> None:
-        """Forget all pods but those with these uids."""
+    def retain(self, uids: Collection[str]) -> None:
+        """Forget the logs of all other pods."""
         with self._lock:
-            self._known = {uid: known for uid, known in self._known.items() if uid in uids}
-            self._kubelets = {name: one for name, one in self._kubelets.items() if one.is_asked or one.pending}
+            self._states = {uid: state for uid, state in self._states.items() if uid in uids}
+            self._kubelets = {
+                name: kubelet for name, kubelet in self._kubelets.items() if kubelet.is_busy or kubelet.pending
+            }
 
-    def _is_old(self, known: _Known, *, ended: bool) -> bool:
+    def _is_old(self, state: _LogState, *, ended: bool) -> bool:
         now = self._clock()
-        if known.problem:
-            return now >= known.again_at
-        if known.read_at is None or (ended and known.ended_at is None):
+        if state.problem:
+            return now >= state.again_at
+        if state.read_at is None or (ended and state.ended_at is None):
             return True
-        return now - known.read_at >= _REFRESH_SECONDS
+        return now - state.read_at >= _REFRESH_SECONDS
 
     def _add_pending(self, name: str, uid: str, pod: Mapping[str, Any]) -> bool:
-        """Put a pod on the list of its kubelet; return whether somebody must begin to ask it."""
+        """Add a pod to the pending reads of its node; return whether a thread must be started for them."""
         kubelet = self._kubelets.setdefault(name, _Kubelet())
         kubelet.pending[uid] = pod
-        begins = not kubelet.is_asked
-        kubelet.is_asked = True
-        return begins
+        must_start = not kubelet.is_busy
+        kubelet.is_busy = True
+        return must_start
 
-    def _ask(self, name: str) -> None:
-        """Read all logs that are pending at a kubelet."""
+    def _read_pending(self, name: str) -> None:
+        """Read all pending logs of a node."""
         while True:
             with self._lock:
                 kubelet = self._kubelets[name]
                 uid = next(iter(kubelet.pending), None)
                 if uid is None:
-                    kubelet.is_asked = False
+                    kubelet.is_busy = False
                     return
                 pod = kubelet.pending.pop(uid)
             container, ended = _container(pod)
@@ -164,10 +166,10 @@ class PodLogs:
                     metadata["name"],
                     container,
                     tail_lines=_LINES_OF_ENDED if ended else _LINES_OF_RUNNING,
-                    most_bytes=MOST_LOG_BYTES,
+                    max_bytes=MAX_LOG_BYTES,
                 )
-            except Exception as error:  # noqa: BLE001 -- whatever it is, the log is not known, and the others are
-                self._unreadable(uid, pod, str(error))
+            except Exception as error:  # noqa: BLE001 -- the log is unreadable, and the next ones must be read
+                self._record_problem(uid, pod, str(error))
             else:
                 self._read(uid, pod, text, ended=ended)
 
@@ -175,36 +177,36 @@ class PodLogs:
         output = None if text is None else read_output(text)
         now = self._clock()
         with self._lock:
-            known = self._known.setdefault(uid, _Known())
-            is_news = bool(known.problem) or (ended and known.ended_at is None)
-            began = _began(pod)
-            if output is not None and began == known.began:
-                # Only the end of a log is read, and a program can write much between two messages of a kind.
-                output = output.after(known.output)
-            if output is not None and output != known.output:
-                known.output, known.heard_at, is_news = output, self._now(), True
-            known.began = began
-            known.read_at, known.problem, known.since, known.pause = now, "", None, _FIRST_PAUSE
+            state = self._states.setdefault(uid, _LogState())
+            is_news = bool(state.problem) or (ended and state.ended_at is None)
+            began = _container_start(pod)
+            if output is not None and began == state.began:
+                # Only the end of a log is read, which may not contain the latest message of each kind.
+                output = output.after(state.output)
+            if output is not None and output != state.output:
+                state.output, state.changed_at, is_news = output, self._now(), True
+            state.began = began
+            state.read_at, state.problem, state.since, state.pause = now, "", None, _FIRST_PAUSE
             if ended:
-                known.ended_at = now if known.ended_at is None else known.ended_at
-                known.is_final = known.output.is_complete or now - known.ended_at >= _SETTLE_SECONDS
+                state.ended_at = now if state.ended_at is None else state.ended_at
+                state.is_final = state.output.is_complete or now - state.ended_at >= _SETTLE_SECONDS
         if is_news:
-            self._changed(pod)
+            self._on_change(pod)
 
-    def _unreadable(self, uid: str, pod: Mapping[str, Any], problem: str) -> None:
+    def _record_problem(self, uid: str, pod: Mapping[str, Any], problem: str) -> None:
         with self._lock:
-            known = self._known.setdefault(uid, _Known())
-            is_news = not known.problem
+            state = self._states.setdefault(uid, _LogState())
+            is_news = not state.problem
             if is_news:
-                known.problem, known.since = problem[:_LONGEST_PROBLEM], self._now().replace(microsecond=0)
-            known.again_at = self._clock() + known.pause
-            known.pause = min(2 * known.pause, _LONGEST_PAUSE)
+                state.problem, state.since = problem[:_MAX_PROBLEM_LENGTH], self._now().replace(microsecond=0)
+            state.again_at = self._clock() + state.pause
+            state.pause = min(2 * state.pause, _MAX_PAUSE)
         if is_news:
-            self._changed(pod)
+            self._on_change(pod)
 
 
-def _began(pod: Mapping[str, Any]) -> str:
-    """When the container began whose log matters; empty where that is unknown."""
+def _container_start(pod: Mapping[str, Any]) -> str:
+    """Return when the container whose log is read has started; empty if that is unknown."""
     status, (name, _) = pod.get("status") or {}, _container(pod)
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         if container.get("name") == name:
@@ -214,9 +216,9 @@ def _began(pod: Mapping[str, Any]) -> str:
 
 
 def _container(pod: Mapping[str, Any]) -> tuple[str, bool]:
-    """Which container's log matters, and whether nothing is written to it any more; empty for none.
+    """Return the container whose log is read, and whether it has ended; an empty name for none.
 
-    An init container that failed is all there is to say; otherwise it is the first of the others.
+    That is an init container that has failed, else the first container.
     """
     status = pod.get("status") or {}
     for container in status.get("initContainerStatuses") or ():

@@ -1,6 +1,6 @@
-"""Owns which resources a child matters to: its owner, and the Diode whose link it uses; must not know what they do.
+"""Owns the relations of a child to resources: its owner, and the Diode whose link it uses; must not know what they do.
 
-A label holds less than a name can have, so the names behind labels are found with `children`.
+A label value is shorter than a name can be, so names are looked up with `children.name_behind`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OWNER_KINDS = {kind.name: kind for kind in OWNERS}
 
 
 def owner_of(child: Mapping[str, Any], cache: Cache) -> Key | None:
-    """The resource to which a child belongs; ``None`` when it is not there."""
+    """Return the owner of a child; ``None`` when it does not exist."""
     metadata = child["metadata"]
     labels, namespace = metadata.get("labels") or {}, metadata.get("namespace", "")
     kind = _OWNER_KINDS.get(labels.get(KIND_LABEL, ""))
@@ -30,13 +30,13 @@ def owner_of(child: Mapping[str, Any], cache: Cache) -> Key | None:
         return None
     for reference in metadata.get("ownerReferences") or ():
         if reference.get("kind") == kind.name:
-            is_there = cache.get(kind, namespace, str(reference.get("name"))) is not None
-            return Key(kind.name, namespace, reference["name"]) if is_there else None
+            exists = cache.get(kind, namespace, str(reference.get("name"))) is not None
+            return Key(kind.name, namespace, reference["name"]) if exists else None
     return _find_by_label(kind, namespace, labels.get(NAME_LABEL), cache)
 
 
 def diode_of(child: Mapping[str, Any], cache: Cache) -> Key | None:
-    """The Diode whose link a child uses; ``None`` when it uses none, or one that is not there."""
+    """Return the Diode whose link a child uses; ``None`` for none, or when it does not exist."""
     metadata = child["metadata"]
     return _find_by_label(DIODE, metadata.get("namespace", ""), (metadata.get("labels") or {}).get(DIODE_LABEL), cache)
 

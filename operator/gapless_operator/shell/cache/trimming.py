@@ -1,7 +1,7 @@
-"""Owns what the cache keeps of an object: a digest instead of a bundle, no content that no reconciler reads.
+"""Owns what the cache keeps of an object: a digest in place of a bundle, and no fields that no reconciler reads.
 
-Must not know what anybody makes of the rest. A thousand Resends with bundles of 100 KB, and as many ConfigMaps with the
-same bundles, are 200 MB that nobody needs between the moment a bundle is checked and the moment it is mounted.
+Must not know how the rest is used. A thousand Resends with bundles of 100 KB, and as many ConfigMaps with the same
+bundles, would take 200 MB, although a bundle is needed only when it is checked and when it is mounted.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _REFERENCE = "sha256:"
 
 
 def reference(text: str) -> str:
-    """What stands in the cache in place of an inline bundle."""
+    """Return what the cache keeps in place of an inline bundle."""
     return _REFERENCE + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def trim(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of an object as the cache keeps it. To trim it twice would give a reference to a reference."""
+    """Return a trimmed copy of an object; must not be applied twice."""
     kept = {**body, "metadata": _metadata(body["metadata"])}
     trim = _TRIMS.get(str(body.get("kind")))
     return kept if trim is None else trim(kept)
@@ -47,7 +47,7 @@ def _resend(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _config_map(body: dict[str, Any]) -> dict[str, Any]:
-    """Reconcilers read the content of ledgers; of all other ConfigMaps the metadata is enough."""
+    """Keep the content of ledgers, which reconcilers read; of all other ConfigMaps only the metadata."""
     if (body["metadata"].get("labels") or {}).get(ROLE_LABEL) == LEDGER_ROLE:
         return body
     return {name: value for name, value in body.items() if name not in {"data", "binaryData"}}

@@ -1,7 +1,7 @@
-"""Owns the watches, which Kopf runs: every change of an object that matters is handed on, nothing is decided here.
+"""Owns the watches, which Kopf runs: every change of a relevant object is handed on.
 
-Must not know what anybody does with a change. Of Kopf only ``on.event`` is used. Handlers for creation, update or
-deletion would write annotations and finalizers into users' objects, and so would timers; time is `service`'s business.
+Must not know what follows from a change. Of Kopf only ``on.event`` is used: handlers for creation, update or deletion
+and timers would write annotations and finalizers into users' objects. `service` runs the periodic tasks.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from gapless_operator.shell.cache.store import Body
 
 _SERVER_SECONDS, _CLIENT_SECONDS = 300, 310
-"""A watch ends by itself before the client gives it up, so that a silent one is never taken for an idle one."""
-_OBJECTS_OF_A_PAGE = 25
-"""What is listed when a watch begins comes in pages, so that not all bundles are in memory at once."""
+"""The server ends a watch before the client times out, so that an idle watch is not mistaken for a silent one."""
+_PAGE_SIZE = 25
+"""The initial list of a watch is paginated, so that not all bundles are in memory at once."""
 _IDLE_SECONDS = 0.05
-"""Kopf keeps the last body of an object for so long after it was handed on."""
+"""How long Kopf keeps the last body of an object after it was handed on."""
 
 
 class _Backoffs:
-    """Pauses between tries to reach the API server: growing, and without end, for an outage must not end the operator.
+    """Pauses between attempts to reach the API server: growing and endless, as an outage must not end the operator.
 
-    Kopf takes the pauses again for each request, so this is iterated more than once.
+    Kopf iterates over it again for each request.
     """
 
     def __iter__(self) -> Iterator[float]:
@@ -44,20 +44,20 @@ class Watches:
         kinds: Collection[Kind],
         namespaces: Collection[str],
         *,
-        changed: Callable[[Kind, str | None, Body], None],
-        ended: Callable[[BaseException | None], None],
+        on_change: Callable[[Kind, str | None, Body], None],
+        on_end: Callable[[BaseException | None], None],
     ) -> None:
         """Prepare them.
 
         Args:
             kinds: to watch.
             namespaces: where; none for the whole cluster.
-            changed: called in the watches' thread with the kind, what happened (ADDED, MODIFIED, DELETED, or ``None``
-                for an object that was there), and the object.
-            ended: called there when the watches have ended, with the reason if they did so by themselves.
+            on_change: called in the thread of the watches with the kind, the type of the event (ADDED, MODIFIED,
+                DELETED, or ``None`` for an object of the initial list), and the object.
+            on_end: called there when the watches have ended, with the error unless `stop` was called.
         """
         self._namespaces = tuple(namespaces)
-        self._changed, self._ended = changed, ended
+        self._on_change, self._on_end = on_change, on_end
         self._stop = threading.Event()
         self._registry = kopf.OperatorRegistry()
         kopf.on.login(registry=self._registry)(_login)
@@ -67,7 +67,7 @@ class Watches:
         self._thread = threading.Thread(target=self._run, name="watches", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -81,7 +81,7 @@ class Watches:
             body = dict(event["object"])
             body.setdefault("apiVersion", kind.api_version)
             body.setdefault("kind", kind.name)
-            self._changed(kind, event["type"], body)
+            self._on_change(kind, event["type"], body)
 
         where = (kind.group, kind.version, kind.plural) if kind.group else (kind.version, kind.plural)
         kopf.on.event(*where, id=f"watch-{kind.plural}", registry=self._registry)(handle)
@@ -97,13 +97,13 @@ class Watches:
                 namespaces=self._namespaces,
                 stop_flag=self._stop,
             )
-        except BaseException as error:  # noqa: BLE001 -- the thread must not end without a word
+        except BaseException as error:  # noqa: BLE001 -- the thread must not end silently
             problem = error
-        self._ended(None if self._stop.is_set() else problem or RuntimeError("the watches ended by themselves"))
+        self._on_end(None if self._stop.is_set() else problem or RuntimeError("the watches ended unexpectedly"))
 
 
 def _login(**arguments: Any) -> Any:
-    """As the official client does it: the pod's account, else KUBECONFIG."""
+    """Log in as the official client does: with the service account of the pod, else KUBECONFIG."""
     return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
 
 
@@ -111,17 +111,17 @@ def _settings(kinds: Collection[Kind], *, scan: bool) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.peering.standalone = True
     settings.posting.enabled = False
-    # Without rights on the whole cluster, Kopf can see neither new namespaces nor new kinds; `service` lists them.
+    # Without permissions on the whole cluster, Kopf cannot detect new namespaces and kinds; `service` lists them.
     settings.scanning.disabled = not scan
     settings.watching.server_timeout = _SERVER_SECONDS
     settings.watching.client_timeout = _CLIENT_SECONDS
     settings.watching.connect_timeout = 10
-    settings.watching.chunk_size = _OBJECTS_OF_A_PAGE
+    settings.watching.chunk_size = _PAGE_SIZE
     settings.networking.connect_timeout = 10
     settings.networking.request_timeout = 60
     settings.networking.error_backoffs = _Backoffs()
     settings.queueing.idle_timeout = _IDLE_SECONDS
-    settings.queueing.exit_timeout = 0.2  # handlers only hand on
+    settings.queueing.exit_timeout = 0.2  # Handlers only hand changes on.
     settings.process.ultimate_exiting_timeout = None
     for kind in kinds:
         if kind.selector:

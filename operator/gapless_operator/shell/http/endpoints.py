@@ -1,7 +1,7 @@
-"""Owns what the operator answers over HTTP: probes of the kubelet and the metrics of Prometheus.
+"""Owns the HTTP servers of the operator: probes for the kubelet and metrics for Prometheus.
 
-Must not know what is healthy, ready or measured. Both run in the operator's own event loop: when that stands still,
-nothing is answered, which is the right answer. What blocks has a few threads of its own.
+Must not know what is healthy, ready or measured. Both run in the operator's own event loop: while that is blocked,
+probes fail, as they should. Blocking calls have a few threads of their own.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from gapless_operator.shell.http.metrics_access import MetricsAccess
 
 THREADS = 2
-"""For metrics and reviews of tokens, apart from those of the reconciles: whoever reaches the port may request them."""
-MOST_REQUESTS = 16
-"""For metrics at the same time; more are refused at once."""
+"""For metrics and token reviews, separate from the reconciles: any client of the port can cause them."""
+MAX_REQUESTS = 16
+"""Maximum of concurrent requests for metrics; more are refused at once."""
 _SHUTDOWN_SECONDS = 1.0
 ProbeResult = tuple[HTTPStatus, str]
-"""A status and a sentence."""
+"""A status and a message."""
 
 
 class Endpoints:
@@ -40,12 +40,12 @@ class Endpoints:
         self._runners: list[web.AppRunner] = []
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="metrics")
         self._requests = 0
-        """For metrics, that are being answered."""
+        """Requests for metrics in progress."""
 
     async def serve_probes(
         self, port: int, *, healthy: Callable[[], ProbeResult], ready: Callable[[], ProbeResult]
     ) -> None:
-        """Answer ``/healthz`` (is it worth going on?) and ``/readyz`` (does it serve what it should?)."""
+        """Serve ``/healthz`` and ``/readyz``."""
 
         async def health(_: web.Request) -> web.Response:
             return _response(healthy())
@@ -63,17 +63,17 @@ class Endpoints:
         access: MetricsAccess | None = None,
         security: ssl.SSLContext | None = None,
     ) -> None:
-        """Answer ``/metrics``.
+        """Serve ``/metrics``.
 
         Args:
             port: to listen on.
-            registry: what is measured.
-            access: who may read it; ``None`` for everybody.
-            security: to serve with; ``None`` for plain HTTP.
+            registry: of the metrics.
+            access: who may read them; ``None`` for everyone.
+            security: for TLS; ``None`` for plain HTTP.
         """
 
         async def metrics(request: web.Request) -> web.Response:
-            if self._requests >= MOST_REQUESTS:
+            if self._requests >= MAX_REQUESTS:
                 return _refusal(HTTPStatus.TOO_MANY_REQUESTS)
             self._requests += 1
             try:
@@ -93,7 +93,7 @@ class Endpoints:
         await self._serve(port, {METRICS_PATH: metrics}, security)
 
     async def close(self) -> None:
-        """Answer nothing more."""
+        """Stop all servers."""
         for runner in self._runners:
             await runner.cleanup()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -125,5 +125,5 @@ def _refusal(status: HTTPStatus) -> web.Response:
         HTTPStatus.TOO_MANY_REQUESTS: "Too many requests for metrics at the moment; try again.",
     }
     headers = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else {}
-    text = sentences.get(status, "The API server cannot say who may read the metrics; try again.")
+    text = sentences.get(status, "The API server could not check who may read the metrics; try again.")
     return web.Response(status=status, text=f"{text}\n", headers=headers)

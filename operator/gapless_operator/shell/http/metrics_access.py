@@ -1,7 +1,7 @@
-"""Owns who may read the metrics: whoever Kubernetes knows by the token and lets ``get /metrics``.
+"""Owns who may read the metrics: accounts that Kubernetes authenticates and authorizes for ``get /metrics``.
 
-Must not know what is served, nor how. Metrics name every topic that loses events and how fast they are sent again,
-which is nothing for everybody on the network. Tokens are kept as digests, and only for as long as an answer is good.
+Must not know what is served, nor how. Metrics contain the names of topics that lose events, so not everyone on the
+network may read them. Tokens are cached as digests, and only until an answer expires.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 METRICS_PATH = "/metrics"
 _GOOD_FOR_SECONDS, _BAD_FOR_SECONDS = 60.0, 10.0
-"""How long an answer is relied on; a token that is taken back works for a minute more."""
-_MOST_ANSWERS = 1000
-"""Of each kind: good ones are remembered apart, so that no flood of bad tokens pushes them out."""
-_LONGEST_TOKEN = 16 * 1024
+"""How long an answer is cached; a revoked token works for a minute more."""
+_MAX_ANSWERS = 1000
+"""Of each kind: granted ones are cached separately, so that a flood of bad tokens does not evict them."""
+_MAX_TOKEN_LENGTH = 16 * 1024
 _SCHEME = "bearer "
 
 
 class _Answers(OrderedDict[bytes, tuple[HTTPStatus, float]]):
-    """The latest answers of one kind by the digest of the token, each with the time until which it is good."""
+    """The latest answers of one kind by the digest of the token, each with its expiry."""
 
     def status(self, digest: bytes, now: float) -> HTTPStatus | None:
-        """The answer to a token, while it is good."""
+        """Return the answer for a token until it expires."""
         found, until = self.get(digest, (None, now))
         return found if now < until else None
 
     def remember(self, digest: bytes, found: HTTPStatus, until: float) -> None:
-        """Add an answer, and forget the oldest."""
+        """Add an answer, and evict the oldest."""
         self[digest] = (found, until)
         self.move_to_end(digest)
-        while len(self) > _MOST_ANSWERS:
+        while len(self) > _MAX_ANSWERS:
             self.popitem(last=False)
 
 
 class MetricsAccess:
-    """Asks the API server and remembers the answer for a while. Safe to use from several threads."""
+    """Asks the API server and caches the answers. Thread-safe."""
 
     def __init__(self, api: ClusterApi, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
@@ -55,19 +55,19 @@ class MetricsAccess:
         self._lock = threading.Lock()
 
     def status(self, authorization: str) -> HTTPStatus:
-        """What to answer a request with that header: OK, or why not. Blocks.
+        """Return the HTTP status for a request: OK, or why it is refused. Blocks.
 
         Args:
-            authorization: the header; empty for none.
+            authorization: the header of that name; empty for none.
         """
         token = authorization[len(_SCHEME) :].strip() if authorization[: len(_SCHEME)].lower() == _SCHEME else ""
-        if not token or len(token) > _LONGEST_TOKEN:
+        if not token or len(token) > _MAX_TOKEN_LENGTH:
             return HTTPStatus.UNAUTHORIZED
         digest, now = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest(), self._clock()
         with self._lock:
-            known = self._granted.status(digest, now) or self._refused.status(digest, now)
-        if known is not None:
-            return known
+            cached = self._granted.status(digest, now) or self._refused.status(digest, now)
+        if cached is not None:
+            return cached
         try:
             found = self._review(token)
         except ApiError:
@@ -80,16 +80,16 @@ class MetricsAccess:
         return found
 
     def _review(self, token: str) -> HTTPStatus:
-        who = self._api.review(TOKEN_REVIEW, {"token": token})
-        if not who.get("authenticated"):
+        review = self._api.review(TOKEN_REVIEW, {"token": token})
+        if not review.get("authenticated"):
             return HTTPStatus.UNAUTHORIZED
-        user: dict[str, Any] = who.get("user") or {}
-        asked = {
+        user: dict[str, Any] = review.get("user") or {}
+        request = {
             "user": user.get("username", ""),
             "uid": user.get("uid", ""),
             "groups": user.get("groups") or [],
             "extra": user.get("extra") or {},
             "nonResourceAttributes": {"path": METRICS_PATH, "verb": "get"},
         }
-        allowed = self._api.review(SUBJECT_ACCESS_REVIEW, asked).get("allowed")
+        allowed = self._api.review(SUBJECT_ACCESS_REVIEW, request).get("allowed")
         return HTTPStatus.OK if allowed else HTTPStatus.FORBIDDEN

@@ -1,7 +1,7 @@
-"""Owns the certificate of the metrics port: the one that is mounted, or one that the operator makes for itself.
+"""Owns the certificate of the metrics port: a mounted one, or a self-signed one of the operator.
 
-Must not know what is served with it. A certificate that nobody signed keeps a token from who only listens; against who
-stands in between, mount one that Prometheus can verify.
+Must not know what is served with it. A self-signed certificate protects tokens only from passive eavesdroppers; mount
+one that Prometheus can verify to protect them from a man in the middle.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _NAME = "gapless-operator"
 
 
 class ServingCertificate:
-    """A TLS context whose certificate follows the files."""
+    """A TLS context whose certificate can be reloaded."""
 
     def __init__(self, folder: Path | None) -> None:
         """Load it.
 
         Args:
-            folder: with `CERTIFICATE` and `KEY`; ``None`` to make a certificate that lasts as long as the process.
+            folder: with `CERTIFICATE` and `KEY`; ``None`` to create a self-signed certificate.
 
         Raises:
             ConfigurationError: there is no certificate with its key in the folder.
@@ -42,15 +42,15 @@ class ServingCertificate:
         if folder is not None:
             self.reload()
             return
-        with tempfile.TemporaryDirectory(prefix="gapless-") as made:
-            _write_self_signed(Path(made))
-            self._load(Path(made))
+        with tempfile.TemporaryDirectory(prefix="gapless-") as temporary:
+            _write_self_signed(Path(temporary))
+            self._load(Path(temporary))
 
     def reload(self) -> None:
-        """Take the files as they are now, for who renews certificates; connections that are open stay as they are.
+        """Load the files again, which may have been renewed; open connections are not affected.
 
         Raises:
-            ConfigurationError: they are no certificate with its key.
+            ConfigurationError: they are not a certificate with its key.
         """
         if self._folder is not None:
             self._load(self._folder)
@@ -60,8 +60,8 @@ class ServingCertificate:
             self.context.load_cert_chain(folder / CERTIFICATE, folder / KEY)
         except (OSError, ssl.SSLError) as error:
             raise ConfigurationError(
-                f"{folder} has no certificate {CERTIFICATE} with its key {KEY} for the metrics port ({error}); mount a "
-                f"Secret of type kubernetes.io/tls there."
+                f"{folder} does not contain a certificate {CERTIFICATE} with its key {KEY} for the metrics port "
+                f"({error}); mount a Secret of type kubernetes.io/tls there."
             ) from None
 
 

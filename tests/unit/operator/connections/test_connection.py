@@ -72,7 +72,7 @@ def test_a_connection_that_nobody_asks_about_is_left_alone(request_: str | None)
 def test_a_refusal_ends_when_nobody_asks_any_more() -> None:
     """Tools that wait for a connection would wait for ever."""
     kafka = a_connection("today")
-    said = "The API server answers POST with 403: exceeded quota."
+    said = "The API server answered POST with 403: exceeded quota."
     kafka.body["status"], events = refusal_status(kafka.body, Reason.WRITE_REFUSED, said, now=START, final=False)
     assert [event.message for event in events] == [said]
     assert {each["type"] for each in kafka.status["conditions"]} == {"Reconciling", "Stalled"}

@@ -1,4 +1,4 @@
-"""A small cluster in memory: it takes plans as the API server would and plays the kubelet when told to."""
+"""A cluster in memory: it applies plans like the API server and simulates the kubelet."""
 
 from __future__ import annotations
 

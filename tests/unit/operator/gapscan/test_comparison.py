@@ -1,4 +1,4 @@
-"""A scan is compared with the bundle of the last one that ended well, and GapsClosed says no more than it shows."""
+"""A scan is compared with the bundle of the last successful one, and GapsClosed claims no more than that shows."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def older_source(night: Any) -> list[dict[str, Any]]:
 # --------------------------------------------------------------------------------------------- what the pod is given
 
 
-def test_the_first_scan_is_compared_with_nothing_and_says_so_without_an_event(cluster: Make, gaps: Gaps) -> None:
+def test_the_first_scan_has_no_comparison_and_no_event(cluster: Make, gaps: Gaps) -> None:
     night = scanned(cluster, gaps)
     assert "compareWith" not in settings(night)
     assert older_source(night) == []
@@ -130,7 +130,7 @@ def test_a_bundle_in_a_store_is_named_by_its_address(cluster: Make, gaps: Gaps) 
         ),
     ],
 )
-def test_when_the_output_moves_the_bundle_before_is_compared_as_far_as_a_pod_can_reach_it(
+def test_after_a_move_of_the_output_the_previous_bundle_is_compared_if_reachable(
     cluster: Make, gaps: Gaps, before: dict[str, Any], after: dict[str, Any], reached: str | None
 ) -> None:
     night = scanned(cluster, gaps, **before)
@@ -154,7 +154,7 @@ def test_when_the_output_moves_the_bundle_before_is_compared_as_far_as_a_pod_can
         {"kafkaRef": {"name": "other"}},
     ],
 )
-def test_a_scan_that_looks_at_something_else_is_not_compared(cluster: Make, gaps: Gaps, change: dict[str, Any]) -> None:
+def test_a_scan_of_another_source_is_not_compared(cluster: Make, gaps: Gaps, change: dict[str, Any]) -> None:
     night = scanned(cluster, gaps)
     night.change(**change)
     begin(night)
@@ -162,7 +162,7 @@ def test_a_scan_that_looks_at_something_else_is_not_compared(cluster: Make, gaps
     assert older_source(night) == []
     night.answer(NOTHING)
     assert night.condition("GapsClosed") == ("Unknown", "NotComparable")
-    assert "of a scan of another source" in night.message("GapsClosed")
+    assert "is from a scan of another source" in night.message("GapsClosed")
     assert "comparison" not in night.status
     assert night.status["closedEventsTotal"] == 0
 
@@ -177,9 +177,7 @@ def test_a_scan_that_looks_at_something_else_is_not_compared(cluster: Make, gaps
         {"resend": {"diodeRef": {"name": "south"}}},
     ],
 )
-def test_what_does_not_change_where_a_scan_looks_leaves_it_comparable(
-    cluster: Make, gaps: Gaps, change: dict[str, Any]
-) -> None:
+def test_a_scan_of_the_same_source_stays_comparable(cluster: Make, gaps: Gaps, change: dict[str, Any]) -> None:
     night = scanned(cluster, gaps)
     night.change(**change)
     begin(night)
@@ -207,7 +205,7 @@ def test_a_spec_that_changes_while_a_scan_runs_does_not_spoil_its_comparison(clu
     assert "compareWith" not in settings(night), "what it found is of the topic of before"
 
 
-def test_no_history_limit_takes_the_bundle_away_that_is_compared_with(cluster: Make, gaps: Gaps) -> None:
+def test_history_limits_keep_the_bundle_for_the_comparison(cluster: Make, gaps: Gaps) -> None:
     night = scanned(cluster, gaps, historyLimits={"successful": 0, "failed": 0})
     first = night.status["bundle"]["location"]
     assert first in night.names("ConfigMap")
@@ -232,16 +230,16 @@ def test_no_history_limit_takes_the_bundle_away_that_is_compared_with(cluster: M
 @pytest.mark.parametrize(
     ("found", "gaps_now", "said", "fragment", "closed"),
     [
-        ({}, NOTHING, ("True", "AllClosed"), "Nothing of 7 events", 7),
+        ({}, NOTHING, ("True", "AllClosed"), "listed 7 events; none is still missing.", 7),
         ({"new": 3}, {("transfer", 0): [(20, 22)]}, ("True", "AllClosed"), "New since then: 3.", 7),
         ({"still_open": 5}, {("transfer", 0): [(0, 4)]}, ("False", "StillMissing"), "5 of 7 events", 2),
         ({"still_open": 1, "unknown": 2}, {("transfer", 0): [(0, 0)]}, ("False", "StillMissing"), "Not checked: 2", 4),
         ({"unknown": 2}, NOTHING, ("Unknown", "NotAllLookedAt"), "2 of 7 events", 5),
-        ({"filled": 3}, NOTHING, ("True", "AllClosed"), "Nothing of 7 events", 7),
-        ({"never": 3}, NOTHING, ("True", "AllClosed"), "Unavailable for good: 3.", 4),
+        ({"filled": 3}, NOTHING, ("True", "AllClosed"), "listed 7 events; none is still missing.", 7),
+        ({"never": 3}, NOTHING, ("True", "AllClosed"), "Permanently unavailable: 3.", 4),
     ],
 )
-def test_the_condition_says_what_became_of_the_bundle_before(
+def test_gaps_closed_reports_the_previous_bundle(
     *,
     cluster: Make,
     gaps: Gaps,
@@ -265,9 +263,9 @@ def test_the_condition_says_what_became_of_the_bundle_before(
 @pytest.mark.parametrize(
     ("listed", "found", "sentence"),
     [
-        ([(0, 6)], {}, "Nothing of 7 events of the previous bundle {id} is still missing."),
-        ([(0, 6)], {"never": 3}, "Nothing of 7 events of the previous bundle {id} is still missing. Unavailable"),
-        ([(5, 5)], {}, "Nothing of 1 event of the previous bundle {id} is still missing."),
+        ([(0, 6)], {}, "The previous bundle {id} listed 7 events; none is still missing."),
+        ([(0, 6)], {"never": 3}, "The previous bundle {id} listed 7 events; none is still missing. Permanently"),
+        ([(5, 5)], {}, "The previous bundle {id} listed 1 event; none is still missing."),
         ([(0, 6)], {"still_open": 5}, "5 of 7 events of the previous bundle {id} are still missing."),
         ([(0, 6)], {"still_open": 1, "new": 9}, "1 of 7 events of the previous bundle {id} is still missing. New"),
         ([(0, 6)], {"still_open": 2, "unknown": 1}, "2 of 7 events of the previous bundle {id} are still missing. Not"),
@@ -276,7 +274,7 @@ def test_the_condition_says_what_became_of_the_bundle_before(
         ([], {"new": 7}, "The previous bundle {id} lists nothing. New since then: 7."),
     ],
 )
-def test_the_condition_says_it_in_a_sentence(
+def test_gaps_closed_has_a_message(
     cluster: Make, listed: list[tuple[int, int]], found: dict[str, int], sentence: str
 ) -> None:
     night = scanned(cluster, {("transfer", 0): listed})
@@ -430,7 +428,7 @@ def test_without_a_comparison_gaps_do_not_become_younger(cluster: Make, gaps: Ga
     assert night.status["oldestGapSince"] == first
 
 
-def test_what_could_not_be_looked_at_may_be_the_oldest_gap(cluster: Make, gaps: Gaps) -> None:
+def test_an_unchecked_event_may_be_the_oldest_gap(cluster: Make, gaps: Gaps) -> None:
     night = scanned(cluster, gaps)
     first = night.status["oldestGapSince"]
     again(night, {("transfer", 0): [(50, 50)]}, unknown=1, new=1)
@@ -450,7 +448,7 @@ def test_a_bundle_of_first_gaps_alone_proves_nothing_about_the_others(cluster: M
     assert night.status["oldestGapSince"] == first
 
 
-def test_a_status_of_an_operator_of_before_is_taken_for_no_younger_than_its_scan(cluster: Make, gaps: Gaps) -> None:
+def test_a_status_of_an_older_operator_is_as_old_as_its_scan(cluster: Make, gaps: Gaps) -> None:
     night = scanned(cluster, gaps)
     first = night.status["lastScanTime"]
     for name in ("oldestGapSince", "closedEventsTotal"):
@@ -478,7 +476,7 @@ def test_what_was_only_inferred_is_shown_apart(cluster: Make, gaps: Gaps) -> Non
     assert [(p["missing"], p["inferred"]) for p in night.status["partitions"]] == [(5, 4), (2, 0)]
 
 
-def test_a_scan_that_infers_nothing_says_nothing_of_it(cluster: Make, gaps: Gaps) -> None:
+def test_a_scan_without_inference_reports_none(cluster: Make, gaps: Gaps) -> None:
     night = cluster()
     night.step()
     night.answer(gaps, infer=False, inferred_events=0)
@@ -496,7 +494,7 @@ def with_state(cluster: Make) -> Any:
     return night
 
 
-def test_the_next_attempt_waits_until_what_used_the_state_is_gone(cluster: Make, gaps: Gaps) -> None:
+def test_the_next_attempt_waits_until_the_state_is_unused(cluster: Make, gaps: Gaps) -> None:
     night = with_state(cluster)
     pod = dict(night.pods)
     night.change(source={"events": {"topics": ["transfer", "alarm"], "state": STATE}})
@@ -506,11 +504,11 @@ def test_the_next_attempt_waits_until_what_used_the_state_is_gone(cluster: Make,
     assert night.begun == ["night-scan-uid-g1-1"]
     assert [ref.name for ref in plan.delete] == ["night-scan-uid-g1-1", "night-scan-uid-g1-1-settings"]
     assert plan.requeue_after_seconds is not None
-    assert "the Job night-scan-uid-g1-1 is gone" in night.message("Reconciling")
+    assert "the Job night-scan-uid-g1-1 has ended" in night.message("Reconciling")
     night.pods = pod  # the Job is gone, and its pod takes its time
     night.step()
     assert night.begun == ["night-scan-uid-g1-1"]
-    assert "the pod night-scan-uid-g1-1-pod is gone" in night.message("Reconciling")
+    assert "the pod night-scan-uid-g1-1-pod has ended" in night.message("Reconciling")
     night.pods.clear()
     night.step()
     assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]
@@ -518,7 +516,7 @@ def test_the_next_attempt_waits_until_what_used_the_state_is_gone(cluster: Make,
     assert night.condition("Ready") == ("True", "GapsFound")
 
 
-def test_pods_that_have_ended_and_executors_are_in_nobodys_way(cluster: Make, gaps: Gaps) -> None:
+def test_ended_pods_and_executors_do_not_block_the_next_attempt(cluster: Make, gaps: Gaps) -> None:
     night = with_state(cluster)
     night.end(night.log_of(gaps))
     night.settle()

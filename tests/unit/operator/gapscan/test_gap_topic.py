@@ -1,4 +1,4 @@
-"""A gaps topic whose records expire: what no record tells of is unknown, in conditions, totals and ages."""
+"""A gaps topic whose records expire: what no record covers is unknown, in conditions, totals and ages."""
 
 from __future__ import annotations
 
@@ -71,19 +71,19 @@ def test_a_gap_whose_record_expired_is_never_said_to_have_closed(cluster: Make, 
         again(night, NOTHING, unknown=listed, **policy)
         reason = "NotCompacted" if policy else "NotAllLookedAt"
         assert night.condition("GapsClosed") == ("Unknown", reason)
-        assert "For 7 events of earlier bundles, no record shows any more" in night.message("GapsClosed")
+        assert "For 7 events of earlier bundles, no record shows any longer" in night.message("GapsClosed")
         assert (night.status["closedEventsTotal"], night.status["unverifiedEvents"]) == (0, 7)
         assert night.status["oldestGapSince"] == since
         assert _oldest_gap_seconds(night.status, 4e9) > 0, "the alert goes on"
 
 
-def test_what_cannot_be_told_is_said_with_what_to_do(cluster: Make, gaps: Gaps) -> None:
+def test_unverifiable_events_are_reported_with_advice(cluster: Make, gaps: Gaps) -> None:
     night = scanned(cluster, NOTHING, **LOSES)
     again(night, gaps, **LOSES)
     remedy = night.message("GapTopicCompacted")
-    assert night.message("GapsClosed") == f"No record shows any more whether they arrived. {remedy}"
+    assert night.message("GapsClosed") == f"No record shows any longer whether they arrived. {remedy}"
     again(night, NOTHING, unknown=7, **LOSES)
-    unverified = "For 7 events of earlier bundles, no record shows any more whether they arrived."
+    unverified = "For 7 events of earlier bundles, no record shows any longer whether they arrived."
     assert night.message("GapsClosed") == f"{unverified} {remedy}"
     again(night, NOTHING)
     audit = "Run an audit (source.events) to find out what has arrived."
@@ -113,7 +113,7 @@ def test_records_that_say_that_all_has_closed_are_believed_in_any_topic(cluster:
     )
 
 
-def test_an_audit_ends_what_nobody_could_tell(cluster: Make, gaps: Gaps) -> None:
+def test_an_audit_resolves_unverifiable_events(cluster: Make, gaps: Gaps) -> None:
     night = scanned(cluster, gaps, **LOSES)
     again(night, NOTHING, unknown=7, **LOSES)
     night.change(source={"events": {"topics": ["transfer"]}})

@@ -1,4 +1,4 @@
-"""Which attempt began last, by the status and by what is there, and what an attempt is called."""
+"""Which attempt was started last, by the status and the existing attempts, and the names of attempts."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def recorded(name: str, seconds: int | None, **more: Any) -> LastAttempt:
     return LastAttempt(name=name, engine="Job", generation=3, started=started, **more)
 
 
-def test_without_attempts_it_is_the_one_that_the_status_knows() -> None:
+def test_without_attempts_it_is_the_one_in_the_status() -> None:
     last = recorded("a", 5)
     assert latest_attempt(last, []) == last
     assert latest_attempt(None, []) is None
 
 
-def test_one_that_is_there_began_when_the_api_server_says() -> None:
+def test_an_existing_attempt_has_the_start_time_of_the_api_server() -> None:
     last = recorded("a", 5, outcome="GapsFound")
     assert latest_attempt(last, [attempt("a", 7)]) == recorded("a", 7, outcome="GapsFound")
 

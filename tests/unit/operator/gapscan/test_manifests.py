@@ -1,4 +1,4 @@
-"""What is written into the cluster is what the golden files say; GAPLESS_UPDATE_GOLDEN=1 writes them anew."""
+"""Manifests match their golden files; GAPLESS_UPDATE_GOLDEN=1 writes these again."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def written(cluster: Make, case: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_attempt_is_written_as_the_golden_file_says(cluster: Make, name: str) -> None:
+def test_an_attempt_matches_its_golden_files(cluster: Make, name: str) -> None:
     text = yaml.dump_all(written(cluster, CASES[name]), Dumper=Readable, sort_keys=True, width=120)
     path = GOLDEN / f"{name}.yaml"
     if os.environ.get("GAPLESS_UPDATE_GOLDEN"):
@@ -166,7 +166,7 @@ def test_both_engines_run_the_same_image_with_the_same_arguments_and_settings(cl
         ("night", "night-"),
     ],
 )
-def test_an_attempt_has_a_name_that_spark_can_build_upon(cluster: Make, name: str, begins: str) -> None:
+def test_the_name_of_an_attempt_is_short_enough_for_spark(cluster: Make, name: str, begins: str) -> None:
     settings, attempt = written(cluster, {"name": name})
     found = attempt["metadata"]["name"]
     assert found.startswith(begins)

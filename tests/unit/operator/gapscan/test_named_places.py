@@ -1,4 +1,4 @@
-"""A GapScan reads from the Kafka and writes to the storage that it names, and not at all without them."""
+"""A GapScan uses the Kafka and the storage that it names, and does not run without them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STATE = {"events": {"topics": ["transfer"], "state": {"storageRef": {"name": "au
         ),
     ],
 )
-def test_what_is_not_there_or_does_not_fit_is_said_and_nothing_starts(
+def test_missing_or_unsuitable_references_are_reported_and_nothing_starts(
     cluster: Make, spec: dict[str, Any], reason: str, said: str
 ) -> None:
     locations = {
@@ -61,7 +61,7 @@ def test_what_is_not_there_or_does_not_fit_is_said_and_nothing_starts(
     assert [event.reason for event in night.events] == [reason], "said once"
 
 
-def test_a_connection_that_comes_is_used_and_one_that_goes_ends_the_scan(cluster: Make) -> None:
+def test_a_created_connection_is_used_and_a_deleted_one_stops_the_scan(cluster: Make) -> None:
     night = cluster(kafkaRef={"name": "later"})
     night.settle()
     night.kafkas["later"] = {"bootstrapServers": "later:9092", "allowedTopics": ["gaps"]}
@@ -75,7 +75,7 @@ def test_a_connection_that_comes_is_used_and_one_that_goes_ends_the_scan(cluster
     assert not night.names("Job"), "what runs over it is ended"
 
 
-def test_a_scan_that_runs_begins_again_when_its_connection_changes(cluster: Make) -> None:
+def test_a_running_scan_restarts_when_its_connection_changes(cluster: Make) -> None:
     night = cluster()
     night.step()
     night.run()

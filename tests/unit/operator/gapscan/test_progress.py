@@ -1,4 +1,4 @@
-"""The status of a GapScan says how far its running attempt has read, and is written every few seconds."""
+"""The status of a GapScan has the progress of its running attempt, written every few seconds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def night(cluster: Make, request: pytest.FixtureRequest) -> Any:
     return made
 
 
-def test_a_scan_that_says_nothing_has_no_progress(night: Any) -> None:
+def test_a_scan_without_progress_messages_has_no_progress(night: Any) -> None:
     assert "progress" not in night.status
 
 
@@ -66,7 +66,7 @@ def test_how_far_a_scan_has_read_is_written_at_most_every_five_seconds(night: An
     assert night.step().status is None, "nothing new was read"
 
 
-def test_what_cannot_be_read_changes_nothing(night: Any) -> None:
+def test_an_unreadable_message_changes_nothing(night: Any) -> None:
     says(night, line(250))
     night.step()
     night.later(seconds=6)
@@ -75,7 +75,7 @@ def test_what_cannot_be_read_changes_nothing(night: Any) -> None:
     assert night.status["progress"]["read"] == 250
 
 
-def test_it_is_gone_when_the_scan_has_ended_and_the_next_one_begins_without(night: Any) -> None:
+def test_progress_is_removed_when_the_scan_has_ended(night: Any) -> None:
     says(night, line(1000))
     night.step()
     night.end(night.log_of({("t", 0): [(1, 2)]}))
@@ -105,7 +105,7 @@ def test_an_attempt_begins_without_the_progress_of_another(cluster: Make) -> Non
     assert "progress" not in night.status
 
 
-def test_numbers_that_fit_no_status_are_cut(night: Any) -> None:
+def test_numbers_that_do_not_fit_into_a_status_are_limited(night: Any) -> None:
     says(night, line(2**65, offsets=2**66))
     night.step()
     assert night.status["progress"]["offsets"] == night.status["progress"]["read"] == 2**63 - 1

@@ -1,4 +1,4 @@
-"""A GapScan goes from its spec to its bundle, whatever happens on the way: state and observation give the plan."""
+"""A GapScan from its spec to its bundle, with and without failures: plans follow from state and observation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_scan_without_a_schedule_begins_at_once_and_says_so(cluster: Make) -> 
     assert [event.reason for event in night.events] == ["Scanning", "NoSparkOperator"]
 
 
-def test_an_attempt_that_runs_is_waited_for_and_looked_at_for_its_progress(cluster: Make) -> None:
+def test_a_running_attempt_is_requeued_for_its_progress(cluster: Make) -> None:
     night = cluster()
     night.step()
     night.run()
@@ -44,7 +44,7 @@ def test_an_attempt_that_runs_is_waited_for_and_looked_at_for_its_progress(clust
     assert "is running" in night.message("Reconciling")
 
 
-def test_what_was_found_is_in_the_status_and_in_a_config_map(cluster: Make, gaps: Gaps) -> None:
+def test_findings_are_in_the_status_and_in_a_config_map(cluster: Make, gaps: Gaps) -> None:
     night = cluster()
     night.step()
     night.later(seconds=40)
@@ -73,7 +73,7 @@ def test_what_was_found_is_in_the_status_and_in_a_config_map(cluster: Make, gaps
     assert kept["metadata"]["ownerReferences"][0]["uid"] == "scan-uid"
 
 
-def test_nothing_happens_after_an_answer_until_the_spec_changes(cluster: Make, gaps: Gaps) -> None:
+def test_nothing_happens_after_a_result_until_the_spec_changes(cluster: Make, gaps: Gaps) -> None:
     night = cluster()
     night.step()
     night.answer(gaps)
@@ -101,7 +101,7 @@ def test_nothing_missing_clears_the_manifest(cluster: Make, gaps: Gaps) -> None:
     assert night.status["partitions"] == []
 
 
-def test_a_spec_that_asks_for_something_else_ends_the_attempt_that_runs(cluster: Make) -> None:
+def test_another_spec_stops_the_running_attempt(cluster: Make) -> None:
     night = cluster()
     night.step()
     night.run()
@@ -114,7 +114,7 @@ def test_a_spec_that_asks_for_something_else_ends_the_attempt_that_runs(cluster:
     assert night.names("Job") == ["night-scan-uid-g2-1"]
 
 
-def test_suspend_lets_a_running_attempt_go_on_and_begins_none(cluster: Make, gaps: Gaps) -> None:
+def test_suspend_lets_a_running_attempt_continue_and_starts_none(cluster: Make, gaps: Gaps) -> None:
     night = cluster()
     night.step()
     night.run()
@@ -148,7 +148,7 @@ def test_a_scheduled_scan_waits_for_its_time_and_is_named_after_it(cluster: Make
     assert night.status["nextScheduleTime"] == "2026-11-22T01:30:00Z"
 
 
-def test_of_the_scans_missed_while_the_operator_was_away_one_is_made_up_for(cluster: Make, gaps: Gaps) -> None:
+def test_one_missed_scan_is_caught_up_after_a_downtime_of_the_operator(cluster: Make, gaps: Gaps) -> None:
     night = cluster(schedule=NIGHTLY)
     night.step()
     night.later(days=5)
@@ -159,7 +159,7 @@ def test_of_the_scans_missed_while_the_operator_was_away_one_is_made_up_for(clus
     assert night.status["lastScheduleTime"] == "2026-11-25T01:30:00Z"
 
 
-def test_a_scan_that_is_too_late_is_left_out_and_told_once(cluster: Make) -> None:
+def test_a_scan_that_is_too_late_is_skipped_with_one_event(cluster: Make) -> None:
     night = cluster(schedule=NIGHTLY | {"startingDeadlineSeconds": 600})
     night.step()
     night.later(days=1)
@@ -185,7 +185,7 @@ def test_forbid_leaves_out_what_is_due_while_a_scan_runs_and_makes_up_for_it_aft
     assert night.status["lastScheduleTime"] == "2026-11-20T10:06:00Z"
 
 
-def test_replace_ends_the_scan_that_runs(cluster: Make) -> None:
+def test_replace_stops_the_running_scan(cluster: Make) -> None:
     night = cluster(schedule=MINUTELY | {"concurrencyPolicy": "Replace"})
     night.later(minutes=1)
     night.step()
@@ -216,7 +216,7 @@ def test_a_failed_scheduled_scan_is_not_tried_again_before_its_next_time(cluster
     assert night.condition("Stalled") == ("False", "NotStalled")
 
 
-def test_a_time_zone_that_nobody_knows_stalls_with_a_sentence(cluster: Make) -> None:
+def test_an_unknown_time_zone_stalls_with_a_message(cluster: Make) -> None:
     night = cluster(schedule={"cron": "0 0 * * *", "timeZone": "Mars/Base"})
     night.settle()
     night.settle()
@@ -225,7 +225,7 @@ def test_a_time_zone_that_nobody_knows_stalls_with_a_sentence(cluster: Make) -> 
     assert len(night.events) == 1
 
 
-def test_dying_after_any_write_leads_to_the_same_end(cluster: Make, gaps: Gaps) -> None:
+def test_a_crash_after_any_write_leads_to_the_same_end(cluster: Make, gaps: Gaps) -> None:
     def story(die_at: int | None) -> tuple[Any, int]:
         """Live through two nightly scans; die after write number `die_at`."""
         night = cluster(schedule=NIGHTLY, historyLimits={"successful": 1, "failed": 1})
@@ -279,13 +279,13 @@ def test_an_attempt_that_began_before_a_crash_is_found_again_at_another_time(clu
     assert len(night.begun) == 2
 
 
-def test_what_is_being_deleted_is_left_alone(cluster: Make) -> None:
+def test_a_scan_that_is_being_deleted_is_not_changed(cluster: Make) -> None:
     night = cluster()
     night.body["metadata"]["deletionTimestamp"] = "2026-11-20T10:00:00Z"
     assert is_empty(night.plan())
 
 
-def test_a_plan_made_twice_is_the_same(cluster: Make, gaps: Gaps) -> None:
+def test_the_same_input_gives_the_same_plan(cluster: Make, gaps: Gaps) -> None:
     night = cluster()
     for happening in (night.step, night.run, lambda: night.answer(gaps), lambda: night.later(days=1)):
         assert night.plan() == night.plan()

@@ -1,4 +1,4 @@
-"""Which engine a scan takes, and what becomes of it where the engine is not."""
+"""Which engine runs a scan, and what happens where that engine is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NIGHTLY = {"cron": "30 2 * * *", "timeZone": "Europe/Stockholm"}
 MINUTELY = {"cron": "* * * * *"}
 
 
-def test_auto_takes_the_spark_operator_where_it_is(cluster: Make, gaps: Gaps) -> None:
+def test_auto_uses_the_spark_operator_if_it_is_installed(cluster: Make, gaps: Gaps) -> None:
     night = cluster(spark_operator=True)
     night.step()
     assert night.names("SparkApplication") == ["night-scan-uid-g1-1"]
@@ -46,7 +46,7 @@ def test_auto_without_the_spark_operator_takes_a_job_and_says_so_once(cluster: M
     assert "no Spark operator" not in night.message("Reconciling")
 
 
-def test_nothing_fell_back_where_a_job_was_asked_for(cluster: Make) -> None:
+def test_a_requested_job_is_not_a_fallback(cluster: Make) -> None:
     for engine in ({"type": "Job"}, {"reader": "Local"}):
         night = cluster(engine=engine)
         night.step()
@@ -100,7 +100,7 @@ def test_a_driver_that_ended_well_counts_although_the_spark_operator_says_failed
     assert night.condition("Ready") == ("True", "GapsFound")
 
 
-def test_what_spark_submit_complains_of_in_pages_is_cut(cluster: Make) -> None:
+def test_long_errors_of_spark_submit_are_shortened(cluster: Make) -> None:
     night = cluster(spark_operator=True)
     night.step()
     night.attempt()["status"] = {

@@ -1,4 +1,4 @@
-"""What becomes of a scan that fails or does not start, and of what is in its way."""
+"""Scans that fail or do not start, and obstacles to a scan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NIGHTLY = {"cron": "30 2 * * *", "timeZone": "Europe/Stockholm"}
 MINUTELY = {"cron": "* * * * *"}
 
 
-def test_a_broker_that_is_away_is_said_and_tried_again_with_growing_pauses(cluster: Make, gaps: Gaps) -> None:
+def test_an_unreachable_broker_is_reported_and_retried_with_growing_pauses(cluster: Make, gaps: Gaps) -> None:
     night = cluster()
     night.step()
     pauses = []
@@ -51,7 +51,7 @@ def test_a_broker_that_is_away_is_said_and_tried_again_with_growing_pauses(clust
     ],
 )
 @pytest.mark.parametrize("spark_operator", [False, True])
-def test_what_keeps_a_driver_from_starting_ends_the_attempt(
+def test_a_driver_that_cannot_start_ends_the_attempt(
     cluster: Make, waiting: str, reason: str, *, spark_operator: bool
 ) -> None:
     night = cluster(spark_operator=spark_operator)
@@ -74,7 +74,7 @@ def test_what_keeps_a_driver_from_starting_ends_the_attempt(
     assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g1-2"], "the image may be there by now"
 
 
-def test_a_pod_that_is_not_let_in_is_said_and_waited_for_until_the_deadline(cluster: Make, gaps: Gaps) -> None:
+def test_a_rejected_pod_is_reported_until_the_deadline(cluster: Make, gaps: Gaps) -> None:
     night = cluster()
     night.step()
     night.later(seconds=20)
@@ -212,7 +212,7 @@ def test_what_expired_before_an_audit_read_it_is_counted_apart_and_closes_nothin
     assert [event.type for event in night.events if event.reason == "UnknownEvents"] == ["Warning"]
 
 
-def test_an_attempt_that_somebody_deletes_is_begun_again(cluster: Make) -> None:
+def test_a_deleted_attempt_is_started_again(cluster: Make) -> None:
     night = cluster()
     night.step()
     night.objects.clear()
@@ -223,7 +223,7 @@ def test_an_attempt_that_somebody_deletes_is_begun_again(cluster: Make) -> None:
     assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g1-2"]
 
 
-def test_a_pod_that_is_gone_before_its_log_was_read_is_said(cluster: Make) -> None:
+def test_a_pod_deleted_before_its_log_was_read_is_reported(cluster: Make) -> None:
     night = cluster()
     night.step()
     night.run()
@@ -290,7 +290,7 @@ def test_what_kept_a_scan_from_beginning_is_over_when_it_begins(
         ("none missing", "WriteRefused", ("True", "NothingMissing")),
     ],
 )
-def test_what_was_in_the_way_while_a_scan_ran_is_over_when_it_goes_on(
+def test_an_obstacle_during_a_scan_is_cleared_when_it_continues(
     cluster: Make, gaps: Gaps, before: str, obstacle: str, ready: tuple[str, str]
 ) -> None:
     night = cluster(schedule=MINUTELY)

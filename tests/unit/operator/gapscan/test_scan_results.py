@@ -1,4 +1,4 @@
-"""What a scan leaves: status, bundle, the Resend that carries it, and how long they are kept."""
+"""The results of a scan: status, bundle, rendered Resend, and how long they are kept."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_large_bundle_stands_beside_its_resend(cluster: Make) -> None:
     assert night.status["missingEvents"] == 18000
 
 
-def test_a_bundle_that_no_config_map_takes_is_refused_with_advice(cluster: Make) -> None:
+def test_a_bundle_too_large_for_a_config_map_is_refused_with_advice(cluster: Make) -> None:
     dice = random.Random(5)
     many = {("transfer", p): sorted({(n, n) for n in dice.sample(range(10**12), 60_000)}) for p in range(3)}
     night = cluster()
@@ -177,7 +177,7 @@ def test_a_bundle_that_the_pod_stored_is_named_and_not_copied(
     assert "configMap" in body["spec"]["bundle"]
 
 
-def test_old_attempts_go_and_the_bundle_that_is_spoken_of_stays(cluster: Make, gaps: Gaps) -> None:
+def test_old_attempts_are_deleted_and_the_bundle_in_the_status_stays(cluster: Make, gaps: Gaps) -> None:
     night = cluster(schedule=MINUTELY, historyLimits={"successful": 2, "failed": 1})
     for round_ in range(8):
         night.later(minutes=1)

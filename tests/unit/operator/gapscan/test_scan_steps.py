@@ -1,4 +1,4 @@
-"""What a GapScan writes, deletes and tells at each step, and when it is reconciled again: to the second."""
+"""What a GapScan writes, deletes and reports at each step, and when it is reconciled again: to the second."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_attempt_is_written_after_its_settings_and_looked_at_when_it_had_its_
     assert "lastScheduleTime" not in night.status
 
 
-def test_how_far_an_attempt_is_is_said(cluster: Make) -> None:
+def test_the_progress_of_an_attempt_is_reported(cluster: Make) -> None:
     night = cluster(engine={"type": "Job"})
     night.step()
     night.settle()
@@ -73,7 +73,7 @@ def test_how_far_an_attempt_is_is_said(cluster: Make) -> None:
     assert asks_again_after(night) == 1
 
 
-def test_an_answer_is_tidied_up_after_a_second(cluster: Make, gaps: Gaps) -> None:
+def test_leftovers_of_a_result_are_deleted_after_a_second(cluster: Make, gaps: Gaps) -> None:
     night = cluster()
     night.step()
     night.run()
@@ -105,7 +105,7 @@ def test_an_attempt_that_is_being_deleted_is_given_up_unless_it_has_ended(cluste
             assert night.status["lastAttempt"]["message"] == "The Job night-scan-uid-g1-1 was deleted before it ended."
 
 
-def test_a_change_that_does_not_change_the_question_lets_an_attempt_go_on(cluster: Make) -> None:
+def test_an_irrelevant_change_lets_an_attempt_continue(cluster: Make) -> None:
     night = cluster()
     night.step()
     night.run()
@@ -116,7 +116,7 @@ def test_a_change_that_does_not_change_the_question_lets_an_attempt_go_on(cluste
     assert night.status["lastAttempt"].get("outcome") is None
 
 
-def test_an_attempt_of_another_schedule_goes_on_when_the_spec_changes(cluster: Make) -> None:
+def test_a_scheduled_attempt_continues_when_the_spec_changes(cluster: Make) -> None:
     night = cluster(schedule=HOURLY)
     night.later(hours=1)
     night.step()
@@ -162,10 +162,10 @@ def test_replace_does_not_end_what_began_for_that_very_time_before_a_crash(clust
     assert night.status["lastScheduleTime"] == "2026-11-20T10:02:00Z"
 
 
-def test_an_engine_that_the_cluster_does_not_have_is_said(cluster: Make) -> None:
+def test_an_unavailable_engine_is_reported(cluster: Make) -> None:
     night = cluster(engine={"type": "SparkApplication"})
     night.step()
-    assert night.message("Stalled").startswith("engine.type is SparkApplication, and this cluster does not know")
+    assert night.message("Stalled").startswith("engine.type is SparkApplication, but SparkApplications are not")
 
 
 def test_a_scan_without_the_spark_operator_says_why_it_has_no_executors(cluster: Make) -> None:
@@ -191,7 +191,7 @@ def test_a_scheduled_scan_that_failed_waits_for_its_next_time(cluster: Make) -> 
     assert asks_again_after(night) == pytest.approx(3600.1)
 
 
-def test_a_scan_that_is_too_late_is_said_with_its_time(cluster: Make) -> None:
+def test_a_skipped_scan_is_reported_with_its_time(cluster: Make) -> None:
     night = cluster(schedule=HOURLY | {"startingDeadlineSeconds": 600})
     night.step()
     night.later(hours=1, seconds=600)
@@ -221,7 +221,7 @@ def test_a_suspended_scan_misses_nothing_and_has_no_next_time(cluster: Make) -> 
     assert asks_again_after(night) is None
 
 
-def test_a_schedule_that_nobody_can_read_is_said_once_and_everywhere(cluster: Make) -> None:
+def test_an_invalid_schedule_is_reported_in_all_conditions_with_one_event(cluster: Make) -> None:
     night = cluster(schedule={"cron": "0 0 * * *", "timeZone": "Mars/Base"})
     plan = night.step()
     assert [(event.type, event.reason) for event in plan.events] == [(EventType.WARNING, "BadConfiguration")]
@@ -242,7 +242,7 @@ def test_no_scan_yet_waits_for_its_time(cluster: Make) -> None:
     assert asks_again_after(night) == pytest.approx(3600.1)
 
 
-def test_after_an_answer_the_next_time_is_said(cluster: Make, gaps: Gaps) -> None:
+def test_after_a_result_the_next_time_is_reported(cluster: Make, gaps: Gaps) -> None:
     night = cluster(schedule=HOURLY)
     night.later(hours=1)
     night.step()
@@ -289,7 +289,7 @@ def test_what_ended_stays_while_the_next_runs(cluster: Make, gaps: Gaps) -> None
     assert len(night.begun) == 2
 
 
-def test_what_was_given_up_is_deleted_while_the_next_runs(cluster: Make) -> None:
+def test_an_abandoned_attempt_is_deleted_while_the_next_runs(cluster: Make) -> None:
     night = cluster()
     night.step()
     night.run()
@@ -405,7 +405,7 @@ def test_a_schedule_that_comes_later_does_not_make_up_for_times_before_the_first
     assert len(night.begun) == 2
 
 
-def test_times_before_the_scan_was_created_are_nobodys(cluster: Make) -> None:
+def test_schedule_times_before_the_creation_are_ignored(cluster: Make) -> None:
     night = cluster(schedule=MINUTELY)
     night.settle()
     assert night.begun == []
@@ -432,7 +432,7 @@ def test_an_attempt_waits_ten_seconds_at_a_time_for_the_state_that_another_uses(
     assert night.condition("Reconciling") == ("True", "Scanning")
     assert night.condition("Stalled") == ("False", "NotStalled")
     assert night.message("Reconciling").startswith(
-        "The next scan begins when the Job night-scan-uid-g1-1 is gone, because two"
+        "The next scan begins when the Job night-scan-uid-g1-1 has ended, because two"
     )
     night.step()
     assert night.begun == ["night-scan-uid-g1-1", "night-scan-uid-g2-1"]

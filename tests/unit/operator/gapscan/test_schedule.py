@@ -1,4 +1,4 @@
-"""A schedule is right across daylight saving, missed times and lines that never come."""
+"""A schedule is correct across daylight saving, missed times and expressions that never match."""
 
 from __future__ import annotations
 

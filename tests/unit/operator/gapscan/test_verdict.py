@@ -1,4 +1,4 @@
-"""How an attempt has ended, from what its engine says: every deadline to the second, every reason by its word."""
+"""The outcome of an attempt: every deadline to the second, every reason by name."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_attempt_has_its_time_to_start_and_then_is_given_up_with_what_kept_it
 
 
 @pytest.mark.parametrize("reason", [Reason.IMAGE_PULL_FAILED, Reason.MOUNT_FAILED])
-def test_what_kubernetes_says_will_not_start_has_half_a_minute(reason: Reason) -> None:
+def test_a_driver_that_cannot_start_has_half_a_minute(reason: Reason) -> None:
     pod = a_pod("Pending", waiting_reason="ErrImagePull")
     hopeless = an_attempt(Phase.PENDING, pod=pod, trouble=Trouble(reason, "It cannot."))
     assert deadline_of(hopeless, ENGINE) == at(30)
@@ -121,7 +121,7 @@ def test_the_log_of_what_has_ended_is_waited_for_half_a_minute(
     assert reason_at(ended, until) is (Reason.RESULT_UNREADABLE if phase is Phase.SUCCEEDED else Reason.SCAN_FAILED)
 
 
-def test_what_ended_without_a_pod_says_what_the_engine_says() -> None:
+def test_without_a_pod_the_message_is_that_of_the_engine() -> None:
     def message(phase: Phase, complaint: str = "") -> str:
         ending = outcome_of(an_attempt(phase, complaint=complaint), ENGINE, at(60))
         assert ending is not None
@@ -174,7 +174,10 @@ def test_what_a_report_says_is_how_the_attempt_ended(outcome: str, reason: Reaso
     ("outcome", "problem"),
     [
         (None, "it is cut"),
-        ("of-a-version-" + 40 * "x", f"this operator does not know the outcome 'of-a-version-{27 * 'x'}'"),
+        (
+            "of-a-version-" + 40 * "x",
+            f"the outcome 'of-a-version-{27 * 'x'}' is unknown to this version of the operator",
+        ),
     ],
 )
 def test_an_end_without_a_result_that_can_be_read_says_so(
@@ -212,7 +215,7 @@ def test_a_failure_has_the_reason_of_its_exit_code_unless_the_node_ended_it(
     assert outcome_of(attempt, ENGINE, at(0)) == (reason, message, None)
 
 
-def test_the_last_words_of_a_pod_are_the_message() -> None:
+def test_the_error_of_a_pod_is_the_message() -> None:
     pod = a_pod(exit_code=3, ended_reason="Error", complaint="Kafka is away; wait.")
     assert outcome_of(an_attempt(Phase.FAILED, pod=pod), ENGINE, at(0)) == (
         Reason.SOURCE_UNREACHABLE,

@@ -1,4 +1,4 @@
-"""What a reconcile learns of others' changes by a conflict is told: the watch, which brings it later, has no news."""
+"""After a conflict the changed object is cached and reported, because the watch will bring nothing new."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gapless_operator.shell.api.kinds import DIODE
 from gapless_operator.shell.controller import Controller
 from gapless_operator.shell.metrics import Metrics
 
-World = Any
+SenderCluster = Any
 
 
 class Api:
@@ -32,11 +32,13 @@ class Api:
 
 
 @pytest.mark.parametrize("news", ["changed", "gone"])
-def test_a_diode_that_a_conflict_shows_as_changed_or_gone_is_news_to_its_resends(world: World, news: str) -> None:
+def test_a_diode_that_a_conflict_shows_as_changed_or_gone_is_news_to_its_resends(
+    cluster: SenderCluster, news: str
+) -> None:
     is_gone = news == "gone"
-    world.diode("hall")
-    cache, gathering = world.gathered()
-    [key] = world.owner_keys()
+    cluster.diode("hall")
+    cache, gathering = cluster.cache_and_observer()
+    [key] = cluster.owner_keys()
     known = cache.get(DIODE, key.namespace, key.name)
     version = str(int(known["metadata"]["resourceVersion"]) + 1)
     newer = {**known, "metadata": {**known["metadata"], "resourceVersion": version}}
@@ -49,7 +51,7 @@ def test_a_diode_that_a_conflict_shows_as_changed_or_gone_is_news_to_its_resends
         cache,
         gathering,
         Metrics(cache, queue_length=lambda: 0),
-        lambda: world.now,
+        lambda: cluster.now,
         on_change=told.append,
     )
     controller.reconcile(key)

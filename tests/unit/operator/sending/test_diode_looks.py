@@ -1,4 +1,4 @@
-"""When a Diode's node is looked at, what is told about it, and when the operator asks again: to the second."""
+"""When a Diode's node is checked, what is reported about it, and when it is reconciled again: to the second."""
 
 from __future__ import annotations
 
@@ -11,250 +11,252 @@ from gapless_api.v1alpha1.conditions import ConditionType as Type
 from gapless_operator.common.plan import EventType, Ref
 from kit.story.plans import is_empty
 
-World = Any
+SenderCluster = Any
 JOB = "hall-00000001-preflight-1"
 
 
-def asks_again_after(world: World) -> float | None:
+def asks_again_after(cluster: SenderCluster) -> float | None:
     """In how many seconds a Diode without news is reconciled again."""
-    plan = world.planned("Diode", "hall")
+    plan = cluster.next_plan("Diode", "hall")
     assert is_empty(plan)
     seconds: float | None = plan.requeue_after_seconds
     return seconds
 
 
-def link(world: World) -> tuple[str, str]:
-    found = world.said(Type.LINK_UP, "hall", "Diode")
+def link(cluster: SenderCluster) -> tuple[str, str]:
+    found = cluster.condition(Type.LINK_UP, "hall", "Diode")
     return found.status, found.reason
 
 
-def looked_at(world: World, **found: Any) -> None:
-    world.diode()
-    world.settle()
-    world.look_at_node(**found)
-    world.settle()
+def looked_at(cluster: SenderCluster, **found: Any) -> None:
+    cluster.diode()
+    cluster.settle()
+    cluster.run_preflight(**found)
+    cluster.settle()
 
 
-def test_a_new_diode_is_looked_at_at_once(world: World) -> None:
-    world.diode()
-    plan = world.planned("Diode", "hall")
+def test_a_new_diode_is_checked_at_once(cluster: SenderCluster) -> None:
+    cluster.diode()
+    plan = cluster.next_plan("Diode", "hall")
     assert [manifest["kind"] for manifest in plan.apply] == ["PersistentVolumeClaim", "Job"]
     assert plan.requeue_after_seconds == 1
     assert plan.status["observedGeneration"] == 1
-    assert world.reconcile("Diode", "hall") == plan
-    assert world.said(Type.LINK_UP, "hall", "Diode").message
+    assert cluster.reconcile("Diode", "hall") == plan
+    assert cluster.condition(Type.LINK_UP, "hall", "Diode").message
 
 
-def test_a_good_link_is_looked_at_an_hour_after_the_last_look_ended(world: World) -> None:
-    looked_at(world)
-    assert asks_again_after(world) == 3600
-    world.later(seconds=3599)
-    assert asks_again_after(world) == 1
-    world.later(seconds=1)
-    plan = world.reconcile("Diode", "hall")
+def test_a_good_link_is_checked_an_hour_after_the_last_check_ended(cluster: SenderCluster) -> None:
+    looked_at(cluster)
+    assert asks_again_after(cluster) == 3600
+    cluster.advance(seconds=3599)
+    assert asks_again_after(cluster) == 1
+    cluster.advance(seconds=1)
+    plan = cluster.reconcile("Diode", "hall")
     assert plan.delete == (Ref("batch/v1", "Job", JOB, plan.delete[0].uid),)
     assert plan.delete[0].uid
     assert plan.requeue_after_seconds == 1
-    assert [manifest["metadata"]["name"] for manifest in world.planned("Diode", "hall").apply] == [JOB]
+    assert [manifest["metadata"]["name"] for manifest in cluster.next_plan("Diode", "hall").apply] == [JOB]
 
 
-def test_a_look_that_is_older_than_five_minutes_is_repeated_before_somebody_sends(ready: World) -> None:
-    ready.looks_at_nodes = False
-    ready.later(minutes=6)
+def test_a_check_older_than_five_minutes_is_repeated_before_a_resend_starts(ready: SenderCluster) -> None:
+    ready.runs_preflights = False
+    ready.advance(minutes=6)
     ready.resend()
     ready.settle()
-    assert ready.standing()[0] == "Queued"
+    assert ready.summary()[0] == "Queued"
     assert ready.a_diode().status.active == ()
-    assert ready.said(Type.READY, "hall", "Diode").status == "True", "nothing bad was found"
-    ready.look_at_node()
+    assert ready.condition(Type.READY, "hall", "Diode").status == "True", "nothing bad was found"
+    ready.run_preflight()
     ready.settle()
-    assert ready.standing()[0] == "Starting"
+    assert ready.summary()[0] == "Starting"
 
 
-def test_a_link_that_went_down_since_the_last_look_is_noticed_before_somebody_sends(ready: World) -> None:
-    ready.looks_at_nodes = False
-    ready.later(minutes=30)
+def test_a_link_that_went_down_since_the_last_check_is_noticed_before_a_resend_starts(ready: SenderCluster) -> None:
+    ready.runs_preflights = False
+    ready.advance(minutes=30)
     ready.resend()
     ready.settle()
-    ready.look_at_node(carrier=False)
+    ready.run_preflight(carrier=False)
     ready.settle()
-    assert ready.standing()[0] == "DiodeNotReady"
-    assert not [name for name in ready.jobs_made if "-send-" in name]
+    assert ready.summary()[0] == "DiodeNotReady"
+    assert not [name for name in ready.created_jobs if "-send-" in name]
 
 
-def test_while_somebody_sends_its_senders_look(ready: World) -> None:
+def test_no_check_runs_while_senders_check_the_link(ready: SenderCluster) -> None:
     ready.run(f"{ready.begin()}-0-0", ready.progress(10))
     ready.resend("waits")
     ready.settle()
-    made = len(ready.jobs_made)
-    ready.later(minutes=59)
+    made = len(ready.created_jobs)
+    ready.advance(minutes=59)
     ready.settle()
-    assert len(ready.jobs_made) == made
-    ready.later(minutes=2)
+    assert len(ready.created_jobs) == made
+    ready.advance(minutes=2)
     ready.settle()
-    assert ready.jobs_made[made:] == [JOB]
+    assert ready.created_jobs[made:] == [JOB]
 
 
-def test_a_bad_link_is_looked_at_again_after_half_a_minute(world: World) -> None:
-    looked_at(world, carrier=False)
-    assert asks_again_after(world) == 30
-    world.later(seconds=29, milliseconds=900)
-    assert asks_again_after(world) == 1
-    world.later(milliseconds=100)
-    assert world.planned("Diode", "hall").delete
+def test_a_bad_link_is_checked_again_after_half_a_minute(cluster: SenderCluster) -> None:
+    looked_at(cluster, carrier=False)
+    assert asks_again_after(cluster) == 30
+    cluster.advance(seconds=29, milliseconds=900)
+    assert asks_again_after(cluster) == 1
+    cluster.advance(milliseconds=100)
+    assert cluster.next_plan("Diode", "hall").delete
 
 
 @pytest.mark.parametrize(("found", "every"), [({}, 3600), ({"up": False}, 30)])
-def test_a_look_is_not_repeated_early_when_its_job_is_gone(world: World, found: dict[str, Any], every: int) -> None:
-    looked_at(world, **found)
-    before = link(world)
-    world.delete("Job", JOB)
-    world.later(seconds=10)
-    assert asks_again_after(world) == every - 10
-    world.later(seconds=every - 11)
-    assert asks_again_after(world) == 1
-    world.later(seconds=1)
-    assert world.planned("Diode", "hall").apply
-    assert link(world) == before
-
-
-@pytest.mark.parametrize(("found", "every"), [({}, 3600), ({"up": False}, 30)])
-def test_while_a_look_goes_on_nobody_asks_sooner_than_for_the_next(
-    world: World, found: dict[str, Any], every: int
+def test_a_check_is_not_repeated_early_when_its_job_was_deleted(
+    cluster: SenderCluster, found: dict[str, Any], every: int
 ) -> None:
-    looked_at(world, **found)
-    world.later(seconds=every)
-    world.settle()
-    world.start_pods()
-    world.later(seconds=20)
-    assert asks_again_after(world) == every
+    looked_at(cluster, **found)
+    before = link(cluster)
+    cluster.delete("Job", JOB)
+    cluster.advance(seconds=10)
+    assert asks_again_after(cluster) == every - 10
+    cluster.advance(seconds=every - 11)
+    assert asks_again_after(cluster) == 1
+    cluster.advance(seconds=1)
+    assert cluster.next_plan("Diode", "hall").apply
+    assert link(cluster) == before
 
 
-def test_fractions_of_a_second_change_nothing(world: World) -> None:
-    looked_at(world)
-    world.later(milliseconds=999)
-    assert asks_again_after(world) == 3600
+@pytest.mark.parametrize(("found", "every"), [({}, 3600), ({"up": False}, 30)])
+def test_a_running_check_does_not_shorten_the_requeue(
+    cluster: SenderCluster, found: dict[str, Any], every: int
+) -> None:
+    looked_at(cluster, **found)
+    cluster.advance(seconds=every)
+    cluster.settle()
+    cluster.start_pods()
+    cluster.advance(seconds=20)
+    assert asks_again_after(cluster) == every
 
 
-def test_what_was_found_is_as_old_as_the_end_of_the_look(world: World) -> None:
-    world.diode()
-    world.settle()
-    world.look_at_node()
-    ended = world.now
-    world.later(seconds=40)
-    world.settle()
-    assert world.a_diode().status.preflight.checked_at == ended
-    assert asks_again_after(world) == 3560
+def test_fractions_of_a_second_change_nothing(cluster: SenderCluster) -> None:
+    looked_at(cluster)
+    cluster.advance(milliseconds=999)
+    assert asks_again_after(cluster) == 3600
 
 
-def test_a_job_that_does_not_say_when_it_ended_is_as_old_as_its_beginning(world: World) -> None:
-    world.diode()
-    world.settle()
-    began = world.now
-    world.later(seconds=10)
-    world.look_at_node()
-    del world.bodies["Job", JOB]["status"]["conditions"][0]["lastTransitionTime"]
-    world.settle()
-    assert world.a_diode().status.preflight.checked_at == began
-    assert asks_again_after(world) == 3590
+def test_findings_have_the_time_at_which_the_check_ended(cluster: SenderCluster) -> None:
+    cluster.diode()
+    cluster.settle()
+    cluster.run_preflight()
+    ended = cluster.now
+    cluster.advance(seconds=40)
+    cluster.settle()
+    assert cluster.a_diode().status.preflight.checked_at == ended
+    assert asks_again_after(cluster) == 3560
 
 
-def test_what_was_found_stays_when_the_pods_log_is_gone(world: World) -> None:
-    looked_at(world)
-    found = world.a_diode().status.preflight
-    world.delete("Pod", f"{JOB}-0-0")
-    world.settle()
-    assert link(world) == ("True", "LinkReady")
-    assert world.a_diode().status.preflight == found
+def test_a_job_without_an_end_time_counts_from_its_creation(cluster: SenderCluster) -> None:
+    cluster.diode()
+    cluster.settle()
+    began = cluster.now
+    cluster.advance(seconds=10)
+    cluster.run_preflight()
+    del cluster.bodies["Job", JOB]["status"]["conditions"][0]["lastTransitionTime"]
+    cluster.settle()
+    assert cluster.a_diode().status.preflight.checked_at == began
+    assert asks_again_after(cluster) == 3590
 
 
-def test_a_newer_look_counts_and_an_older_one_is_shown_until_then(world: World) -> None:
-    looked_at(world)
-    world.diode(nic="diode1")
-    world.settle()
-    assert world.a_diode().status.preflight.nic == "diode0"
-    assert link(world) == ("Unknown", "PreflightPending")
-    world.look_at_node()
-    world.settle()
-    assert world.a_diode().status.preflight.nic == "diode1"
-    assert link(world) == ("True", "LinkReady")
+def test_findings_stay_when_the_log_is_no_longer_available(cluster: SenderCluster) -> None:
+    looked_at(cluster)
+    found = cluster.a_diode().status.preflight
+    cluster.delete("Pod", f"{JOB}-0-0")
+    cluster.settle()
+    assert link(cluster) == ("True", "LinkReady")
+    assert cluster.a_diode().status.preflight == found
 
 
-def test_the_look_at_an_older_spec_is_ended_once(world: World) -> None:
-    world.diode()
-    world.settle()
-    job = world.bodies["Job", JOB]["metadata"]
-    world.diode(nic="diode1")
-    assert world.planned("Diode", "hall").delete == (Ref("batch/v1", "Job", JOB, job["uid"]),)
-    world.begin_deletion("Job", JOB)
-    assert world.planned("Diode", "hall").delete == ()
-    world.reconcile("Diode", "hall")
-    assert world.planned("Diode", "hall").delete == ()
+def test_older_findings_are_shown_until_newer_ones_exist(cluster: SenderCluster) -> None:
+    looked_at(cluster)
+    cluster.diode(nic="diode1")
+    cluster.settle()
+    assert cluster.a_diode().status.preflight.nic == "diode0"
+    assert link(cluster) == ("Unknown", "PreflightPending")
+    cluster.run_preflight()
+    cluster.settle()
+    assert cluster.a_diode().status.preflight.nic == "diode1"
+    assert link(cluster) == ("True", "LinkReady")
 
 
-def test_a_look_that_is_being_deleted_is_not_deleted_again(world: World) -> None:
-    looked_at(world)
-    world.later(hours=1)
-    world.begin_deletion("Job", JOB)
-    assert is_empty(world.planned("Diode", "hall"))
+def test_the_check_of_an_older_spec_is_deleted_once(cluster: SenderCluster) -> None:
+    cluster.diode()
+    cluster.settle()
+    job = cluster.bodies["Job", JOB]["metadata"]
+    cluster.diode(nic="diode1")
+    assert cluster.next_plan("Diode", "hall").delete == (Ref("batch/v1", "Job", JOB, job["uid"]),)
+    cluster.begin_deletion("Job", JOB)
+    assert cluster.next_plan("Diode", "hall").delete == ()
+    cluster.reconcile("Diode", "hall")
+    assert cluster.next_plan("Diode", "hall").delete == ()
 
 
-def test_a_pod_that_does_not_start_is_said_after_a_minute_before_its_job_is_ended(world: World) -> None:
-    world.diode()
-    world.settle()
-    world.start_pods()
-    world.later(seconds=59)
-    world.settle()
-    assert link(world) == ("Unknown", "PreflightPending")
-    world.later(seconds=1)
-    world.settle()
-    assert link(world) == ("Unknown", "PodSlow")
-    world.end_job(JOB, "DeadlineExceeded")
-    world.settle()
-    assert link(world) == ("Unknown", "PodSlow")
+def test_a_check_that_is_being_deleted_is_not_deleted_again(cluster: SenderCluster) -> None:
+    looked_at(cluster)
+    cluster.advance(hours=1)
+    cluster.begin_deletion("Job", JOB)
+    assert is_empty(cluster.next_plan("Diode", "hall"))
 
 
-def test_why_a_look_failed_is_said_and_forgotten_with_the_spec_that_it_was_about(world: World) -> None:
-    world.diode()
-    world.settle()
-    world.end_job(JOB, "DeadlineExceeded", "Job was active longer than specified deadline")
-    world.settle()
-    assert link(world) == ("Unknown", "PreflightFailed")
-    assert "(Job was active longer than specified deadline)" in world.said(Type.LINK_UP, "hall", "Diode").message
-    world.later(seconds=10)
-    world.settle()
-    assert link(world) == ("Unknown", "PreflightFailed"), "it is still so"
-    world.diode(nic="diode1")
-    world.settle()
-    assert link(world) == ("Unknown", "PreflightPending")
+def test_a_pod_that_does_not_start_is_reported_after_a_minute_before_the_job_deadline(cluster: SenderCluster) -> None:
+    cluster.diode()
+    cluster.settle()
+    cluster.start_pods()
+    cluster.advance(seconds=59)
+    cluster.settle()
+    assert link(cluster) == ("Unknown", "PreflightPending")
+    cluster.advance(seconds=1)
+    cluster.settle()
+    assert link(cluster) == ("Unknown", "PodSlow")
+    cluster.end_job(JOB, "DeadlineExceeded")
+    cluster.settle()
+    assert link(cluster) == ("Unknown", "PodSlow")
 
 
-def test_a_look_that_fails_without_a_word_is_said_as_such(world: World) -> None:
-    world.diode()
-    world.settle()
-    assert world.said(Type.LINK_UP, "hall", "Diode").message == "The preflight check has not run yet."
-    world.end_job(JOB, "BackoffLimitExceeded")
-    world.settle()
-    message = world.said(Type.LINK_UP, "hall", "Diode").message
+def test_the_reason_of_a_failed_check_is_shown_until_the_spec_changes(cluster: SenderCluster) -> None:
+    cluster.diode()
+    cluster.settle()
+    cluster.end_job(JOB, "DeadlineExceeded", "Job was active longer than specified deadline")
+    cluster.settle()
+    assert link(cluster) == ("Unknown", "PreflightFailed")
+    assert "(Job was active longer than specified deadline)" in cluster.condition(Type.LINK_UP, "hall", "Diode").message
+    cluster.advance(seconds=10)
+    cluster.settle()
+    assert link(cluster) == ("Unknown", "PreflightFailed"), "it is still so"
+    cluster.diode(nic="diode1")
+    cluster.settle()
+    assert link(cluster) == ("Unknown", "PreflightPending")
+
+
+def test_a_check_that_fails_without_output_is_reported(cluster: SenderCluster) -> None:
+    cluster.diode()
+    cluster.settle()
+    assert cluster.condition(Type.LINK_UP, "hall", "Diode").message == "The preflight check has not run yet."
+    cluster.end_job(JOB, "BackoffLimitExceeded")
+    cluster.settle()
+    message = cluster.condition(Type.LINK_UP, "hall", "Diode").message
     assert message == f"The preflight Job {JOB} ended without a result; it is retried."
 
 
-def test_a_look_that_fails_after_a_good_one_leaves_nothing_good_said(world: World) -> None:
-    looked_at(world)
-    world.later(hours=1)
-    world.settle()
-    world.end_job(JOB, "BackoffLimitExceeded")
-    world.settle()
-    assert link(world) == ("Unknown", "PreflightFailed")
-    assert world.said(Type.READY, "hall", "Diode").status == "False"
-    assert asks_again_after(world) == 30
+def test_a_failed_check_replaces_an_earlier_good_result(cluster: SenderCluster) -> None:
+    looked_at(cluster)
+    cluster.advance(hours=1)
+    cluster.settle()
+    cluster.end_job(JOB, "BackoffLimitExceeded")
+    cluster.settle()
+    assert link(cluster) == ("Unknown", "PreflightFailed")
+    assert cluster.condition(Type.READY, "hall", "Diode").status == "False"
+    assert asks_again_after(cluster) == 30
 
 
-def test_a_stalled_diode_waits_for_a_person_and_says_so_everywhere(world: World) -> None:
-    world.looks_at_nodes = True
-    world.diode(encryption={"certificateSecret": {"name": "receiver"}, "sharedWithLiveStream": True})
-    world.settle()
-    found = {kind: world.said(kind, "hall", "Diode") for kind in (Type.READY, Type.STALLED, Type.RECONCILING)}
+def test_a_stalled_diode_waits_for_a_person_and_says_so_everywhere(cluster: SenderCluster) -> None:
+    cluster.runs_preflights = True
+    cluster.diode(encryption={"certificateSecret": {"name": "receiver"}, "sharedWithLiveStream": True})
+    cluster.settle()
+    found = {kind: cluster.condition(kind, "hall", "Diode") for kind in (Type.READY, Type.STALLED, Type.RECONCILING)}
     assert {kind: one.status for kind, one in found.items()} == {
         Type.READY: "False",
         Type.STALLED: "True",
@@ -264,21 +266,21 @@ def test_a_stalled_diode_waits_for_a_person_and_says_so_everywhere(world: World)
     assert found[Type.STALLED].message
 
 
-def test_a_bad_link_is_said_by_ready_and_by_what_goes_on(world: World) -> None:
-    looked_at(world, exists=False)
-    why = world.said(Type.LINK_UP, "hall", "Diode").message
+def test_a_bad_link_is_reported_by_ready_and_reconciling(cluster: SenderCluster) -> None:
+    looked_at(cluster, exists=False)
+    why = cluster.condition(Type.LINK_UP, "hall", "Diode").message
     for kind in (Type.READY, Type.RECONCILING):
-        found = world.said(kind, "hall", "Diode")
+        found = cluster.condition(kind, "hall", "Diode")
         assert (found.reason, found.message) == ("NicMissing", why)
 
 
-def test_only_bad_news_are_warnings(world: World) -> None:
-    looked_at(world)
-    world.later(hours=1)
-    world.settle()
-    world.look_at_node(up=False)
-    world.settle()
-    told = [(event.reason, event.type) for _, event in world.events]
+def test_only_bad_news_are_warnings(cluster: SenderCluster) -> None:
+    looked_at(cluster)
+    cluster.advance(hours=1)
+    cluster.settle()
+    cluster.run_preflight(up=False)
+    cluster.settle()
+    told = [(event.reason, event.type) for _, event in cluster.events]
     assert told == [
         ("PreflightPending", EventType.NORMAL),
         ("LinkReady", EventType.NORMAL),
@@ -287,118 +289,120 @@ def test_only_bad_news_are_warnings(world: World) -> None:
 
 
 @pytest.mark.parametrize(("mtu", "recorded"), [(2**31 - 1, 2**31 - 1), (2**31, None)])
-def test_an_mtu_that_the_status_cannot_hold_is_left_out(world: World, mtu: int, recorded: int | None) -> None:
-    looked_at(world, mtu=mtu)
-    assert world.a_diode().status.preflight.mtu == recorded
-    assert link(world) == ("True", "LinkReady")
+def test_an_mtu_that_the_status_cannot_hold_is_left_out(cluster: SenderCluster, mtu: int, recorded: int | None) -> None:
+    looked_at(cluster, mtu=mtu)
+    assert cluster.a_diode().status.preflight.mtu == recorded
+    assert link(cluster) == ("True", "LinkReady")
 
 
 @pytest.mark.parametrize(("spec", "mtu"), [({}, 28), ({}, 27), ({"target": {"host": "fd00::2", "port": 1}}, 47)])
-def test_an_mtu_that_has_no_room_for_a_payload_leaves_none(world: World, spec: dict[str, Any], mtu: int) -> None:
-    world.diode(**spec)
-    world.settle()
-    world.look_at_node(mtu=mtu)
-    world.settle()
-    assert "set payloadSize to 0 or 0" in world.said(Type.LINK_UP, "hall", "Diode").message
+def test_an_mtu_that_has_no_room_for_a_payload_leaves_none(
+    cluster: SenderCluster, spec: dict[str, Any], mtu: int
+) -> None:
+    cluster.diode(**spec)
+    cluster.settle()
+    cluster.run_preflight(mtu=mtu)
+    cluster.settle()
+    assert "set payloadSize to 0 or 0" in cluster.condition(Type.LINK_UP, "hall", "Diode").message
 
 
-def test_a_neighbour_state_is_recorded_in_capital_letters_and_cut_where_the_status_ends(world: World) -> None:
-    looked_at(world, neighbour="x" * 33)
-    assert world.a_diode().status.preflight.neighbour == "X" * 32
+def test_a_neighbour_state_is_recorded_in_capital_letters_and_cut_where_the_status_ends(cluster: SenderCluster) -> None:
+    looked_at(cluster, neighbour="x" * 33)
+    assert cluster.a_diode().status.preflight.neighbour == "X" * 32
 
 
-def test_a_neighbour_entry_that_is_not_needed_is_recorded_as_it_is(world: World) -> None:
-    looked_at(world, neighbour="stale", needs_neighbour=False)
-    assert world.a_diode().status.preflight.neighbour == "STALE"
+def test_a_neighbour_entry_that_is_not_needed_is_recorded_as_it_is(cluster: SenderCluster) -> None:
+    looked_at(cluster, neighbour="stale", needs_neighbour=False)
+    assert cluster.a_diode().status.preflight.neighbour == "STALE"
 
 
-def test_a_check_of_a_node_whose_name_is_not_known_is_about_the_node(world: World) -> None:
-    world.node = ""
-    looked_at(world, exists=False)
-    message = world.said(Type.LINK_UP, "hall", "Diode").message
+def test_a_check_of_a_node_whose_name_is_not_known_is_about_the_node(cluster: SenderCluster) -> None:
+    cluster.node = ""
+    looked_at(cluster, exists=False)
+    message = cluster.condition(Type.LINK_UP, "hall", "Diode").message
     assert message.startswith("There is no network interface diode0 on the node; ")
 
 
-def test_what_the_check_itself_complains_about_is_recorded_unless_it_found_a_reason(world: World) -> None:
-    world.diode()
-    world.settle()
-    world.start_pods()
+def test_what_the_check_itself_complains_about_is_recorded_unless_it_found_a_reason(cluster: SenderCluster) -> None:
+    cluster.diode()
+    cluster.settle()
+    cluster.start_pods()
     complaint = "gapless: The address 10.0.0.2 is this machine's; correct it."
-    world.run(f"{JOB}-0-0", complaint)
-    world.look_at_node()
-    world.settle()
-    assert link(world) == ("False", "PreflightFailed")
-    assert world.a_diode().status.preflight.message == complaint.removeprefix("gapless: ")
-    world.later(seconds=30)
-    world.settle()
-    world.start_pods()
-    world.run(f"{JOB}-0-0", complaint)
-    world.look_at_node(message="There is no route to 10.0.0.2; add one.")
-    world.settle()
-    assert world.a_diode().status.preflight.message == "There is no route to 10.0.0.2; add one."
+    cluster.run(f"{JOB}-0-0", complaint)
+    cluster.run_preflight()
+    cluster.settle()
+    assert link(cluster) == ("False", "PreflightFailed")
+    assert cluster.a_diode().status.preflight.message == complaint.removeprefix("gapless: ")
+    cluster.advance(seconds=30)
+    cluster.settle()
+    cluster.start_pods()
+    cluster.run(f"{JOB}-0-0", complaint)
+    cluster.run_preflight(message="There is no route to 10.0.0.2; add one.")
+    cluster.settle()
+    assert cluster.a_diode().status.preflight.message == "There is no route to 10.0.0.2; add one."
 
 
-def test_a_diode_on_its_way_out_is_left_alone(world: World) -> None:
-    world.diode()
-    world.begin_deletion("Diode", "hall")
-    plan = world.planned("Diode", "hall")
+def test_a_diode_that_is_being_deleted_is_not_changed(cluster: SenderCluster) -> None:
+    cluster.diode()
+    cluster.begin_deletion("Diode", "hall")
+    plan = cluster.next_plan("Diode", "hall")
     assert is_empty(plan)
     assert plan.requeue_after_seconds is None
 
 
-def test_the_volume_is_made_again_and_not_written_while_it_is_there(world: World) -> None:
-    looked_at(world)
-    world.delete("PersistentVolumeClaim", "hall-state")
-    assert [manifest["kind"] for manifest in world.planned("Diode", "hall").apply] == ["PersistentVolumeClaim"]
+def test_the_volume_claim_is_recreated_and_not_written_while_it_exists(cluster: SenderCluster) -> None:
+    looked_at(cluster)
+    cluster.delete("PersistentVolumeClaim", "hall-state")
+    assert [manifest["kind"] for manifest in cluster.next_plan("Diode", "hall").apply] == ["PersistentVolumeClaim"]
 
 
 # ------------------------------------------------------------------------------------------------------ windows
 
 
-def test_the_first_of_several_overlapping_windows_is_named(world: World) -> None:
-    world.diode("hall", partitionWindow={"start": 0, "count": 100})
+def test_the_first_of_several_overlapping_windows_is_named(cluster: SenderCluster) -> None:
+    cluster.diode("hall", partitionWindow={"start": 0, "count": 100})
     for name in ("c", "b"):
-        world.diode(name, partitionWindow={"start": 99, "count": 5})
-    world.settle()
-    message = world.said(Type.STALLED, "hall", "Diode").message
+        cluster.diode(name, partitionWindow={"start": 99, "count": 5})
+    cluster.settle()
+    message = cluster.condition(Type.STALLED, "hall", "Diode").message
     assert "gapless-sender/b" in message
     assert "gapless-sender/c" not in message
 
 
-def test_the_window_of_a_diode_on_its_way_out_is_no_overlap(world: World) -> None:
-    world.looks_at_nodes = True
-    world.diode("hall", partitionWindow={"start": 0})
-    world.diode("vault", partitionWindow={"start": 100})
-    world.begin_deletion("Diode", "vault")
-    world.settle()
-    assert world.said(Type.READY, "hall", "Diode").reason == "LinkReady"
+def test_the_window_of_a_diode_that_is_being_deleted_does_not_overlap(cluster: SenderCluster) -> None:
+    cluster.runs_preflights = True
+    cluster.diode("hall", partitionWindow={"start": 0})
+    cluster.diode("vault", partitionWindow={"start": 100})
+    cluster.begin_deletion("Diode", "vault")
+    cluster.settle()
+    assert cluster.condition(Type.READY, "hall", "Diode").reason == "LinkReady"
 
 
-def test_an_equal_window_hides_no_overlap_with_the_next(world: World) -> None:
-    world.diode("hall", partitionWindow={"start": 0, "count": 10})
-    world.diode("a", partitionWindow={"start": 0, "count": 10})
-    world.diode("b", partitionWindow={"start": 5, "count": 10})
-    world.settle()
-    assert "gapless-sender/b" in world.said(Type.STALLED, "hall", "Diode").message
+def test_an_equal_window_hides_no_overlap_with_the_next(cluster: SenderCluster) -> None:
+    cluster.diode("hall", partitionWindow={"start": 0, "count": 10})
+    cluster.diode("a", partitionWindow={"start": 0, "count": 10})
+    cluster.diode("b", partitionWindow={"start": 5, "count": 10})
+    cluster.settle()
+    assert "gapless-sender/b" in cluster.condition(Type.STALLED, "hall", "Diode").message
 
 
-def test_of_the_same_name_the_first_namespace_is_named(world: World) -> None:
-    world.diode("hall", partitionWindow={"start": 0})
-    world.diode("vault", partitionWindow={"start": 7})
+def test_of_the_same_name_the_first_namespace_is_named(cluster: SenderCluster) -> None:
+    cluster.diode("hall", partitionWindow={"start": 0})
+    cluster.diode("vault", partitionWindow={"start": 7})
     for namespace in ("z", "b"):
-        world.bodies["Diode", f"twin-{namespace}"] = {
-            **world.bodies["Diode", "vault"],
-            "metadata": {**world.bodies["Diode", "vault"]["metadata"], "namespace": namespace},
+        cluster.bodies["Diode", f"twin-{namespace}"] = {
+            **cluster.bodies["Diode", "vault"],
+            "metadata": {**cluster.bodies["Diode", "vault"]["metadata"], "namespace": namespace},
         }
-    world.reconcile("Diode", "hall")
-    assert "gapless-sender/hall" in world.said(Type.STALLED, "hall", "Diode").message
-    assert "Diode b/vault" in world.said(Type.STALLED, "hall", "Diode").message
+    cluster.reconcile("Diode", "hall")
+    assert "gapless-sender/hall" in cluster.condition(Type.STALLED, "hall", "Diode").message
+    assert "Diode b/vault" in cluster.condition(Type.STALLED, "hall", "Diode").message
 
 
-def test_what_the_operator_wrote_is_up_to_date_with_the_spec(world: World) -> None:
-    looked_at(world)
-    world.diode(maxConcurrentResends=2)
-    world.settle()
-    assert world.a_diode().status.observed_generation == 2
-    world.later(seconds=1)
-    assert world.now - timedelta(seconds=1) == world.said(Type.LINK_UP, "hall", "Diode").last_transition_time
+def test_what_the_operator_wrote_is_up_to_date_with_the_spec(cluster: SenderCluster) -> None:
+    looked_at(cluster)
+    cluster.diode(maxConcurrentResends=2)
+    cluster.settle()
+    assert cluster.a_diode().status.observed_generation == 2
+    cluster.advance(seconds=1)
+    assert cluster.now - timedelta(seconds=1) == cluster.condition(Type.LINK_UP, "hall", "Diode").last_transition_time

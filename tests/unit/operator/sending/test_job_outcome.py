@@ -1,4 +1,4 @@
-"""What the end of a Job means for its Resend, by what is left of its pods: to the word."""
+"""The outcome of a Job, by its conditions and its remaining pods, with exact messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gapless_api.v1alpha1.reasons import Reason
 from gapless_api.wire.totals import Totals
 from gapless_operator.common.observed import Meta, ObservedJob, ObservedPod
 from gapless_operator.common.pod_output import read_output
-from gapless_operator.sending.resend.job_outcome import GO_ON, End, Outcome, outcome_of, pause_before
+from gapless_operator.sending.resend.job_outcome import RETRY_HINT, End, Outcome, outcome_of, pause_before
 from kit.story import messages
 
 if TYPE_CHECKING:
@@ -56,19 +56,19 @@ def test_pauses_double_up_to_five_minutes(attempt: int, seconds: int) -> None:
     assert pause_before(attempt) == timedelta(seconds=seconds)
 
 
-def test_a_job_whose_time_is_over_is_given_up_whatever_its_pods_say() -> None:
+def test_an_exceeded_deadline_gives_up_whatever_the_pods_report() -> None:
     found = ended(pod(2, "gapless: Wrong; correct it."), failure_reason="DeadlineExceeded")
     assert (found.end, found.reason) == (End.GIVEN_UP, Reason.DEADLINE_EXCEEDED)
     assert found.message == (
-        "It was not finished within spec.activeDeadlineSeconds; what was sent is in status.progress. Give "
-        "spec.activeDeadlineSeconds more, or set spec.retry to another word: it continues where it stopped."
+        "The Resend did not finish within spec.activeDeadlineSeconds; status.progress shows what was sent. Raise "
+        "spec.activeDeadlineSeconds, or set spec.retry to a new value; the Resend continues where it stopped."
     )
 
 
-def test_one_shard_with_a_wrong_configuration_gives_all_up() -> None:
+def test_a_bad_configuration_of_one_shard_gives_up_all() -> None:
     pods = [pod(3, "gapless: Away."), pod(2, "gapless: Wrong; correct it.", index=1)]
     found = ended(*pods, shards=2)
-    assert found == Outcome(End.GIVEN_UP, Reason.BAD_CONFIGURATION, f"Wrong; correct it. {GO_ON}")
+    assert found == Outcome(End.GIVEN_UP, Reason.BAD_CONFIGURATION, f"Wrong; correct it. {RETRY_HINT}")
     assert ended(*pods, shards=1) == Outcome(End.RETRY, Reason.SOURCE_UNREACHABLE, "Away."), "it had one shard"
 
 
@@ -77,7 +77,7 @@ def test_only_the_last_pod_of_a_shard_counts() -> None:
     assert ended(*pods) == Outcome(End.RETRY, Reason.SOURCE_UNREACHABLE, "Away.")
 
 
-def test_shards_that_went_through_are_the_end_also_when_something_could_not_be_sent() -> None:
+def test_finished_shards_are_final_even_with_unavailable_events() -> None:
     whole = messages.report(Totals(planned=1000, sent=1000))
     part = messages.report(Totals(planned=1000, sent=990, unavailable=10))
     found = ended(pod(0, whole), pod(4, part, index=1), shards=2)
@@ -87,14 +87,14 @@ def test_shards_that_went_through_are_the_end_also_when_something_could_not_be_s
     )
 
 
-def test_a_shard_that_ended_as_incomplete_is_no_success_although_its_log_is_gone() -> None:
+def test_an_incomplete_shard_without_a_log_is_not_a_success() -> None:
     found = ended(pod(4), pod(0, messages.report(Totals(planned=9, sent=9)), index=1), shards=2)
     assert (found.end, found.reason) == (End.FINISHED, Reason.INCOMPLETE)
-    assert found.message.startswith("Some events could not be sent; the logs of pods")
+    assert found.message.startswith("Some events could not be sent. The pod logs")
 
 
 @pytest.mark.parametrize("told", [Totals(), Totals(planned=9, sent=9)])
-def test_the_counts_of_some_shards_are_not_said_to_be_those_of_all(told: Totals) -> None:
+def test_counts_of_some_shards_are_not_reported_as_the_total(told: Totals) -> None:
     found = ended(pod(0, messages.report(told), index=1), shards=2, complete=True, failed=False)
     assert (found.end, found.reason) == (End.FINISHED, Reason.SENT)
     assert "can no longer be read" in found.message
@@ -104,7 +104,7 @@ def test_the_counts_of_some_shards_are_not_said_to_be_those_of_all(told: Totals)
     ("reasons", "words"),
     [({}, ""), ({"Expired": 0}, ""), ({"TooLarge": 4, "Expired": 6}, " (6 Expired, 4 TooLarge)")],
 )
-def test_what_could_not_be_sent_is_said_by_reason(reasons: dict[str, int], words: str) -> None:
+def test_unavailable_events_are_reported_by_reason(reasons: dict[str, int], words: str) -> None:
     line = messages.report(Totals(planned=2000, sent=1990, unavailable=10), unavailable=reasons)
     found = ended(pod(0, line), complete=True, failed=False)
     assert (found.end, found.reason) == (End.FINISHED, Reason.INCOMPLETE)
@@ -120,18 +120,18 @@ def test_what_could_not_be_sent_is_said_by_reason(reasons: dict[str, int], words
         (
             Totals(planned=1000, sent=900, filtered=100),
             Reason.SENT,
-            "Sent 900 of 1,000 events (100 filtered as empty ones).",
+            "Sent 900 of 1,000 events (100 filtered as empty events).",
         ),
         (
             Totals(planned=9000, sent=6000, filtered=1000, filled=2000),
             Reason.SENT,
-            "Sent 6,000 of 9,000 events (1,000 filtered, 2,000 filled as empty ones).",
+            "Sent 6,000 of 9,000 events (1,000 filtered, 2,000 filled as empty events).",
         ),
         (Totals(), Reason.NOTHING_TO_SEND, "There was nothing to send: no event was selected."),
         (
             Totals(planned=1000, sent=999, remaining=1),
             Reason.SENT,
-            "Everything was sent; the pods' logs, which have the counts, can no longer be read.",
+            "Everything was sent. The pod logs with the counts can no longer be read.",
         ),
     ],
 )
@@ -140,19 +140,19 @@ def test_a_job_that_completed_has_sent_everything(totals: Totals, reason: Reason
     assert ended(pod(0, messages.report(totals)), **job) == Outcome(End.FINISHED, reason, message)
 
 
-def test_a_job_that_completed_and_whose_logs_are_gone_has_sent_everything() -> None:
+def test_a_completed_job_without_logs_has_sent_everything() -> None:
     found = ended(pod(0), complete=True)
     assert (found.end, found.reason) == (End.FINISHED, Reason.SENT)
     assert "can no longer be read" in found.message
 
 
 @pytest.mark.parametrize("line", [{**report(), "gaplessReport": 99}, {**messages.plan(1), "gaplessPlan": 99}])
-def test_a_last_word_that_cannot_be_read_is_no_end(line: dict[str, Any]) -> None:
+def test_an_unreadable_report_is_not_a_success(line: dict[str, Any]) -> None:
     found = ended(pod(0, line), complete=True)
     assert (found.end, found.reason) == (End.GIVEN_UP, Reason.REPORT_UNREADABLE)
     assert found.message.startswith("The output of pod job-0-0 cannot be read: ")
     assert found.message.endswith(
-        f". The senders succeeded; what they sent is recorded in their logs and checkpoints only. {GO_ON}"
+        f". The senders succeeded, but only their logs and checkpoints show what they sent. {RETRY_HINT}"
     )
 
 
@@ -165,18 +165,18 @@ def test_a_last_word_that_cannot_be_read_is_no_end(line: dict[str, Any]) -> None
     ],
 )
 def test_a_job_without_pods_is_tried_again_as_often_as_the_backoff_limit_says(job: dict[str, str], why: str) -> None:
-    message = f"The Job job failed ({why}) and its pods are gone."
+    message = f"The Job job failed ({why}), and its pods no longer exist."
     for pods in ((), (pod(None),)):
         for attempt, end, reason in ((1, End.RETRY, Reason.RETRYING), (2, End.RETRY, Reason.RETRYING)):
             assert ended(*pods, attempt=attempt, **job) == Outcome(end, reason, message)
-        given_up = Outcome(End.GIVEN_UP, Reason.BACKOFF_LIMIT_EXCEEDED, f"{message} {GO_ON}")
+        given_up = Outcome(End.GIVEN_UP, Reason.BACKOFF_LIMIT_EXCEEDED, f"{message} {RETRY_HINT}")
         assert ended(*pods, attempt=3, **job) == given_up
 
 
 @pytest.mark.parametrize(("code", "reason"), [(5, Reason.LINK_FAILED), (1, Reason.BACKOFF_LIMIT_EXCEEDED)])
-def test_what_failed_as_often_as_it_may_is_given_up_with_its_last_error(code: int, reason: Reason) -> None:
+def test_the_last_failure_within_the_backoff_limit_gives_up_with_its_error(code: int, reason: Reason) -> None:
     pods = [pod(None), pod(3, "gapless: Away.", index=1), pod(code, "gapless: Broken; mend it.", index=2)]
-    message = f"All 3 attempts failed; the last error: Broken; mend it. {GO_ON}"
+    message = f"All 3 attempts failed; the last error: Broken; mend it. {RETRY_HINT}"
     assert ended(*pods, shards=3) == Outcome(End.GIVEN_UP, reason, message)
 
 
@@ -206,11 +206,11 @@ def test_the_reason_of_a_report_comes_before_what_the_exit_code_means(line: dict
         ([], "OOMKilled", "Pod job-0-0 ended with exit code 3, OOMKilled; see kubectl logs job-0-0."),
     ],
 )
-def test_why_a_pod_failed_is_what_it_says_or_how_it_ended(lines: list[Any], why: str, message: str) -> None:
+def test_the_message_of_a_failed_pod_is_its_report_or_how_it_ended(lines: list[Any], why: str, message: str) -> None:
     assert ended(pod(3, *lines, why=why)).message == message
 
 
-def test_why_a_pod_failed_is_said_with_what_cannot_be_read() -> None:
+def test_the_message_of_a_failed_pod_includes_an_unreadable_report() -> None:
     found = ended(pod(3, {**report(), "gaplessReport": 99}))
     begin = "Pod job-0-0 ended with exit code 3; see kubectl logs job-0-0. The output of pod job-0-0 cannot be read: "
     assert found.message.startswith(begin)

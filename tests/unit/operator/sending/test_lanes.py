@@ -1,4 +1,4 @@
-"""Two Diodes that encrypt for one receiver become ready at the same moment: only one of them gives a turn."""
+"""Two Diodes that encrypt for one receiver become ready at the same moment: only one of them assigns a turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gapless_operator.common.settings import OperatorSettings
 from gapless_operator.shell.controller import Controller
 from gapless_operator.shell.metrics import Metrics
 
-World = Any
+SenderCluster = Any
 ENCRYPTED = {"encryption": {"certificateSecret": {"name": "receiver"}}}
 
 
@@ -39,21 +39,21 @@ class Api:
         pass
 
 
-def test_of_two_diodes_on_one_lane_that_become_ready_together_one_waits(world: World) -> None:
+def test_of_two_diodes_on_one_lane_that_become_ready_together_one_waits(cluster: SenderCluster) -> None:
     for name in ("hall", "vault"):
-        world.diode(name, **ENCRYPTED)
-        world.resend(f"over-{name}", diodeRef={"name": name})
-    world.settle()
-    world.start_pods()
+        cluster.diode(name, **ENCRYPTED)
+        cluster.resend(f"over-{name}", diodeRef={"name": name})
+    cluster.settle()
+    cluster.start_pods()
     for name in ("hall", "vault"):
-        assert world.standing(f"over-{name}")[0] == "DiodeNotReady"
-        world.look_at_node(name)
-    cache, gathering = world.gathered()
+        assert cluster.summary(f"over-{name}")[0] == "DiodeNotReady"
+        cluster.run_preflight(name)
+    cache, gathering = cluster.cache_and_observer()
     api: Any = Api()
     made = Controller(
-        OperatorSettings(), api, cache, gathering, Metrics(cache, queue_length=lambda: 0), lambda: world.now
+        OperatorSettings(), api, cache, gathering, Metrics(cache, queue_length=lambda: 0), lambda: cluster.now
     )
-    keys = [key for key in world.owner_keys() if key.kind == "Diode"]
+    keys = [key for key in cluster.owner_keys() if key.kind == "Diode"]
     threads = [threading.Thread(target=made.reconcile, args=(key,)) for key in keys]
     for thread in threads:
         thread.start()

@@ -1,4 +1,4 @@
-"""The ledger remembers all that was sent, in ConfigMaps that outlive the Diode; no writer loses what another wrote."""
+"""The ledger keeps all that was sent, in ConfigMaps that outlive the Diode; writers never overwrite each other."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gapless_api.v1alpha1.resend import Resend
 from gapless_api.wire.form import WireError
 from gapless_api.wire.ledger import Ledger, LedgerEntry, ledger_text, read_ledger
 from gapless_operator.sending import ledger as ledger_module
-from gapless_operator.sending.ledger import LedgerPart, entries_of, entry_of, part_name, same_work, writes_for
+from gapless_operator.sending.ledger import LedgerPart, entries_of, entry_of, latest_entry, part_name, writes_for
 from kit.story.messages import read_bundle
 
 if TYPE_CHECKING:
-    from conftest import World
+    from conftest import SenderCluster
 
 OLD = {
     "identity": "0" * 63 + "7",
@@ -88,7 +88,7 @@ def test_each_month_has_a_config_map_and_nothing_is_forgotten() -> None:
 
 
 def test_a_month_is_split_when_a_config_map_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "LARGEST_PART_BYTES", 3000)
+    monkeypatch.setattr(ledger_module, "MAX_PART_BYTES", 3000)
     there = Namespace()
     for number in range(30):
         there.record(an_entry(number))
@@ -153,9 +153,9 @@ def test_the_same_work_is_the_latest_with_that_identity_and_force() -> None:
     forced, other = replace(late, force="again"), an_entry(2, at="2026-12-01T00:00:00Z")
     ledger = (early, late, forced, other)
     for order in (ledger, tuple(reversed(ledger))):
-        assert same_work(order, identity=f"{1:064x}", force=None) == late
-        assert same_work(order, identity=f"{1:064x}", force="again") == forced
-    assert same_work(ledger, identity=f"{2:064x}", force="again") is None
+        assert latest_entry(order, identity=f"{1:064x}", force=None) == late
+        assert latest_entry(order, identity=f"{1:064x}", force="again") == forced
+    assert latest_entry(ledger, identity=f"{2:064x}", force="again") is None
 
 
 # ------------------------------------------------------------------------------------------------- what is recorded
@@ -171,7 +171,7 @@ def ended(reason: str = "Sent", **status: Any) -> Resend:
     return Resend.from_resource({"kind": "Resend", "metadata": metadata, "spec": spec, "status": {**usual, **status}})
 
 
-def test_an_entry_says_what_became_of_which_events() -> None:
+def test_an_entry_has_the_counts_of_its_events() -> None:
     progress = {"planned": 10, "sent": 1, "filtered": 2, "filled": 3, "unavailable": 4}
     found = entry_of(ended("Incomplete", progress=progress, bundleId="b-1", force="again"))
     assert found == an_entry(1, bundle_id="b-1", force="again", sent=1, filtered=2, filled=3, unavailable=4)
@@ -183,22 +183,22 @@ def test_an_entry_says_what_became_of_which_events() -> None:
     [ended("AlreadySent"), ended("BadBundle"), ended(identity=None), ended(finishedAt=None)],
     ids=["sent before", "failed", "of no known work", "not ended"],
 )
-def test_only_work_that_was_carried_through_is_recorded(resend: Resend) -> None:
+def test_only_completed_work_is_recorded(resend: Resend) -> None:
     assert entry_of(resend) is None
 
 
 # ---------------------------------------------------------------------------------------- with and without a Diode
 
 
-def finish_again(world: World) -> str:
+def finish_again(cluster: SenderCluster) -> str:
     """Create the Resend again, as Git does, and say what becomes of it."""
-    world.delete("Resend", "repeat")
-    world.resend()
-    world.settle()
-    return world.standing()[0]
+    cluster.delete("Resend", "repeat")
+    cluster.resend()
+    cluster.settle()
+    return cluster.summary()[0]
 
 
-def test_a_diode_that_is_deleted_and_created_again_knows_what_was_sent(ready: World) -> None:
+def test_a_diode_that_is_deleted_and_created_again_knows_what_was_sent(ready: SenderCluster) -> None:
     ready.finished()
     ready.delete("Diode", "hall")
     assert ready.names("PersistentVolumeClaim") == ["hall-state"], "and the checkpoints are kept"
@@ -207,7 +207,7 @@ def test_a_diode_that_is_deleted_and_created_again_knows_what_was_sent(ready: Wo
     assert finish_again(ready) == "AlreadySent"
 
 
-def test_with_the_policy_delete_the_ledger_and_the_volume_go_with_the_diode(ready: World) -> None:
+def test_with_the_policy_delete_the_ledger_and_the_volume_go_with_the_diode(ready: SenderCluster) -> None:
     ready.diode(deletionPolicy="Delete")
     ready.settle()
     ready.finished()
@@ -216,7 +216,7 @@ def test_with_the_policy_delete_the_ledger_and_the_volume_go_with_the_diode(read
     assert ready.names("PersistentVolumeClaim") == []
 
 
-def test_the_policy_can_be_changed_to_and_fro(ready: World) -> None:
+def test_the_policy_can_be_changed_to_and_fro(ready: SenderCluster) -> None:
     ready.finished()
     for policy in ("Delete", "Retain"):
         ready.diode(deletionPolicy=policy)
@@ -226,7 +226,7 @@ def test_the_policy_can_be_changed_to_and_fro(ready: World) -> None:
     assert ready.names("PersistentVolumeClaim") == ["hall-state"]
 
 
-def test_a_volume_claim_of_the_version_before_is_freed_of_the_diode_whatever_it_asked_for(ready: World) -> None:
+def test_a_volume_claim_of_the_version_before_is_freed_of_the_diode_whatever_it_asked_for(ready: SenderCluster) -> None:
     body = ready.bodies["PersistentVolumeClaim", "hall-state"]
     owner = {"kind": "Diode", "name": "hall", "uid": ready.a_diode().metadata.uid, "controller": True}
     spec = {
@@ -245,13 +245,15 @@ def test_a_volume_claim_of_the_version_before_is_freed_of_the_diode_whatever_it_
 
 
 @pytest.mark.parametrize("crash_at", [None, 1, 2, 3])
-def test_what_a_version_before_kept_in_the_status_is_moved(ready: World, crash_at: int | None) -> None:
+def test_entries_that_an_older_operator_kept_in_the_status_are_moved(
+    ready: SenderCluster, crash_at: int | None
+) -> None:
     ready.finished()
     recorded = Diode.from_resource(ready.bodies["Diode", "hall"])
     status = {**recorded.status.to_status(), "ledger": [OLD, {**OLD, "resendUid": "uid-8", "force": "again"}]}
     ready.bodies["Diode", "hall"] = {**ready.bodies["Diode", "hall"], "status": status}
     ready.crash_at = None if crash_at is None else ready.writes + crash_at
-    ready.settle_in_spite_of_crashes()
+    ready.settle_despite_crashes()
     assert [(entry.resend, entry.sent) for entry in ready.ledger()] == [
         ("long-ago", 7),
         ("long-ago", 7),
@@ -260,31 +262,31 @@ def test_what_a_version_before_kept_in_the_status_is_moved(ready: World, crash_a
     assert ready.a_diode().status.ledger == ()
 
 
-def test_what_is_still_in_the_status_counts(ready: World) -> None:
+def test_entries_in_the_status_count(ready: SenderCluster) -> None:
     ready.resend()
     ready.reconcile("Resend", "repeat")
     mine = {**OLD, "identity": ready.a_resend().status.identity}
     body = ready.bodies["Diode", "hall"]
     ready.bodies["Diode", "hall"] = {**body, "status": {**body["status"], "ledger": [mine]}}
     ready.reconcile("Resend", "repeat")
-    assert ready.standing()[0] == "AlreadySent"
+    assert ready.summary()[0] == "AlreadySent"
 
 
-def test_nothing_is_sent_while_the_ledger_cannot_be_read(ready: World) -> None:
+def test_nothing_is_sent_while_the_ledger_cannot_be_read(ready: SenderCluster) -> None:
     ready.finished("before", offsets={"topic": "t", "partition": 0, "from": 0, "to": 5})
     name = "gapless-ledger-hall-2026-11"
     whole = ready.bodies["ConfigMap", name]
     ready.bodies["ConfigMap", name] = {**whole, "data": {"ledger.json": "?"}}
     ready.resend()
     ready.settle()
-    assert ready.standing()[:2] == ("LedgerUnreadable", "False")
-    assert name in ready.said(Type.READY).message
+    assert ready.summary()[:2] == ("LedgerUnreadable", "False")
+    assert name in ready.condition(Type.READY).message
     ready.bodies["ConfigMap", name] = whole
     ready.settle()
-    assert ready.standing()[0] == "Starting"
+    assert ready.summary()[0] == "Starting"
 
 
-def test_two_resends_of_the_same_work_never_run_at_once(ready: World) -> None:
+def test_two_resends_of_the_same_work_never_run_at_once(ready: SenderCluster) -> None:
     ready.diode(maxConcurrentResends=3)
     ready.resend()
     ready.resend("twin")
@@ -297,7 +299,7 @@ def test_two_resends_of_the_same_work_never_run_at_once(ready: World) -> None:
     ready.start_pods()
     ready.end("twin-00000001-send-1-0-0", 0, ready.report(1000))
     ready.settle()
-    assert ready.standing("twin")[0] == "Sent"
+    assert ready.summary("twin")[0] == "Sent"
 
 
 # -------------------------------------------------------------------------------------------------------- notBefore
@@ -315,20 +317,20 @@ def test_two_resends_of_the_same_work_never_run_at_once(ready: World) -> None:
         ({"force": "yes"}, ""),
     ],
 )
-def test_work_from_before_not_before_needs_force(ready: World, spec: dict[str, Any], why: str) -> None:
+def test_work_from_before_not_before_needs_force(ready: SenderCluster, spec: dict[str, Any], why: str) -> None:
     ready.diode(notBefore="2026-11-20T00:00:00Z")
     ready.settle()
     ready.resend(without=("offsets",) if "timeRange" in spec else (), **spec)
     ready.settle()
     if not why:
-        assert ready.standing()[0] == "Starting"
+        assert ready.summary()[0] == "Starting"
         return
-    assert ready.standing()[:2] == ("TooOld", "False")
-    assert why in ready.said(Type.READY).message
-    assert "2026-11-20T00:00:00Z only with force" in ready.said(Type.READY).message
+    assert ready.summary()[:2] == ("TooOld", "False")
+    assert why in ready.condition(Type.READY).message
+    assert "2026-11-20T00:00:00Z only with force" in ready.condition(Type.READY).message
     ready.resend(without=("offsets",) if "timeRange" in spec else (), force="yes", **spec)
     ready.settle()
-    assert ready.standing()[0] == "Starting"
+    assert ready.summary()[0] == "Starting"
 
 
 @pytest.mark.parametrize(
@@ -340,19 +342,19 @@ def test_work_from_before_not_before_needs_force(ready: World, spec: dict[str, A
         (None, "TooOld"),
     ],
 )
-def test_a_bundle_is_as_old_as_its_id_says(ready: World, bundle_id: str | None, reason: str) -> None:
+def test_a_bundle_is_as_old_as_its_id_says(ready: SenderCluster, bundle_id: str | None, reason: str) -> None:
     ready.diode(notBefore="2026-11-20T00:00:00Z")
     ready.settle()
     job = ready.begin(without=("offsets",), bundle={"storageRef": {"name": "bundles"}, "path": "a.json"})
     ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle("a" * 64, bundle_id)))
     ready.settle()
-    assert ready.standing()[0] == reason
+    assert ready.summary()[0] == reason
 
 
-def test_what_was_half_sent_goes_on_although_it_is_from_before(ready: World) -> None:
+def test_partly_sent_work_continues_although_it_is_older_than_not_before(ready: SenderCluster) -> None:
     job = ready.begin()
     ready.run(f"{job}-0-0", ready.progress(400))
     ready.settle()
     ready.diode(notBefore="2026-11-20T12:00:00Z")
     ready.settle()
-    assert ready.standing()[0] == "Sending"
+    assert ready.summary()[0] == "Sending"

@@ -1,4 +1,4 @@
-"""What is written into the cluster is what the golden files say; GAPLESS_UPDATE_GOLDEN=1 writes them anew."""
+"""Manifests match their golden files; GAPLESS_UPDATE_GOLDEN=1 writes these again."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_an_attempt_is_as_its_golden_file(diode: str, resend: str, role: str) ->
 
 
 @pytest.mark.parametrize("diode", DIODES)
-def test_the_children_of_a_diode_are_as_their_golden_file(diode: str) -> None:
+def test_the_children_of_a_diode_match_their_golden_files(diode: str) -> None:
     compare(f"diode-{diode}", [state_claim(a_diode(diode), None), preflight_job(a_diode(diode), PROGRAM)])
 
 
@@ -264,7 +264,7 @@ def pods() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("case", "pod"), list(pods()))
-def test_every_pod_has_the_nodes_network_and_no_other_right(case: str, pod: dict[str, Any]) -> None:
+def test_every_pod_has_only_the_host_network(case: str, pod: dict[str, Any]) -> None:
     assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet"), case
     assert pod["automountServiceAccountToken"] is False
     assert pod["nodeSelector"] == {"gapless.dev/diode": "hall"}
@@ -328,7 +328,7 @@ def the_senders_view(text: str, folder: Path) -> dict[str, Any]:
     return resolve(RESEND, file=file, environment={}, options={}).values
 
 
-def test_settings_say_what_the_spec_says(tmp_path: Path) -> None:
+def test_settings_follow_the_spec(tmp_path: Path) -> None:
     resend = a_resend(**RESENDS["secure-times-filter"])
     assert rates(resend.spec, a_diode("full").spec) == "eps=0.5\nbudgetEps=5000.0\nbudgetBitsPerSecond=800000000\n"
     found = the_senders_view(settings_of(resend, a_diode("full").spec, plan=False), tmp_path)
@@ -403,7 +403,7 @@ def test_the_examples_are_understood_by_the_sender(tmp_path: Path) -> None:
             the_senders_view(text, tmp_path)
 
 
-def test_no_digest_tells_anything_about_the_session_key() -> None:
+def test_no_digest_depends_on_the_session_key() -> None:
     keys = [SessionKey("repeat-key", bytes([number]) * 32) for number in (1, 2)]
     one, other = (key_secret(a_resend(**OFFSETS), key) for key in keys)
     assert one["metadata"] == other["metadata"]

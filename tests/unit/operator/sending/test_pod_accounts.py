@@ -1,4 +1,4 @@
-"""What the pods of a Resend say together: counts, pace, and one report that fits into a ConfigMap."""
+"""The messages of all pods of a Resend together: counts, rate, and one report that fits into a ConfigMap."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from gapless_api.wire.totals import Totals
 from gapless_operator.common.observed import Meta, ObservedPod
 from gapless_operator.common.pod_output import read_output
 from gapless_operator.sending.progress import (
-    bundle_of,
     counts_by_index,
     final_progress,
     latest_by_index,
-    merged_report,
-    plan_of,
-    progress_while_sending,
+    log_problem,
+    merge_reports,
+    message_problem,
+    reported_bundle,
+    reported_plan,
     unavailable_ranges,
     unavailable_reasons,
-    unread,
-    unreadable,
+    update_progress,
 )
 from kit.story import messages
 
@@ -86,15 +86,17 @@ def test_a_shard_counts_what_it_said_last_and_its_successor_only_when_it_has_sai
     assert {index: totals.sent for index, totals in counts_by_index(pods).items()} == sent
 
 
-def test_of_what_cannot_be_read_the_first_shards_last_pod_is_named() -> None:
+def test_an_unreadable_message_names_the_newest_pod_of_the_first_shard() -> None:
     wrong = {**report(1), "gaplessReport": 99}
     pods = [pod(wrong, index=2), pod(wrong, index=1, number=1), pod(report(1), index=0), pod(wrong, index=0, number=-1)]
-    assert unreadable(pods, "progress", "report").startswith("The output of pod job-1-1 cannot be read: the resend rep")
-    assert unreadable(pods, "progress") == ""
-    assert unreadable([], "report") == ""
+    assert message_problem(pods, "progress", "report").startswith(
+        "The output of pod job-1-1 cannot be read: the resend rep"
+    )
+    assert message_problem(pods, "progress") == ""
+    assert message_problem([], "report") == ""
 
 
-def test_a_log_that_cannot_be_read_is_named_with_since_when() -> None:
+def test_an_unreadable_log_is_reported_with_pod_and_time() -> None:
     pods = [
         pod(index=2, log_problem="code X"),
         pod(index=1, log_problem="There is no route.", log_problem_since=NOW),
@@ -102,9 +104,9 @@ def test_a_log_that_cannot_be_read_is_named_with_since_when() -> None:
         pod(index=0),
     ]
     expected = "The output of pod job-1-0 has been unreadable since 2026-11-20T10:00:00Z: There is no route."
-    assert unread(pods) == expected
-    assert unread(pods[:1]) == "The output of pod job-2-0 has been unreadable: code X."
-    assert unread(pods[3:]) == ""
+    assert log_problem(pods) == expected
+    assert log_problem(pods[:1]) == "The output of pod job-2-0 has been unreadable: code X."
+    assert log_problem(pods[3:]) == ""
 
 
 # ----------------------------------------------------------------------------------------------------------- progress
@@ -112,7 +114,7 @@ def test_a_log_that_cannot_be_read_is_named_with_since_when() -> None:
 
 def test_progress_is_the_sum_of_all_shards_with_their_pace_and_what_is_left_at_it() -> None:
     pods = [pod(progress(100, events_per_second=10.04)), pod(progress(201, events_per_second=20.0), index=1)]
-    found = progress_while_sending(None, pods, now=NOW)
+    found = update_progress(None, pods, now=NOW)
     assert found == Progress(
         planned=2000, sent=301, percent=15, events_per_second=30.0, eta_seconds=56.6, updated_at=NOW
     )
@@ -120,14 +122,14 @@ def test_progress_is_the_sum_of_all_shards_with_their_pace_and_what_is_left_at_i
 
 def test_a_shard_that_has_ended_has_no_pace_any_more() -> None:
     pods = [pod(report(1000)), pod(progress(0, events_per_second=50.0), index=1)]
-    found = progress_while_sending(None, pods, now=NOW)
+    found = update_progress(None, pods, now=NOW)
     assert found is not None
     assert (found.sent, found.events_per_second, found.eta_seconds) == (1000, 50.0, 20.0)
 
 
 @pytest.mark.parametrize(("pace", "eta"), [(0.0, None), (0.5, 2000.0), (1.0, 1000.0)])
-def test_without_a_pace_nobody_knows_how_long_it_takes(pace: float, eta: float | None) -> None:
-    found = progress_while_sending(None, [pod(progress(0, events_per_second=pace))], now=NOW)
+def test_without_a_rate_there_is_no_eta(pace: float, eta: float | None) -> None:
+    found = update_progress(None, [pod(progress(0, events_per_second=pace))], now=NOW)
     assert found is not None
     assert (found.events_per_second, found.eta_seconds) == (pace, eta)
 
@@ -135,8 +137,8 @@ def test_without_a_pace_nobody_knows_how_long_it_takes(pace: float, eta: float |
 @pytest.mark.parametrize(
     ("sent", "planned", "percent"), [(0, 0, 100), (0, 1000, 0), (599, 1000, 59), (999, 1000, 99), (1000, 1000, 100)]
 )
-def test_a_hundred_percent_is_only_said_when_nothing_is_left(sent: int, planned: int, percent: int) -> None:
-    found = progress_while_sending(None, [pod(progress(sent, planned, events_per_second=1.0))], now=NOW)
+def test_percent_is_100_only_when_nothing_remains(sent: int, planned: int, percent: int) -> None:
+    found = update_progress(None, [pod(progress(sent, planned, events_per_second=1.0))], now=NOW)
     assert found is not None
     assert found.percent == percent
     assert found.eta_seconds == planned - sent
@@ -144,13 +146,13 @@ def test_a_hundred_percent_is_only_said_when_nothing_is_left(sent: int, planned:
 
 def test_more_than_was_planned_leaves_nothing() -> None:
     line = messages.progress(Totals(planned=10, sent=12), events_per_second=1.0)
-    found = progress_while_sending(None, [pod(line)], now=NOW)
+    found = update_progress(None, [pod(line)], now=NOW)
     assert found is not None
     assert (found.sent, found.percent, found.eta_seconds) == (12, 100, 0.0)
 
 
-def test_what_fits_no_status_is_cut() -> None:
-    found = progress_while_sending(None, [pod(progress(2**63, planned=2**64))], now=NOW)
+def test_values_that_do_not_fit_into_a_status_are_limited() -> None:
+    found = update_progress(None, [pod(progress(2**63, planned=2**64))], now=NOW)
     assert found is not None
     assert (found.planned, found.sent, found.percent) == (MOST, MOST, 50)
 
@@ -173,7 +175,7 @@ def before(sent: int, planned: int = 1000, **more: Any) -> Progress:
 def test_progress_stays_as_it_is_when_nothing_is_new_or_it_would_go_back_or_was_just_written(
     known: Progress, line: list[dict[str, Any]], after: float
 ) -> None:
-    assert progress_while_sending(known, [pod(*line)], now=NOW + timedelta(seconds=after)) is known
+    assert update_progress(known, [pod(*line)], now=NOW + timedelta(seconds=after)) is known
 
 
 @pytest.mark.parametrize(
@@ -186,11 +188,11 @@ def test_progress_stays_as_it_is_when_nothing_is_new_or_it_would_go_back_or_was_
         (before(400).model_copy(update={"updated_at": None}), 500, 1000, 0, False),
     ],
 )
-def test_progress_is_written_when_it_is_new_and_due_or_must_be_said_at_once(
+def test_progress_is_written_when_it_is_new_and_due_or_final(
     *, known: Progress, sent: int, planned: int, after: float, at_once: bool
 ) -> None:
     now = NOW + timedelta(seconds=after)
-    found = progress_while_sending(known, [pod(progress(sent, planned))], now=now, at_once=at_once)
+    found = update_progress(known, [pod(progress(sent, planned))], now=now, at_once=at_once)
     assert found is not None
     assert (found.sent, found.planned, found.updated_at) == (sent, planned, now)
 
@@ -209,7 +211,7 @@ def test_the_last_account_is_of_the_pods_or_of_what_was_known_when_no_log_is_lef
 # ------------------------------------------------------------------------------------------------------------- reports
 
 
-def test_ranges_that_could_not_be_sent_are_in_order_and_each_is_there_once() -> None:
+def test_unavailable_ranges_are_sorted_and_unique() -> None:
     first = report(0, unavailable=1, unavailable_ranges=(gone(7), gone(5, partition=1), gone(3, topic="a")))
     second = report(0, unavailable=1, unavailable_ranges=(gone(7), gone(9, reason="x" * 65), gone(1, topic="z" * 250)))
     found = unavailable_ranges([pod(first), pod(second, index=1)])
@@ -274,7 +276,7 @@ def test_the_reports_of_all_shards_become_one() -> None:
         unavailable_ranges=(gone(2),),
         unavailable_ranges_omitted=20,
     )
-    text = merged_report([pod(second, index=1), pod(first)], reason="Incomplete", message="Sent some.")
+    text = merge_reports([pod(second, index=1), pod(first)], reason="Incomplete", message="Sent some.")
     assert text is not None
     assert text.startswith('{\n "')
     assert text.endswith("}\n")
@@ -293,10 +295,10 @@ def test_the_reports_of_all_shards_become_one() -> None:
     assert found["unavailableRangesOmitted"] == 30
 
 
-def test_a_report_is_cut_to_what_a_config_map_holds_and_says_by_how_much() -> None:
+def test_a_merged_report_is_limited_and_counts_what_it_omits() -> None:
     line = report(0, partitions=tuple(map(figures, range(1001))), unavailable_ranges=tuple(map(gone, range(3001))))
     for lines, omitted in ([line], 0), ([line, {**line, "shard": 1}], 1001):
-        text = merged_report([pod(one, index=n) for n, one in enumerate(lines)], reason="Sent", message="é")
+        text = merge_reports([pod(one, index=n) for n, one in enumerate(lines)], reason="Sent", message="é")
         assert text is not None
         found = json.loads(text)
         assert (len(found["partitions"]), found["partitionsOmitted"]) == (1000, 1 + omitted)
@@ -309,7 +311,7 @@ def test_damaged_objects_of_all_shards_are_there_once_as_many_as_a_report_has() 
     objects = [DamagedObject(object=f"segment-{number}", problem="gone") for number in range(101)]
     first = report(1, damaged=tuple(objects[50::-1]), from_archive=3)
     second = report(1, damaged=tuple(objects[40:]), from_archive=4, shard=1)
-    found = json.loads(merged_report([pod(first), pod(second, index=1)], reason="r", message="m") or "")
+    found = json.loads(merge_reports([pod(first), pod(second, index=1)], reason="r", message="m") or "")
     names = [entry["object"] for entry in found["damaged"]]
     assert names == [f"segment-{number}" for number in [*range(50, -1, -1), *range(51, 100)]]
     assert found["fromArchive"] == 7
@@ -318,14 +320,14 @@ def test_damaged_objects_of_all_shards_are_there_once_as_many_as_a_report_has() 
 def test_a_merged_report_has_the_worst_end_of_all() -> None:
     ends = [(Outcome.DONE, 0), (Outcome.FAILED, 3), (Outcome.STOPPED, 143)]
     pods = [pod(report(1, outcome=end, exit_code=code), index=n) for n, (end, code) in enumerate(ends)]
-    found = json.loads(merged_report(pods, reason="r", message="m") or "")
+    found = json.loads(merge_reports(pods, reason="r", message="m") or "")
     assert (found["outcome"], found["exitCode"]) == ("Failed", 143)
 
 
 def test_of_a_shard_the_last_report_counts_and_without_any_there_is_none() -> None:
     pods = [pod(report(1, keys_announced=7), number=1), pod(report(2, keys_announced=8))]
-    assert json.loads(merged_report(pods, reason="r", message="m") or "")["keysAnnounced"] == 7
-    assert merged_report([pod(progress(3))], reason="r", message="m") is None
+    assert json.loads(merge_reports(pods, reason="r", message="m") or "")["keysAnnounced"] == 7
+    assert merge_reports([pod(progress(3))], reason="r", message="m") is None
 
 
 # ---------------------------------------------------------------------------------------------------- bundle and plan
@@ -334,17 +336,17 @@ def test_of_a_shard_the_last_report_counts_and_without_any_there_is_none() -> No
 def test_the_bundle_is_the_one_of_a_report_or_else_of_a_plan() -> None:
     one, other = messages.read_bundle("a" * 64, "one"), messages.read_bundle("b" * 64, "other")
     reported, planned = pod(report(1, bundle=one)), pod(messages.plan(1, bundle=other), index=1)
-    assert bundle_of([planned, reported]) == one
-    assert bundle_of([planned, pod(report(1))]) == other
-    assert bundle_of([pod(report(1)), pod()]) is None
+    assert reported_bundle([planned, reported]) == one
+    assert reported_bundle([planned, pod(report(1))]) == other
+    assert reported_bundle([pod(report(1)), pod()]) is None
 
 
 def test_a_plan_is_the_first_that_a_log_has_with_numbers_that_fit() -> None:
     estimate = Estimate(mean_event_bytes=1.0, datagrams=2**63 + 1, payload_bytes=2**63 + 2, seconds=1.5)
     line = messages.plan(2**63, ranges=2**63 + 3, estimate=estimate)
     line["unavailable"] = {"Expired": 3, "TooLarge": 4}
-    found = plan_of([pod(), pod(line, index=1), pod(messages.plan(5), index=2)])
+    found = reported_plan([pod(), pod(line, index=1), pod(messages.plan(5), index=2)])
     assert found is not None
     assert (found.events, found.ranges, found.bytes, found.datagrams) == (MOST, MOST, MOST, MOST)
     assert (found.estimated_seconds, found.unavailable) == (1.5, 7)
-    assert plan_of([pod(report(1))]) is None
+    assert reported_plan([pod(report(1))]) is None

@@ -1,4 +1,4 @@
-"""A Resend that changes while it runs: suspended, at another pace, begun anew."""
+"""A Resend that changes while it runs: suspended, with another rate, or with another force."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from typing import Any
 
 import pytest
 
-World = Any
+SenderCluster = Any
 
 
-def test_suspends_and_goes_on(ready: World) -> None:
+def test_suspends_and_continues(ready: SenderCluster) -> None:
     job = ready.begin()
     ready.run(f"{job}-0-0", ready.progress(400))
     ready.settle()
     ready.resend(suspend=True)
     ready.settle()
-    assert ready.standing() == ("Suspended", "False", "False", "False", "Unknown")
+    assert ready.summary() == ("Suspended", "False", "False", "False", "Unknown")
     assert "repeat-00000001-send-1" not in ready.names("Job")
     assert ready.a_diode().status.active == ()
     assert ready.a_resend().status.progress.sent == 400
     ready.resend(suspend=False)
     ready.settle()
-    assert ready.standing()[0] == "Starting"
+    assert ready.summary()[0] == "Starting"
     assert ready.a_resend().status.progress.sent == 400
 
 
-def _rates(world: World, settings: str) -> dict[str, str]:
-    lines = world.bodies["ConfigMap", settings]["data"]["rates.properties"].splitlines()
+def _rates(cluster: SenderCluster, settings: str) -> dict[str, str]:
+    lines = cluster.bodies["ConfigMap", settings]["data"]["rates.properties"].splitlines()
     return dict(line.split("=") for line in lines)
 
 
-def test_a_new_pace_is_followed_by_what_runs(ready: World) -> None:
+def test_running_senders_follow_a_new_rate(ready: SenderCluster) -> None:
     job = ready.begin()
     ready.run(f"{job}-0-0", ready.progress(400))
     ready.settle()
@@ -39,8 +39,8 @@ def test_a_new_pace_is_followed_by_what_runs(ready: World) -> None:
         ready.resend(**({} if eps is None else {"eps": eps}))
         ready.settle()
         assert float(_rates(ready, job)["eps"]) == float(written)
-    assert [name for name in ready.jobs_made if "send" in name] == [job], "no pod was stopped for it"
-    assert ready.standing()[0] == "Sending"
+    assert [name for name in ready.created_jobs if "send" in name] == [job], "no pod was stopped for it"
+    assert ready.summary()[0] == "Sending"
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_new_pace_is_followed_by_what_runs(ready: World) -> None:
         ({"eventsPerSecond": 100}, {}, 2),
     ],
 )
-def test_a_new_budget_is_followed_and_one_that_comes_or_goes_begins_anew(
-    ready: World, before: dict[str, int], after: dict[str, int], jobs: int
+def test_running_senders_follow_a_new_budget_and_are_replaced_when_it_is_added_or_removed(
+    ready: SenderCluster, before: dict[str, int], after: dict[str, int], jobs: int
 ) -> None:
     ready.diode(budget=before)
     ready.settle()
@@ -62,7 +62,7 @@ def test_a_new_budget_is_followed_and_one_that_comes_or_goes_begins_anew(
     ready.settle()
     ready.diode(budget=after)
     ready.settle()
-    made = [name for name in ready.jobs_made if "send" in name]
+    made = [name for name in ready.created_jobs if "send" in name]
     assert len(made) == jobs
     found = {name: float(rate) for name, rate in _rates(ready, made[-1]).items()}
     names = {"eventsPerSecond": "budgetEps", "bitsPerSecond": "budgetBitsPerSecond"}
@@ -71,7 +71,7 @@ def test_a_new_budget_is_followed_and_one_that_comes_or_goes_begins_anew(
     )
 
 
-def test_another_force_stops_what_runs_and_begins_from_the_start(ready: World) -> None:
+def test_another_force_stops_the_job_and_starts_from_the_beginning(ready: SenderCluster) -> None:
     job = ready.begin()
     ready.run(f"{job}-0-0", ready.progress(400))
     ready.settle()

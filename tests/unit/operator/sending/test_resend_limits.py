@@ -1,4 +1,4 @@
-"""A Resend asks for no more than its Diode allows, and is sent only with a bundle that somebody trusted has signed."""
+"""The limits of a Diode for its Resends, and bundles that must be signed with a trusted key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kit.signing import KeyPair, key_pair
 if TYPE_CHECKING:
     from pathlib import Path
 
-World = Any
+SenderCluster = Any
 SOUTH = {"partitionWindow": {"start": 6, "count": 12}}
 OFFSETS = {"topic": "transfer", "partition": 8, "from": 0, "to": 9}
 
@@ -48,22 +48,22 @@ def trusted(keys: KeyPair) -> dict[str, Any]:
     return {"trustedKeys": [{"name": "receiving-side", "publicKey": keys.public.read_text()}]}
 
 
-def refusal(world: World, reason: str = "BadConfiguration") -> str:
+def refusal(cluster: SenderCluster, reason: str = "BadConfiguration") -> str:
     """The sentence with which the Resend is refused; nothing was begun."""
-    world.settle()
-    assert world.standing() == (reason, "False", "False", "True", "False")
-    assert [name for name in world.names("Job") if name.startswith("repeat")] == []
-    return str(world.said(Type.STALLED).message)
+    cluster.settle()
+    assert cluster.summary() == (reason, "False", "False", "True", "False")
+    assert [name for name in cluster.names("Job") if name.startswith("repeat")] == []
+    return str(cluster.condition(Type.STALLED).message)
 
 
 # ------------------------------------------------------------------------------------------------------ windows
 
 
 @pytest.mark.parametrize("window", [{"start": 0, "count": 6}, {"start": 7, "count": 3}, {"start": 6}, {}])
-def test_a_window_that_the_diode_does_not_list_is_refused(world: World, window: dict[str, int]) -> None:
-    world.diode(**SOUTH)
-    world.resend(offsets={**OFFSETS, "partition": 8}, partitionWindow=window)
-    said = refusal(world)
+def test_a_window_that_the_diode_does_not_list_is_refused(cluster: SenderCluster, window: dict[str, int]) -> None:
+    cluster.diode(**SOUTH)
+    cluster.resend(offsets={**OFFSETS, "partition": 8}, partitionWindow=window)
+    said = refusal(cluster)
     start, count = window.get("start", 0), window.get("count", 0)
     assert f"spec.partitionWindow (start {start}, count {count}) is none of those that Diode hall allows" in said
     assert "limits.partitionWindows" in said
@@ -79,7 +79,7 @@ def test_a_window_that_the_diode_does_not_list_is_refused(world: World, window: 
     ],
 )
 def test_a_window_that_the_diode_lists_is_what_the_sender_is_told(
-    ready: World, limits: dict[str, Any], window: dict[str, int]
+    ready: SenderCluster, limits: dict[str, Any], window: dict[str, int]
 ) -> None:
     ready.diode(**SOUTH, limits=limits)
     ready.settle()
@@ -117,27 +117,25 @@ def test_a_window_that_the_diode_lists_is_what_the_sender_is_told(
     ],
 )
 def test_what_a_diode_does_not_allow_is_refused_in_a_sentence(
-    world: World, limits: dict[str, Any], spec: dict[str, Any], sentence: str
+    cluster: SenderCluster, limits: dict[str, Any], spec: dict[str, Any], sentence: str
 ) -> None:
-    world.diode(limits=limits)
-    world.resend(**spec)
-    assert sentence in refusal(world)
+    cluster.diode(limits=limits)
+    cluster.resend(**spec)
+    assert sentence in refusal(cluster)
 
 
-def test_what_is_just_within_the_limits_is_sent(ready: World) -> None:
+def test_values_at_the_limits_are_allowed(ready: SenderCluster) -> None:
     limits = {"maxEps": 100.0, "maxParallelism": 2, "minPriority": 3, "maxPriority": 3, "bundlesOnly": True}
     ready.diode(limits=limits)
     ready.settle()
     ready.resend(without=("offsets",), bundle={"inline": bundle()}, eps=100.0, parallelism=2, priority=3)
     ready.settle()
-    assert ready.said(Type.RECONCILING).status == "True"
+    assert ready.condition(Type.RECONCILING).status == "True"
     assert [name for name in ready.names("Job") if name.startswith("repeat")]
 
 
 @pytest.mark.parametrize(("own", "pace"), [({}, "100.0"), ({"eps": 0.0}, "100.0"), ({"eps": 7.0}, "7.0")])
-def test_a_resend_that_asks_for_no_pace_gets_the_most_that_one_may_have(
-    ready: World, own: dict[str, float], pace: str
-) -> None:
+def test_a_resend_without_a_rate_gets_the_maximum(ready: SenderCluster, own: dict[str, float], pace: str) -> None:
     ready.diode(limits={"maxEps": 100.0})
     ready.settle()
     job = ready.begin(**own)
@@ -147,31 +145,29 @@ def test_a_resend_that_asks_for_no_pace_gets_the_most_that_one_may_have(
 # --------------------------------------------------------------------------------------------------- signatures
 
 
-def test_a_bundle_without_a_signature_is_refused_before_anything_runs(world: World, keys: KeyPair) -> None:
-    world.diode(**trusted(keys))
-    world.resend(without=("offsets",), bundle={"inline": bundle()})
-    assert "The bundle spec.bundle.inline is not signed;" in refusal(world, "BadBundle")
+def test_a_bundle_without_a_signature_is_refused_before_anything_runs(cluster: SenderCluster, keys: KeyPair) -> None:
+    cluster.diode(**trusted(keys))
+    cluster.resend(without=("offsets",), bundle={"inline": bundle()})
+    assert "The bundle spec.bundle.inline is not signed;" in refusal(cluster, "BadBundle")
 
 
-def test_a_bundle_that_is_another_than_the_spec_says_is_refused_as_that_before_its_signature(
-    world: World, keys: KeyPair
+def test_a_wrong_digest_is_refused_before_the_signature_is_checked(cluster: SenderCluster, keys: KeyPair) -> None:
+    cluster.diode(**trusted(keys))
+    cluster.resend(without=("offsets",), bundle={"inline": bundle(), "sha256": "0" * 64})
+    assert f", but spec.bundle.sha256 is {'0' * 64};" in refusal(cluster, "BadBundle")
+
+
+def test_a_bundle_with_an_untrusted_signature_is_refused_with_the_names_of_the_trusted_keys(
+    cluster: SenderCluster, keys: KeyPair, foreign: KeyPair
 ) -> None:
-    world.diode(**trusted(keys))
-    world.resend(without=("offsets",), bundle={"inline": bundle(), "sha256": "0" * 64})
-    assert f"and spec.bundle.sha256 is {'0' * 64};" in refusal(world, "BadBundle")
-
-
-def test_a_bundle_that_somebody_else_signed_is_refused_with_the_names_of_the_trusted_keys(
-    world: World, keys: KeyPair, foreign: KeyPair
-) -> None:
-    world.diode(**trusted(keys))
-    world.resend(without=("offsets",), bundle={"inline": bundle(foreign.private)})
-    said = refusal(world, "BadBundle")
+    cluster.diode(**trusted(keys))
+    cluster.resend(without=("offsets",), bundle={"inline": bundle(foreign.private)})
+    said = refusal(cluster, "BadBundle")
     assert "The signature of the bundle spec.bundle.inline matches none of the trusted keys (receiving-side);" in said
 
 
-def test_a_signed_bundle_is_sent_and_the_sender_is_told_whom_to_trust(
-    ready: World, keys: KeyPair, foreign: KeyPair
+def test_a_signed_bundle_is_sent_and_the_sender_gets_the_trusted_keys(
+    ready: SenderCluster, keys: KeyPair, foreign: KeyPair
 ) -> None:
     both = [*trusted(foreign)["trustedKeys"], {"name": "second", "publicKey": keys.public.read_text()}]
     ready.diode(trustedKeys=both)
@@ -183,7 +179,7 @@ def test_a_signed_bundle_is_sent_and_the_sender_is_told_whom_to_trust(
 
 
 def test_senders_that_run_are_replaced_when_other_keys_are_trusted(
-    ready: World, keys: KeyPair, foreign: KeyPair
+    ready: SenderCluster, keys: KeyPair, foreign: KeyPair
 ) -> None:
     ready.diode(**trusted(keys))
     ready.settle()
@@ -191,7 +187,7 @@ def test_senders_that_run_are_replaced_when_other_keys_are_trusted(
     before = ready.bodies["Job", job]["metadata"]["uid"]
     ready.diode(**trusted(foreign))
     ready.settle()
-    ready.later(seconds=60)
+    ready.advance(seconds=60)
     ready.settle()
     now = ready.bodies["Job", ready.a_resend().status.job]
     assert now["metadata"]["uid"] != before
@@ -199,7 +195,9 @@ def test_senders_that_run_are_replaced_when_other_keys_are_trusted(
     assert f"--trusted-keys=receiving-side:{foreign.public.read_text().splitlines()[1]}" in command
 
 
-def test_without_trusted_keys_any_bundle_is_sent_and_a_signature_does_no_harm(ready: World, keys: KeyPair) -> None:
+def test_without_trusted_keys_any_bundle_is_sent_and_a_signature_does_no_harm(
+    ready: SenderCluster, keys: KeyPair
+) -> None:
     ready.resend(without=("offsets",), bundle={"inline": bundle(keys.private)})
     ready.settle()
     job = ready.a_resend().status.job
@@ -207,13 +205,13 @@ def test_without_trusted_keys_any_bundle_is_sent_and_a_signature_does_no_harm(re
     assert not [argument for argument in command if "trusted" in argument]
 
 
-def test_the_same_signed_bundle_under_another_name_is_not_sent_again(ready: World, keys: KeyPair) -> None:
+def test_the_same_signed_bundle_under_another_name_is_not_sent_again(ready: SenderCluster, keys: KeyPair) -> None:
     ready.diode(**trusted(keys))
     ready.settle()
     text = bundle(keys.private)
     ready.finished(without=("offsets",), bundle={"inline": text})
-    jobs = list(ready.jobs_made)
+    jobs = list(ready.created_jobs)
     ready.resend("replayed", without=("offsets",), bundle={"inline": text})
     ready.settle()
-    assert ready.standing("replayed")[0] == "AlreadySent"
-    assert ready.jobs_made == jobs
+    assert ready.summary("replayed")[0] == "AlreadySent"
+    assert ready.created_jobs == jobs

@@ -1,4 +1,4 @@
-"""A Resend that is planned first, and one that was sent before: nothing is sent that nobody wants."""
+"""Plans before sending, and work that was already sent: nothing is sent by accident."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from gapless_api.wire.resend_plan import Estimate
 from kit.machine.examples import examples
 from kit.story.messages import read_bundle
 
-World = Any
+SenderCluster = Any
 
 ENTRY = {"topic": "transfer", "partition": 3, "window_min": 0, "window_max": 9, "gaps": [[5]]}
 BUNDLE = json.dumps({"type": "all", "results": [ENTRY]})
 SHA256 = canonical_sha256(BundleKind.ALL, [PartitionGaps("transfer", 3, 0, 9, OffsetRanges([(5, 5)]))])
 
 
-def test_plans_without_sending_and_sends_when_it_is_told_to(ready: World) -> None:
+def test_plans_without_sending_and_sends_when_the_mode_changes(ready: SenderCluster) -> None:
     job = ready.begin(mode="Plan")
     assert job == "repeat-00000001-plan-1"
-    assert ready.standing() == ("Planning", "False", "True", "False", "Unknown")
+    assert ready.summary() == ("Planning", "False", "True", "False", "Unknown")
     assert [entry.mode for entry in ready.a_diode().status.active] == ["Plan"]
     estimate = Estimate(mean_event_bytes=100.0, datagrams=2000, payload_bytes=123456, seconds=12.5)
     plan = ready.plan(990, unavailable=10, estimate=estimate)
     ready.end(f"{job}-0-0", 0, plan)
     ready.settle()
-    assert ready.standing() == ("Planned", "True", "False", "False", "Unknown")
+    assert ready.summary() == ("Planned", "True", "False", "False", "Unknown")
     assert ready.a_diode().status.active == ()
     found = ready.a_resend().status.plan
     assert (found.events, found.bytes, found.datagrams, found.unavailable) == (990, 123456, 2000, 10)
     assert found.estimated_seconds == 12.5
     ready.resend(mode="Send")
     ready.settle()
-    assert ready.standing()[0] == "Starting"
+    assert ready.summary()[0] == "Starting"
     assert ready.a_resend().status.job == "repeat-00000001-send-2"
     assert ready.a_resend().status.plan == found
 
 
-def test_sixty_plans_make_no_more_pods_than_the_diode_lets_run(ready: World) -> None:
+def test_sixty_plans_make_no_more_pods_than_the_diode_lets_run(ready: SenderCluster) -> None:
     plans = examples(60)
     ready.diode(maxConcurrentResends=2)
     ready.settle()
@@ -59,10 +59,10 @@ def test_sixty_plans_make_no_more_pods_than_the_diode_lets_run(ready: World) -> 
             ready.end(f"{name}-0-0", 0, ready.plan(10))
     ready.settle(rounds=20)
     assert most == 2
-    assert {ready.standing(f"plan-{number:02}")[0] for number in range(plans)} == {"Planned"}
+    assert {ready.summary(f"plan-{number:02}")[0] for number in range(plans)} == {"Planned"}
 
 
-def test_plans_anew_for_another_pace(ready: World) -> None:
+def test_plans_again_for_another_rate(ready: SenderCluster) -> None:
     job = ready.begin(mode="Plan")
     ready.end(f"{job}-0-0", 0, ready.plan(990, seconds=10.0))
     ready.settle()
@@ -74,7 +74,7 @@ def test_plans_anew_for_another_pace(ready: World) -> None:
     assert ready.a_resend().status.plan.estimated_seconds == 198
 
 
-def test_has_a_bundle_that_only_pods_can_read_looked_into_before_it_is_sent(ready: World) -> None:
+def test_a_bundle_that_only_pods_can_read_is_inspected_before_it_is_sent(ready: SenderCluster) -> None:
     where = {"storageRef": {"name": "bundles"}, "path": "a.json", "sha256": SHA256}
     job = ready.begin(without=("offsets",), bundle=where)
     assert job == "repeat-00000001-plan-1"
@@ -85,7 +85,7 @@ def test_has_a_bundle_that_only_pods_can_read_looked_into_before_it_is_sent(read
 
 
 @pytest.mark.parametrize("kind", ["volume", "ConfigMap"])
-def test_holds_on_to_the_bundle_that_was_looked_into(ready: World, kind: str) -> None:
+def test_sends_only_the_bundle_that_was_inspected(ready: SenderCluster, kind: str) -> None:
     where: dict[str, Any] = {"storageRef": {"name": "bundles"}, "path": "a.json"}
     if kind == "ConfigMap":
         where = {"configMap": {"name": "gaps", "key": "bundle.json"}}
@@ -106,31 +106,31 @@ def test_holds_on_to_the_bundle_that_was_looked_into(ready: World, kind: str) ->
     problem = ready.report(0, planned=0, reason="BadBundle", message=found)
     ready.end(f"{status.job}-0-0", 2, problem)
     ready.settle()
-    assert ready.standing() == ("BadBundle", "False", "False", "True", "False")
-    assert ready.said(Type.STALLED).message.startswith(found)
+    assert ready.summary() == ("BadBundle", "False", "False", "True", "False")
+    assert ready.condition(Type.STALLED).message.startswith(found)
     assert ready.a_resend().status.bundle_sha256 == status.bundle_sha256
-    assert len([name for name in ready.jobs_made if "send" in name]) == 1
+    assert len([name for name in ready.created_jobs if "send" in name]) == 1
 
 
-def test_refuses_a_bundle_in_a_volume_that_is_not_the_one_meant(ready: World) -> None:
+def test_refuses_a_bundle_in_a_volume_with_another_digest(ready: SenderCluster) -> None:
     where = {"storageRef": {"name": "bundles"}, "path": "a.json", "sha256": "0" * 64}
     job = ready.begin(without=("offsets",), bundle=where)
     ready.end(f"{job}-0-0", 0, ready.plan(1, bundle=read_bundle(SHA256, None)))
     ready.settle()
-    assert ready.standing() == ("BadBundle", "False", "False", "True", "False")
-    assert [name for name in ready.jobs_made if name.startswith("repeat")] == ["repeat-00000001-plan-1"]
+    assert ready.summary() == ("BadBundle", "False", "False", "True", "False")
+    assert [name for name in ready.created_jobs if name.startswith("repeat")] == ["repeat-00000001-plan-1"]
 
 
-def test_is_not_sent_again_when_it_is_deleted_and_created_again(ready: World) -> None:
+def test_is_not_sent_again_when_it_is_deleted_and_created_again(ready: SenderCluster) -> None:
     ready.finished()
     ready.delete("Resend", "repeat")
     ready.settle()
     ready.resend()
     ready.settle()
-    assert ready.standing() == ("AlreadySent", "True", "False", "False", "True")
-    assert "set spec.force" in ready.said(Type.SUCCEEDED).message
-    assert "What was written later" not in ready.said(Type.SUCCEEDED).message
-    assert ready.jobs_made.count("repeat-00000001-send-1") == 1
+    assert ready.summary() == ("AlreadySent", "True", "False", "False", "True")
+    assert "set spec.force" in ready.condition(Type.SUCCEEDED).message
+    assert "Events written later" not in ready.condition(Type.SUCCEEDED).message
+    assert ready.created_jobs.count("repeat-00000001-send-1") == 1
 
 
 @pytest.mark.parametrize(
@@ -143,42 +143,42 @@ def test_is_not_sent_again_when_it_is_deleted_and_created_again(ready: World) ->
     ],
 )
 def test_work_with_an_open_end_that_was_sent_before_does_not_pass_for_what_was_written_later(
-    ready: World, chosen: dict[str, Any], *, is_open: bool
+    ready: SenderCluster, chosen: dict[str, Any], *, is_open: bool
 ) -> None:
     for _ in range(2):
         ready.resend(without=() if "offsets" in chosen else ("offsets",), **chosen)
         ready.settle()
-        if ready.standing()[0] == "Starting":
+        if ready.summary()[0] == "Starting":
             ready.start_pods()
             ready.end("repeat-00000001-send-1-0-0", 0, ready.report(1000))
             ready.settle()
-            assert ready.standing()[0] == "Sent"
+            assert ready.summary()[0] == "Sent"
             ready.delete("Resend", "repeat")
             ready.settle()
-    assert ready.standing()[0] == "AlreadySent"
-    assert ("What was written later is not among them." in ready.said(Type.SUCCEEDED).message) is is_open
+    assert ready.summary()[0] == "AlreadySent"
+    assert ("Events written later are not included." in ready.condition(Type.SUCCEEDED).message) is is_open
 
 
-def test_what_was_incomplete_is_neither_sent_again_nor_called_a_success(ready: World) -> None:
+def test_incomplete_work_is_neither_sent_again_nor_a_success(ready: SenderCluster) -> None:
     job = ready.begin()
     ready.end(f"{job}-0-0", 4, ready.report(990, unavailable=10))
     ready.settle()
     ready.delete("Resend", "repeat")
     ready.resend()
     ready.settle()
-    assert ready.standing() == ("AlreadySent", "False", "False", "True", "False")
+    assert ready.summary() == ("AlreadySent", "False", "False", "True", "False")
 
 
-def test_is_sent_again_when_force_changes_and_then_not_again(ready: World) -> None:
+def test_is_sent_again_when_force_changes_and_then_not_again(ready: SenderCluster) -> None:
     ready.finished()
-    ready.later(seconds=30)
+    ready.advance(seconds=30)
     ready.resend(force="once more")
     ready.settle()
-    assert ready.standing()[0] == "Starting"
+    assert ready.summary()[0] == "Starting"
     ready.start_pods()
     ready.end("repeat-00000001-send-2-0-0", 0, ready.report(1000))
     ready.settle()
-    assert ready.standing()[0] == "Sent"
+    assert ready.summary()[0] == "Sent"
     assert [entry.force for entry in ready.ledger()] == [None, "once more"]
     ready.resend(force="once more", priority=7)
     ready.settle()
@@ -186,20 +186,20 @@ def test_is_sent_again_when_force_changes_and_then_not_again(ready: World) -> No
         ready.delete("Resend", "repeat")
         ready.resend(**force)
         ready.settle()
-        assert ready.standing()[0] == "AlreadySent"
+        assert ready.summary()[0] == "AlreadySent"
 
 
-def test_a_finished_one_is_not_sent_again_by_a_change_of_its_pace(ready: World) -> None:
+def test_a_finished_one_is_not_sent_again_by_a_change_of_its_pace(ready: SenderCluster) -> None:
     ready.finished()
     ready.resend(eps=5, suspend=True)
     ready.settle()
     ready.resend(eps=6)
     ready.settle()
-    assert ready.standing() == ("Sent", "True", "False", "False", "True")
-    assert len([name for name in ready.jobs_made if "send" in name]) == 1
+    assert ready.summary() == ("Sent", "True", "False", "False", "True")
+    assert len([name for name in ready.created_jobs if "send" in name]) == 1
 
 
-def test_is_recorded_again_by_a_diode_that_was_created_again(ready: World) -> None:
+def test_is_recorded_again_by_a_diode_that_was_created_again(ready: SenderCluster) -> None:
     ready.finished()
     ready.delete("Diode", "hall")
     ready.diode()

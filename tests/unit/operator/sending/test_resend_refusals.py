@@ -11,7 +11,7 @@ from gapless_api.bundle.form import BundleKind, PartitionGaps, canonical_sha256
 from gapless_api.offsets.ranges import OffsetRanges
 from gapless_api.v1alpha1.conditions import ConditionType as Type
 
-World = Any
+SenderCluster = Any
 
 ENTRY = {"topic": "transfer", "partition": 3, "window_min": 0, "window_max": 9, "gaps": [[5]]}
 BUNDLE = json.dumps({"type": "all", "results": [ENTRY]})
@@ -71,40 +71,40 @@ SHA256 = canonical_sha256(BundleKind.ALL, [PartitionGaps("transfer", 3, 0, 9, Of
         ),
     ],
 )
-def test_refuses_what_cannot_be_sent_and_begins_nothing(
-    world: World, diode: dict[str, Any], spec: dict[str, Any], reason: str, words: tuple[str, ...]
+def test_refuses_an_invalid_resend_and_starts_nothing(
+    cluster: SenderCluster, diode: dict[str, Any], spec: dict[str, Any], reason: str, words: tuple[str, ...]
 ) -> None:
-    world.diode(**diode)
-    world.resend(**spec)
-    world.settle()
-    assert world.standing() == (reason, "False", "False", "True", "False")
-    message = world.said(Type.STALLED).message
+    cluster.diode(**diode)
+    cluster.resend(**spec)
+    cluster.settle()
+    assert cluster.summary() == (reason, "False", "False", "True", "False")
+    message = cluster.condition(Type.STALLED).message
     assert [word for word in words if word not in message] == []
-    assert [name for name in world.names("Job") if name.startswith("repeat")] == []
+    assert [name for name in cluster.names("Job") if name.startswith("repeat")] == []
 
 
-def test_waits_for_a_diode_that_is_not_there_yet(world: World) -> None:
-    world.resend()
-    world.settle()
-    assert world.standing() == ("DiodeNotFound", "False", "True", "False", "Unknown")
-    assert world.said(Type.ACCEPTED).status == "False"
-    world.diode()
-    world.settle()
-    assert world.standing()[0] == "DiodeNotReady"
-    assert world.said(Type.ACCEPTED).status == "True"
+def test_waits_for_a_missing_diode(cluster: SenderCluster) -> None:
+    cluster.resend()
+    cluster.settle()
+    assert cluster.summary() == ("DiodeNotFound", "False", "True", "False", "Unknown")
+    assert cluster.condition(Type.ACCEPTED).status == "False"
+    cluster.diode()
+    cluster.settle()
+    assert cluster.summary()[0] == "DiodeNotReady"
+    assert cluster.condition(Type.ACCEPTED).status == "True"
 
 
-def test_waits_for_a_bundle_that_is_not_there_yet(ready: World) -> None:
+def test_waits_for_a_missing_bundle(ready: SenderCluster) -> None:
     ready.resend(without=("offsets",), bundle={"configMap": {"name": "carried"}})
     ready.settle()
-    assert ready.standing() == ("BundleNotFound", "False", "True", "False", "Unknown")
+    assert ready.summary() == ("BundleNotFound", "False", "True", "False", "Unknown")
     ready.bodies["ConfigMap", "carried"] = {
         "kind": "ConfigMap",
         "metadata": {"name": "carried", "namespace": "gapless-sender", "uid": "theirs"},
         "data": {"bundle.json": BUNDLE},
     }
     ready.settle()
-    assert ready.standing()[0] == "Starting"
+    assert ready.summary()[0] == "Starting"
     assert ready.a_resend().status.bundle_sha256 == SHA256
 
 
@@ -119,16 +119,16 @@ def test_waits_for_a_bundle_that_is_not_there_yet(ready: World) -> None:
         ({"neighbour": "REACHABLE"}, "NeighbourMissing"),
     ],
 )
-def test_waits_while_the_link_is_not_fit_to_send(world: World, found: dict[str, Any], reason: str) -> None:
-    world.diode(requireStaticNeighbour=True)
-    world.resend()
-    world.settle()
-    world.look_at_node(**found)
-    world.settle()
-    assert world.standing() == ("DiodeNotReady", "False", "True", "False", "Unknown")
-    assert reason in world.said(Type.READY).message
-    world.later(seconds=40)
-    world.settle()
-    world.look_at_node()
-    world.settle()
-    assert world.standing()[0] == "Starting"
+def test_waits_while_the_link_is_not_ready(cluster: SenderCluster, found: dict[str, Any], reason: str) -> None:
+    cluster.diode(requireStaticNeighbour=True)
+    cluster.resend()
+    cluster.settle()
+    cluster.run_preflight(**found)
+    cluster.settle()
+    assert cluster.summary() == ("DiodeNotReady", "False", "True", "False", "Unknown")
+    assert reason in cluster.condition(Type.READY).message
+    cluster.advance(seconds=40)
+    cluster.settle()
+    cluster.run_preflight()
+    cluster.settle()
+    assert cluster.summary()[0] == "Starting"

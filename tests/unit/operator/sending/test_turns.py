@@ -1,4 +1,4 @@
-"""Whose turn it is on a Diode, from what is: who asks, who runs, whose pods live, and who else uses the receiver."""
+"""Turns on a Diode follow from what exists: waiting and running Resends, their pods, and Diodes of its receiver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gapless_api.v1alpha1.diode import Diode
 from gapless_api.v1alpha1.resend import Resend
 from gapless_operator.common.observed import ROLE_LABEL, UID_LABEL, ObservedPod
 from gapless_operator.sending.observed import DiodeObserved
-from gapless_operator.sending.queue import lane_mates, turns
+from gapless_operator.sending.queue import assign_turns, lane_mates
 
 NOW = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 EARLIER = NOW - timedelta(minutes=7)
@@ -76,14 +76,14 @@ def a_pod(of: str, *, role: str = "send", phase: str = "Running") -> ObservedPod
 
 def decided(diode: Diode, *resends: Resend, ready: bool = True, **observed: Any) -> tuple[list[str], int]:
     """Who has a turn, and how many wait."""
-    found = turns(diode, DiodeObserved(resends=resends, **observed), ready=ready, now=NOW)
+    found = assign_turns(diode, DiodeObserved(resends=resends, **observed), ready=ready, now=NOW)
     return [entry.name for entry in found.active], found.queued
 
 
 def test_a_turn_says_whose_it_is_which_attempt_it_is_and_since_when() -> None:
     diode = a_diode(active=("old",), maxConcurrentResends=2)
     resends = (a_resend("old", "Sending", attempt=3), a_resend("new", attempt=4))
-    found = turns(diode, DiodeObserved(resends=resends), ready=True, now=NOW)
+    found = assign_turns(diode, DiodeObserved(resends=resends), ready=True, now=NOW)
     assert [(one.name, one.resend_uid, one.attempt, one.since) for one in found.active] == [
         ("new", "uid-new", 4, NOW),
         ("old", "uid-old", 3, EARLIER),
@@ -104,16 +104,16 @@ def test_a_turn_that_was_given_and_not_used_is_kept_from_who_comes_later_while_t
     assert decided(diode, *resends, ready=False) == ([], 2)
 
 
-def test_who_was_given_a_turn_and_does_not_ask_for_it_any_more_loses_it() -> None:
+def test_a_turn_is_lost_when_its_resend_no_longer_waits() -> None:
     assert decided(a_diode(active=("given",)), a_resend("given", "Retrying"), a_resend("next")) == (["next"], 0)
 
 
-def test_nobody_begins_while_the_link_is_not_ready_and_who_runs_goes_on() -> None:
+def test_nothing_starts_while_the_link_is_not_ready_and_running_resends_continue() -> None:
     diode = a_diode(active=("runs",), maxConcurrentResends=3)
     assert decided(diode, a_resend("runs", "Sending"), a_resend("waits"), ready=False) == (["runs"], 1)
 
 
-def test_a_lower_limit_stops_nobody_and_lets_nobody_begin() -> None:
+def test_a_lower_limit_stops_no_resend_and_starts_none() -> None:
     running = tuple(a_resend(name, "Sending") for name in "abc")
     waiting = (a_resend("d"), a_resend("e"))
     assert decided(a_diode(maxConcurrentResends=1), *running, *waiting) == (["a", "b", "c"], 2)
@@ -132,16 +132,14 @@ def test_a_lower_limit_stops_nobody_and_lets_nobody_begin() -> None:
     ],
 )
 @pytest.mark.parametrize("exists", [True, False])
-def test_who_was_stopped_keeps_its_turn_while_a_pod_of_it_may_send(
-    *, pod: ObservedPod, keeps: bool, exists: bool
-) -> None:
+def test_a_stopped_resend_keeps_its_turn_while_its_pod_may_send(*, pod: ObservedPod, keeps: bool, exists: bool) -> None:
     diode = a_diode(active=("gone",))
     resends = (a_resend("next"), *((a_resend("gone", "Suspended"),) if exists else ()))
     assert decided(diode, *resends, sender_pods=(pod,)) == ((["gone"], 1) if keeps else (["next"], 0))
 
 
-def test_a_resend_that_is_gone_keeps_the_turn_as_it_was_given() -> None:
-    found = turns(a_diode(active=("gone",)), DiodeObserved(sender_pods=(a_pod("gone"),)), ready=True, now=NOW)
+def test_a_deleted_resend_keeps_its_turn_unchanged() -> None:
+    found = assign_turns(a_diode(active=("gone",)), DiodeObserved(sender_pods=(a_pod("gone"),)), ready=True, now=NOW)
     assert [(one.name, one.attempt, one.since) for one in found.active] == [("gone", 1, EARLIER)]
 
 
@@ -177,9 +175,9 @@ def test_plans_neither_take_the_turns_of_sends_nor_wait_for_them_nor_for_the_lin
     assert decided(encrypted, a_plan("asks"), a_resend("waits"), other_diodes=(mate,)) == (["asks"], 1)
 
 
-def test_who_has_planned_asks_anew_before_it_sends() -> None:
+def test_a_planned_resend_waits_again_before_it_sends() -> None:
     diode = a_diode(maxConcurrentResends=1)
-    turn = turns(diode, DiodeObserved(resends=(a_plan("p"),)), ready=True, now=NOW)
+    turn = assign_turns(diode, DiodeObserved(resends=(a_plan("p"),)), ready=True, now=NOW)
     assert [(one.name, one.mode) for one in turn.active] == [("p", "Plan")]
     planned = diode.model_copy(update={"status": diode.status.model_copy(update={"active": turn.active})})
     sends = a_resend("sends", "Sending")
@@ -188,8 +186,8 @@ def test_who_has_planned_asks_anew_before_it_sends() -> None:
     assert decided(planned, a_resend("p", "Queued", priority=9), sends) == (["sends"], 1)
 
 
-def test_a_plan_keeps_its_turn_while_a_pod_of_it_lives() -> None:
-    found = turns(
+def test_a_plan_keeps_its_turn_while_its_pod_runs() -> None:
+    found = assign_turns(
         a_diode(),
         DiodeObserved(resends=(a_plan("p", "Suspended"),), sender_pods=(a_pod("p", role="plan"),)),
         ready=True,
@@ -201,7 +199,9 @@ def test_a_plan_keeps_its_turn_while_a_pod_of_it_lives() -> None:
 def test_turns_are_listed_by_name_and_objects_of_one_name_by_uid() -> None:
     diode = a_diode(active=("b",), maxConcurrentResends=3)
     again = a_resend("b").model_copy(update={"metadata": a_resend("b").metadata.model_copy(update={"uid": "newer"})})
-    found = turns(diode, DiodeObserved(resends=(again, a_resend("a")), sender_pods=(a_pod("b"),)), ready=True, now=NOW)
+    found = assign_turns(
+        diode, DiodeObserved(resends=(again, a_resend("a")), sender_pods=(a_pod("b"),)), ready=True, now=NOW
+    )
     assert [(one.name, one.resend_uid) for one in found.active] == [("a", "uid-a"), ("b", "newer"), ("b", "uid-b")]
 
 

@@ -1,4 +1,4 @@
-"""What the API server answers to a write decides whether it was made; a real HTTP server plays the API server."""
+"""Responses of the API server to a write decide whether it was made; a real HTTP server plays the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest version of every object is known, whatever the order in which its versions arrive."""
+"""The cache has the newest version of every object, in whatever order versions arrive."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_children_are_found_by_owner_and_by_label_and_only_while_they_are() -> N
     assert cache.owned(JOB, "scan") == cache.owned(POD, "scan") == []
 
 
-def test_a_list_tells_what_a_silent_watch_did_not() -> None:
+def test_a_list_reveals_what_a_silent_watch_missed() -> None:
     cache = Cache()
     for name in ("stays", "changes", "goes"):
         cache.store(body(name, version=5))

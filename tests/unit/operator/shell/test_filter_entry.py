@@ -1,4 +1,4 @@
-"""The operator reads a Resend's filter rules from its copy as soon as there is one, and only while they are needed."""
+"""A Resend's filter rules are read from the copy once it exists, and only while they are needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from gapless_api.v1alpha1.resend import Resend
-from gapless_operator.sending.resend.filter_rules import copied_entry, rules_copy, with_rules
+from gapless_operator.sending.resend.filter_rules import copy_entry, rules_copy, with_rules
 from gapless_operator.shell.cache.store import Cache
 from gapless_operator.shell.observer import Observer
 
@@ -45,7 +45,7 @@ def resend(**status: Any) -> Resend:
 def entry(store: Store, cache: Cache, of: Resend) -> bytes | None:
     world = Observer(cache, cast("ClusterApi", store), cast("PodLogs", None))
     body = {"metadata": {"namespace": "senders"}, "spec": of.spec.to_dict()}
-    return world.around_resend(of, body).filter_entry
+    return world.observe_resend(of, body).filter_entry
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_the_copy_counts_once_it_is_there() -> None:
     copy = rules_copy(with_rules(mine, b"deny:a"))
     assert copy is not None
     copy["metadata"] |= {"uid": "c-1", "resourceVersion": "2"}
-    store = Store(site={"data": {"filter.rules": "allow:."}}, **{copied_entry(mine).name: copy})
+    store = Store(site={"data": {"filter.rules": "allow:."}}, **{copy_entry(mine).name: copy})
     assert entry(store, Cache(), mine) == b"allow:.", "somebody else's object of that name is not ours"
     cache = Cache()
     cache.store(copy)
     assert entry(store, cache, mine) == b"deny:a\n"
-    del store.maps[copied_entry(mine).name]
+    del store.maps[copy_entry(mine).name]
     assert entry(store, cache, mine) == b"allow:.", "the copy was deleted, and the cache does not know yet"
 
 

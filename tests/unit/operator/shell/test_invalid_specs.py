@@ -1,4 +1,4 @@
-"""What cannot be read does not run: an edited spec, or one that a newer operator no longer takes."""
+"""An invalid object does not run, whether its spec was edited or a newer operator refuses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept about an object goes with it, and a bundle that is not kept is read when it is needed, and only then."""
+"""Cached state is dropped with its object, and a bundle, which is not cached, is read only when it is needed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_bundle_is_read_while_it_is_not_known_which_one_it_is() -> None:
     assert server.reads == 1
 
 
-def test_a_bundle_that_was_looked_into_is_not_read_again() -> None:
+def test_an_inspected_bundle_is_not_read_again() -> None:
     world, server, kept = world_of(body(status={"bundleSha256": "0" * 64}))
     resend = world.resource(Resend, kept)
     assert world.with_inline_bundle(resend) is resend
@@ -70,7 +70,7 @@ def test_a_manifest_gets_the_bundle_and_no_other_manifest_costs_a_read() -> None
     assert server.reads == 1
 
 
-def test_a_resend_that_is_another_one_by_now_is_looked_at_again_before_its_bundle_is_used() -> None:
+def test_a_changed_resend_is_reconciled_again_before_its_bundle_is_used() -> None:
     world, server, kept = world_of(body())
     server.held = body("another bundle")
     with pytest.raises(ConflictError):
@@ -83,7 +83,7 @@ def test_what_is_kept_about_an_object_goes_with_it() -> None:
         service._health.is_ready = True
         service._cache.store(body())
         service._observer.resource(Resend, body())
-        service._changed("DELETED", body(version=2))
+        service._apply_change("DELETED", body(version=2))
         for _ in range(100):
             await asyncio.sleep(0.01)
             if not service._observer._models:
@@ -94,5 +94,5 @@ def test_what_is_kept_about_an_object_goes_with_it() -> None:
     service = asyncio.run(run())
     key = Key("Resend", "n", "a")
     assert key not in service._observer._models
-    assert key not in service._waker._seen_specs
-    assert key not in service._queue._turns
+    assert key not in service._enqueuer._seen_specs
+    assert key not in service._queue._items

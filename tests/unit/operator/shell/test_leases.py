@@ -1,4 +1,4 @@
-"""One operator serves a namespace at a time: the first has it, the next waits, and takes over what is given back."""
+"""One operator serves a namespace at a time; the next one waits for its Lease."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def pass_time(clock: Clock, seconds: float, *operators: Leases) -> None:
             each.renew()
 
 
-def test_the_first_serves_and_the_second_waits_and_says_for_whom(store: Store, clock: Clock) -> None:
+def test_the_second_operator_waits_and_names_the_first(store: Store, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     assert not first.held("n")
     assert first.renew()
     assert not second.renew()
     assert (first.held("n"), second.held("n")) == (True, False)
-    assert first.waiting() == ""
-    assert second.waiting() == "Namespace n is not served by this operator: operator first serves it."
+    assert first.waiting_reason() == ""
+    assert second.waiting_reason() == "Namespace n is not served by this operator: operator first serves it."
     pass_time(clock, 10 * LEASE_SECONDS, first, second)
     assert (first.held("n"), second.held("n")) == (True, False)
 
@@ -95,7 +95,7 @@ def test_a_lease_costs_three_writes_a_minute(store: Store, clock: Clock) -> None
     assert first.held("n")
 
 
-def test_what_is_given_back_is_taken_at_once(store: Store, clock: Clock) -> None:
+def test_a_released_lease_is_acquired_at_once(store: Store, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     first.renew()
     second.renew()
@@ -126,7 +126,7 @@ def test_a_holder_that_cannot_renew_stops_before_the_next_begins(store: Store, c
     stopped = next(second_ for second_ in range(0, 120, 5) if not _held_after(first, clock, 5))
     store.error = None
     assert stopped < LEASE_SECONDS - 5
-    assert "cannot be reached" in first.waiting()
+    assert "cannot be reached" in first.waiting_reason()
     assert not second.held("n")
 
 
@@ -135,7 +135,7 @@ def _held_after(leases: Leases, clock: Clock, seconds: float) -> bool:
     return leases.held("n")
 
 
-def test_who_was_passed_over_while_it_stood_still_does_not_write_on(store: Store, clock: Clock) -> None:
+def test_an_operator_that_was_paused_beyond_its_lease_does_not_write(store: Store, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     first.renew()
     pass_time(clock, LEASE_SECONDS + 10, second)
@@ -144,15 +144,15 @@ def test_who_was_passed_over_while_it_stood_still_does_not_write_on(store: Store
     first.renew()
     first.renew()
     assert not first.held("n")
-    assert "operator second serves it" in first.waiting()
+    assert "operator second serves it" in first.waiting_reason()
 
 
-def test_who_is_started_again_under_its_name_need_not_wait(store: Store, clock: Clock) -> None:
+def test_a_restart_with_the_same_identity_need_not_wait(store: Store, clock: Clock) -> None:
     operator(store, clock, "pod-1").renew()
     assert operator(store, clock, "pod-1").renew()
 
 
-def test_two_that_come_at_once_do_not_both_serve(store: Store, clock: Clock) -> None:
+def test_two_operators_that_start_together_do_not_both_serve(store: Store, clock: Clock) -> None:
     first, second = operator(store, clock, "first"), operator(store, clock, "second")
     seen = store.get
 
@@ -172,7 +172,7 @@ def test_each_namespace_has_a_lease_of_its_own(store: Store, clock: Clock) -> No
     first.renew()
     second.renew()
     assert [second.held("b"), second.held("shared")] == [True, False]
-    assert second.waiting().startswith("Namespace shared is not served by this operator")
+    assert second.waiting_reason().startswith("Namespace shared is not served by this operator")
 
 
 def test_without_the_right_to_leases_nothing_is_served_and_it_says_so(store: Store, clock: Clock) -> None:
@@ -180,4 +180,4 @@ def test_without_the_right_to_leases_nothing_is_served_and_it_says_so(store: Sto
     first = operator(store, clock, "first")
     first.renew()
     assert not first.held("n")
-    assert "leases is forbidden" in first.waiting()
+    assert "leases is forbidden" in first.waiting_reason()

@@ -1,4 +1,4 @@
-"""What is not listed is not taken for absent: only 404 says that there is no such kind."""
+"""A kind that cannot be listed is not taken as absent: only a 404 means that it does not exist."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def lists(server: Server, changed: list[str]) -> Lists:
     def note(body: dict[str, Any]) -> None:
         changed.append(body["metadata"]["uid"])
 
-    return Lists(server, Cache(), ["n"], changed=note, listed=lambda _: None)  # type: ignore[arg-type]
+    return Lists(server, Cache(), ["n"], on_change=note, on_list=lambda _: None)  # type: ignore[arg-type]
 
 
 def forever(error: ApiError) -> list[ApiError]:
@@ -146,5 +146,5 @@ def test_a_list_whose_rest_is_gone_is_begun_again_and_nothing_of_it_is_taken_for
     assert sorted(changed) == sorted(f"{kind.name}-b" for kind in EVERYTHING)
 
 
-def test_whoever_is_reconciled_says_what_it_looks_at() -> None:
+def test_every_reconciled_kind_has_dependencies() -> None:
     assert set(DEPENDENCIES) == set(OWNERS)

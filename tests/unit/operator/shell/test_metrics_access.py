@@ -1,4 +1,4 @@
-"""Metrics are for accounts that Kubernetes knows and lets get /metrics; what it said is relied on for a while."""
+"""Metrics are for accounts that Kubernetes authorizes for get /metrics; its answers are cached for a while."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter
 from gapless_api.base.errors import ConfigurationError
 from gapless_operator.shell.api.errors import UnavailableError
 from gapless_operator.shell.api.kinds import TOKEN_REVIEW
-from gapless_operator.shell.http.endpoints import MOST_REQUESTS, THREADS, Endpoints
+from gapless_operator.shell.http.endpoints import MAX_REQUESTS, THREADS, Endpoints
 from gapless_operator.shell.http.metrics_access import MetricsAccess
 from gapless_operator.shell.http.serving_certificate import ServingCertificate
 from kit.machine.processes import free_ports
@@ -70,7 +70,7 @@ def test_only_who_may_get_metrics_gets_them(header: str, status: int) -> None:
     assert MetricsAccess(Reviews()).status(header) == status  # type: ignore[arg-type]
 
 
-def test_an_answer_is_relied_on_for_a_minute_and_a_refusal_for_seconds() -> None:
+def test_a_grant_is_cached_for_a_minute_and_a_refusal_for_seconds() -> None:
     reviews, clock = Reviews(), Clock()
     access = MetricsAccess(reviews, clock=clock)  # type: ignore[arg-type]
     for header in ("Bearer good", "Bearer other"):
@@ -141,7 +141,7 @@ def _get(port: int, token: str) -> tuple[int, str]:
     return answer.status, text
 
 
-def test_metrics_are_served_by_https_to_who_may_read_them_and_nothing_is_told_to_others() -> None:
+def test_metrics_are_served_over_https_only_to_authorized_accounts() -> None:
     access, certificate = MetricsAccess(Reviews()), ServingCertificate(None)  # type: ignore[arg-type]
     without, other, good = served(access=access, security=certificate.context)
     assert [without[0], other[0], good[0]] == [401, 403, 200]
@@ -169,7 +169,7 @@ class Hanging:
 
 
 def test_a_flood_of_unknown_tokens_keeps_no_reconcile_waiting() -> None:
-    reviews, requests = Hanging(), MOST_REQUESTS + 4
+    reviews, requests = Hanging(), MAX_REQUESTS + 4
 
     async def flood() -> list[int]:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=THREADS))
@@ -184,7 +184,7 @@ def test_a_flood_of_unknown_tokens_keeps_no_reconcile_waiting() -> None:
             async with asyncio.timeout(5):
                 # A reconcile runs in a thread of the default executor.
                 assert await asyncio.to_thread(lambda: "reconciled") == "reconciled"
-                for refused in itertools.islice(asyncio.as_completed(asked), requests - MOST_REQUESTS):
+                for refused in itertools.islice(asyncio.as_completed(asked), requests - MAX_REQUESTS):
                     await refused
         finally:
             reviews.go_on.set()
@@ -195,9 +195,9 @@ def test_a_flood_of_unknown_tokens_keeps_no_reconcile_waiting() -> None:
 
     answers = asyncio.run(flood())
     assert reviews.most == THREADS
-    assert answers == [401] * MOST_REQUESTS + [429] * (requests - MOST_REQUESTS)
+    assert answers == [401] * MAX_REQUESTS + [429] * (requests - MAX_REQUESTS)
 
 
-def test_a_folder_without_a_certificate_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"has no certificate tls\.crt with its key tls\.key"):
+def test_a_folder_without_a_certificate_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"does not contain a certificate tls\.crt with its key tls\.key"):
         ServingCertificate(tmp_path)

@@ -1,4 +1,4 @@
-"""An object that bears the name of a child of ours and is not that child is left alone, and its owner is named."""
+"""An existing object with the name of our child is not changed if it belongs to another owner, who is named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def settings_of(resend: Resend) -> Any:
 OURS = settings_of(a_resend("11111111-a"))
 
 
-def test_what_we_wrote_is_ours_whatever_its_content_is_by_now() -> None:
+def test_our_own_objects_are_accepted_with_any_content() -> None:
     there = {**OURS, "data": {"resend.properties": "altered"}}
     check_ours(there, OURS)
 
@@ -49,12 +49,12 @@ def test_what_we_wrote_is_ours_whatever_its_content_is_by_now() -> None:
         ({"metadata": {}}, "another client"),
     ],
 )
-def test_an_object_of_somebody_else_is_refused_and_its_owner_is_named(there: Any, owner: str) -> None:
+def test_an_object_of_another_owner_is_refused_with_its_name(there: Any, owner: str) -> None:
     with pytest.raises(RefusedError) as refused:
         check_ours(there, OURS)
     assert str(refused.value) == (
-        f"The ConfigMap north/repeat-send exists and belongs to {owner}, not to this Resend repeat; it was left as it "
-        f"is: delete or rename it, so that Gapless can create its own."
+        f"The ConfigMap north/repeat-send exists and belongs to {owner}, not to this Resend repeat; it was not "
+        f"changed. Delete or rename it, so that Gapless can create its own."
     )
 
 

@@ -1,4 +1,4 @@
-"""Logs are read beside, when they can have changed, and not once more; a kubelet that is away keeps nobody waiting."""
+"""Logs are read in the background and only when they can have changed; an unreachable kubelet blocks no caller."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Kubelets:
         self.logs = PodLogs(
             self,
             start=lambda read: read(),
-            changed=self._changed,
+            on_change=self._changed,
             node=self.nodes.get,
             clock=lambda: self.seconds,
             now=lambda: START + timedelta(seconds=self.seconds),
@@ -44,8 +44,8 @@ class Kubelets:
     def _changed(self, pod: Mapping[str, Any]) -> None:
         self.changed.append(pod["metadata"]["name"])
 
-    def log(self, _namespace: str, _pod: str, container: str, *, tail_lines: int, most_bytes: int) -> str | None:
-        assert most_bytes > 1_000_000
+    def log(self, _namespace: str, _pod: str, container: str, *, tail_lines: int, max_bytes: int) -> str | None:
+        assert max_bytes > 1_000_000
         self.asked.append((container, tail_lines))
         if self.away:
             raise TimeoutError(self.away)
@@ -94,7 +94,7 @@ def test_what_the_end_of_a_log_no_longer_reaches_stays_known_until_the_container
         assert at.logs.log(pod({"terminated": {"exitCode": 0, "startedAt": began}})).output == found.output
 
 
-def test_a_running_pod_is_asked_every_few_seconds() -> None:
+def test_the_log_of_a_running_pod_is_read_every_few_seconds() -> None:
     at = Kubelets()
     for _ in range(3):
         assert at.logs.log(pod({"running": {}})).output.progress == PROGRESS_LINE.from_json(PROGRESS)
@@ -105,7 +105,7 @@ def test_a_running_pod_is_asked_every_few_seconds() -> None:
     assert at.changed == ["p"], "nothing new was read the second time"
 
 
-def test_a_pod_that_ended_is_asked_once_more_and_for_all_of_its_end() -> None:
+def test_the_log_of_an_ended_pod_is_read_once_more_with_more_lines() -> None:
     at = Kubelets()
     at.logs.log(pod({"running": {}}))
     at.text = "gapless: It went wrong.\n"
@@ -128,32 +128,32 @@ def test_the_last_words_of_a_pod_may_come_late_and_are_not_waited_for_for_ever()
     assert len(at.asked) == 3
 
 
-def test_an_init_container_that_failed_has_the_word() -> None:
+def test_the_log_of_a_failed_init_container_is_read() -> None:
     at = Kubelets()
     at.logs.log(pod({"waiting": {"reason": "PodInitializing"}}, init={"terminated": {"exitCode": 2}}))
     assert at.asked[0][0] == "fetch"
 
 
-def test_a_log_that_is_gone_leaves_what_was_known() -> None:
+def test_a_log_that_is_gone_keeps_the_last_output() -> None:
     at = Kubelets()
     before = at.logs.log(pod({"running": {}}))
     at.text, at.seconds = None, 10.0
     assert at.logs.log(pod(ENDED)).output == before.output
 
 
-def test_only_pods_that_are_kept_are_remembered() -> None:
+def test_only_retained_pods_have_logs() -> None:
     at = Kubelets()
     at.text = "gapless: It went wrong.\n"
     at.logs.log(pod(ENDED))
-    at.logs.keep({"p"})
+    at.logs.retain({"p"})
     at.logs.log(pod(ENDED))
     assert len(at.asked) == 1
-    at.logs.keep(set())
+    at.logs.retain(set())
     at.logs.log(pod(ENDED))
     assert len(at.asked) == 2
 
 
-def test_a_log_that_cannot_be_read_is_old_says_since_when_and_is_tried_ever_more_seldom() -> None:
+def test_an_unreadable_log_keeps_its_output_and_is_retried_with_growing_pauses() -> None:
     at = Kubelets()
     at.logs.log(pod({"running": {}}))
     at.away, at.seconds = "no answer", 10.0
@@ -168,7 +168,7 @@ def test_a_log_that_cannot_be_read_is_old_says_since_when_and_is_tried_ever_more
     assert at.changed == ["p", "p", "p"]
 
 
-def test_a_pod_on_a_node_that_is_not_ready_is_not_asked() -> None:
+def test_the_log_of_a_pod_on_a_lost_node_is_not_read() -> None:
     at = Kubelets()
     at.logs.log(pod({"running": {}}))
     at.nodes["node-1"] = ObservedNode(name="node-1", ready=False, since=START)
@@ -182,13 +182,13 @@ def test_a_pod_on_a_node_that_is_not_ready_is_not_asked() -> None:
     assert len(at.asked) == 2
 
 
-def test_a_kubelet_that_does_not_answer_delays_nobody_but_its_own_pods() -> None:
+def test_an_unreachable_kubelet_delays_only_its_own_pods() -> None:
     """Asked for in reconciles, read in threads: with as many pods on the dead node as there are readers."""
     hangs, read = threading.Event(), threading.Semaphore(0)
 
     class Source:
-        def log(self, _namespace: str, name: str, _container: str, *, tail_lines: int, most_bytes: int) -> str | None:
-            assert tail_lines < most_bytes
+        def log(self, _namespace: str, name: str, _container: str, *, tail_lines: int, max_bytes: int) -> str | None:
+            assert tail_lines < max_bytes
             if name.startswith("dead"):
                 assert hangs.wait(60)
                 raise TimeoutError("no answer")

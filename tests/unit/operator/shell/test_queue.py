@@ -1,4 +1,4 @@
-"""Each resource is worked on by one at a time, no oftener than needed, and never dropped."""
+"""Each key runs once at a time, no more often than needed, and is never dropped."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ async def until(done: Callable[[], bool]) -> None:
 
 def run(bench: Bench, scene: Callable[[WorkQueue[str]], Awaitable[None]], *, workers: int = 3) -> None:
     async def whole() -> None:
-        queue = WorkQueue(bench.work, workers=workers, failed=bench.failed)
+        queue = WorkQueue(bench.work, workers=workers, on_failure=bench.failed)
         await scene(queue)
         await queue.close()
 
     asyncio.run(whole())
 
 
-def test_many_wakes_while_it_runs_are_one_more_run() -> None:
+def test_many_additions_during_a_run_cause_one_more_run() -> None:
     bench = Bench(seconds=0.05)
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await asyncio.sleep(0.02)
         for _ in range(100):
-            queue.wake("a")
+            queue.add("a")
         await asyncio.sleep(0.3)
 
     run(bench, scene)
@@ -71,12 +71,12 @@ def test_many_wakes_while_it_runs_are_one_more_run() -> None:
     assert bench.most_of_a_key == 1
 
 
-def test_no_more_than_the_workers_work_at_once_and_all_get_their_turn() -> None:
+def test_runs_are_limited_by_the_workers_and_every_key_runs() -> None:
     bench = Bench(seconds=0.01)
 
     async def scene(queue: WorkQueue[str]) -> None:
         for number in range(30):
-            queue.wake(f"key-{number}")
+            queue.add(f"key-{number}")
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert queue.depth >= 20
@@ -88,19 +88,19 @@ def test_no_more_than_the_workers_work_at_once_and_all_get_their_turn() -> None:
     assert len(bench.done) == 30
 
 
-def test_what_wants_to_be_woken_later_is() -> None:
+def test_a_key_runs_again_after_the_returned_time() -> None:
     bench = Bench()
     bench.answer = lambda _key: 0.05
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await asyncio.sleep(0.28)
 
     run(bench, scene)
     assert 3 <= bench.done["a"] <= 7
 
 
-def test_a_failure_is_told_and_tried_again_after_growing_pauses() -> None:
+def test_a_failure_is_reported_and_retried_after_growing_pauses() -> None:
     bench = Bench()
 
     def answer(_key: str) -> float | None:
@@ -109,7 +109,7 @@ def test_a_failure_is_told_and_tried_again_after_growing_pauses() -> None:
     bench.answer = answer
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await asyncio.sleep(0.1)
         await until(lambda: len(bench.failures) >= 4)
 
@@ -118,7 +118,7 @@ def test_a_failure_is_told_and_tried_again_after_growing_pauses() -> None:
     assert bench.failures[0] < 1
 
 
-def test_what_fails_is_not_tried_sooner_because_something_happens_around_it() -> None:
+def test_a_failing_key_is_not_retried_sooner_because_it_is_added() -> None:
     bench = Bench()
 
     def answer(_key: str) -> float | None:
@@ -130,16 +130,16 @@ def test_what_fails_is_not_tried_sooner_because_something_happens_around_it() ->
     began = time.monotonic()
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         while bench.done["a"] < 2:
-            queue.wake("a")
+            queue.add("a")
             await asyncio.sleep(0.005)
 
     run(bench, scene)
     assert time.monotonic() - began >= bench.failures[0] >= 0.4
 
 
-def test_what_has_changed_is_tried_at_once_and_its_pauses_begin_anew() -> None:
+def test_an_urgent_key_is_retried_at_once_and_its_pauses_restart() -> None:
     bench = Bench()
 
     def answer(_key: str) -> float | None:
@@ -148,10 +148,10 @@ def test_what_has_changed_is_tried_at_once_and_its_pauses_begin_anew() -> None:
     bench.answer = answer
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await until(lambda: len(bench.failures) >= 3)
         for number in range(4, 24):
-            queue.wake("a", urgent=True)
+            queue.add("a", urgent=True)
             await until(lambda number=number: len(bench.failures) >= number)
 
     run(bench, scene)
@@ -171,13 +171,13 @@ def test_a_change_while_it_fails_is_not_overlooked() -> None:
     during: list[int] = []
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await until(lambda: len(bench.failures) == 3)
         await until(lambda: bool(bench.at_once["a"]))
-        queue.wake("a", urgent=True)
+        queue.add("a", urgent=True)
         await until(lambda: len(bench.failures) == 4)
         during.append(bench.done["a"])
-        queue.wake("b")
+        queue.add("b")
         await until(lambda: bench.done["b"] == 1)
         during.append(bench.done["a"])
 
@@ -190,19 +190,19 @@ def test_a_pause_after_failures_is_a_minute_at_most() -> None:
     assert min(pause_after(40) for _ in range(100)) >= 48
 
 
-def test_what_is_forgotten_runs_no_more_and_may_come_back() -> None:
+def test_a_forgotten_key_does_not_run_and_may_be_added_again() -> None:
     bench = Bench()
     bench.answer = lambda _key: 0.02
 
     async def scene(queue: WorkQueue[str]) -> None:
-        queue.wake("a")
+        queue.add("a")
         await asyncio.sleep(0.01)
         queue.forget("a")
         await asyncio.sleep(0.01)
         before = bench.done["a"]
         await asyncio.sleep(0.1)
         assert bench.done["a"] == before
-        queue.wake("a")
+        queue.add("a")
         await asyncio.sleep(0.01)
         assert bench.done["a"] == before + 1
 

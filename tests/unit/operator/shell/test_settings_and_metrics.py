@@ -1,4 +1,4 @@
-"""What an installation says is understood or refused, and what Prometheus reads is what the resources say."""
+"""Settings of an installation are parsed or refused, and metrics follow the statuses of resources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prometheus_client.utils import floatToGoString
 from gapless_api.v1alpha1.reasons import Reason
 from gapless_operator.common.settings import read_settings
 from gapless_operator.shell.cache.store import Cache
-from gapless_operator.shell.metrics import MOST_RESENDS, Metrics
+from gapless_operator.shell.metrics import MAX_RESENDS, Metrics
 from gapless_operator.shell.refusal import refusal_status
 
 CHART = Path(__file__).parents[4] / "charts" / "gapless"
@@ -55,7 +55,7 @@ def condition(kind: str, status: str, reason: str) -> dict[str, Any]:
 
 def exposed(cache: Cache) -> str:
     metrics = Metrics(cache, queue_length=lambda: 3)
-    metrics.heard("Diode")
+    metrics.record_event("Diode")
     metrics.reconciles.labels("Diode", "error").inc()
     metrics.reconcile_seconds.labels("Diode").observe(0.1)
     metrics.writes.labels("Job", "apply").inc()
@@ -63,7 +63,7 @@ def exposed(cache: Cache) -> str:
     return generate_latest(metrics.registry).decode()
 
 
-def test_what_resources_say_is_measured_and_goes_with_them() -> None:
+def test_metrics_follow_the_statuses_and_end_with_the_resources() -> None:
     cache = Cache()
     scan = resource(
         "GapScan",
@@ -196,7 +196,7 @@ def test_no_gap_has_no_age() -> None:
     assert 'gapless_oldest_gap_seconds{name="night",namespace="n"} 0.0' in exposed(cache)
 
 
-def test_every_metric_that_alerts_and_dashboards_ask_for_is_there() -> None:
+def test_every_metric_of_alerts_and_dashboards_exists() -> None:
     cache = Cache()
     status = {"missingEvents": 1, "missingRanges": 1, "nextScheduleTime": "2026-11-21T01:30:00Z"}
     status |= {"closedEventsTotal": 1, "oldestGapSince": AGO}
@@ -215,12 +215,12 @@ def test_every_metric_that_alerts_and_dashboards_ask_for_is_there() -> None:
 
 def test_the_number_of_series_is_bounded() -> None:
     cache = Cache()
-    for number in range(MOST_RESENDS + 500):
+    for number in range(MAX_RESENDS + 500):
         cache.store(resource("Resend", f"r{number}", {"progress": {"planned": 1}}))
-    assert exposed(cache).count("\ngapless_resend_remaining_events{") == MOST_RESENDS
+    assert exposed(cache).count("\ngapless_resend_remaining_events{") == MAX_RESENDS
 
 
-def test_a_refusal_is_told_once_and_stays_while_it_holds() -> None:
+def test_a_refusal_has_one_event_and_stays_while_it_lasts() -> None:
     body = resource("GapScan", "night", {"missingEvents": 7})
     body["metadata"]["generation"] = 4
     status, events = refusal_status(body, Reason.WRITE_REFUSED, "No.", now=NOW, final=False)

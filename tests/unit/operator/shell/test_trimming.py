@@ -1,4 +1,4 @@
-"""The cache keeps what reconcilers look at and nothing that is large."""
+"""The cache keeps what reconcilers read and nothing large."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_nothing_large_is_kept(kind: Any, given: dict[str, Any]) -> None:
     assert len(json.dumps(kept(kind, given))) < 1000
 
 
-def test_a_ledger_is_kept_whole() -> None:
+def test_a_ledger_is_not_trimmed() -> None:
     given = body("ConfigMap", data={"ledger.json": LARGE}, metadata={"labels": {"gapless.dev/role": LEDGER_ROLE}})
     assert kept(CONFIG_MAP, given)["data"] == given["data"]
 
@@ -65,7 +65,7 @@ def test_a_resend_without_its_bundle_is_still_one_and_says_which_bundle_it_was()
     assert given["spec"]["bundle"]["inline"] is LARGE, "what others hold is not changed"
 
 
-def test_jobs_and_pods_say_all_that_reconcilers_see_of_them() -> None:
+def test_trimmed_jobs_and_pods_have_all_that_reconcilers_read() -> None:
     labels = {"batch.kubernetes.io/job-name": "j"}
     job = body("Job", spec={"suspend": True, "template": {}}, status={"active": 2})
     state = {"terminated": {"exitCode": 4, "reason": "Error", "finishedAt": "2026-11-20T10:00:00Z"}}

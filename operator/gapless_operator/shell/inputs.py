@@ -1,4 +1,4 @@
-"""Owns which objects a spec names, and which logs of pods are needed; must not know any reconciler."""
+"""Owns which referenced objects and pod logs the reconcilers get as input; must not know any reconciler."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ _ResourceT = TypeVar("_ResourceT", bound="Resource")
 
 
 class ModelOf(Protocol):
-    """Reads the model of a body, as `Observer.resource` does."""
+    """Parses a body into its model, as `Observer.resource` does."""
 
     def __call__(self, model: type[_ResourceT], body: Body, /) -> _ResourceT:
-        """The model; raises ConfigurationError when the spec is invalid."""
+        """Return the model; raises ConfigurationError when the spec is invalid."""
 
 
-def named_by(owner: Body, cache: Cache, model_of: ModelOf) -> Named:
-    """The Kafkas, the storage and the Archive that the spec of `owner` names, and the storage of that Archive.
+def referenced_objects(owner: Body, cache: Cache, model_of: ModelOf) -> Named:
+    """Return the Kafkas, storage and Archive that the spec of `owner` names, and the storage of that Archive.
 
-    What cannot be read counts as missing.
+    Invalid objects count as missing.
     """
     namespace, names = owner["metadata"]["namespace"], names_of(owner.get("spec"))
 
     def read(kind: Kind, model: type[_ResourceT]) -> list[_ResourceT]:
-        found = []
-        for name in sorted(name for each, name in names if each == kind.name):
+        models = []
+        for name in sorted(name for kind_name, name in names if kind_name == kind.name):
             body = cache.get(kind, namespace, name)
             try:
-                found += [] if body is None else [model_of(model, body)]
+                models += [] if body is None else [model_of(model, body)]
             except ConfigurationError:
                 continue
-        return found
+        return models
 
     kafkas = tuple(read(KAFKA_CONNECTION, KafkaConnection))
     archive = next(iter(read(ARCHIVE, Archive)), None)
@@ -56,21 +56,26 @@ def named_by(owner: Body, cache: Cache, model_of: ModelOf) -> Named:
 
 
 def is_driver(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod of a scan is the one that tells the result."""
+    """Return whether a pod is a driver, whose log has the result."""
     labels = pod["metadata"].get("labels") or {}
     return str(labels.get("spark-role", "driver")) == "driver"
 
 
-def is_open(lasts: Iterable[LastAttempt | None], pod: Mapping[str, Any]) -> bool:
-    """Whether a pod belongs to an attempt whose end is not recorded; an unknown one is newer than the last known."""
+def needs_log(last_attempts: Iterable[LastAttempt | None], pod: Mapping[str, Any]) -> bool:
+    """Return whether a driver's log has to be read: its attempt has no outcome yet, or is newer than those known.
+
+    Args:
+        last_attempts: in the status of the pod's owner.
+        pod: of an attempt.
+    """
     labels = pod["metadata"].get("labels") or {}
     attempt = labels.get("batch.kubernetes.io/job-name") or labels.get("sparkoperator.k8s.io/app-name")
-    begun: list[datetime] = []
-    for last in lasts:
+    started: list[datetime] = []
+    for last in last_attempts:
         if last is None or last.started is None:
             continue
         if attempt == last.name:
             return last.outcome is None
-        begun.append(last.started)
+        started.append(last.started)
     created = moment(pod["metadata"].get("creationTimestamp"))
-    return created is None or not begun or created > max(begun)
+    return created is None or not started or created > max(started)
