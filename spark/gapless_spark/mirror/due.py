@@ -45,7 +45,7 @@ class Due:
 
     def is_behind(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether there is something to copy, given the ends of what can be read."""
-        return any(self._reached.get(place, -1) < end for place, end in ends.items())
+        return any(self._reached.get(topic_partition, -1) < end for topic_partition, end in ends.items())
 
     def is_time(self, now: float) -> bool:
         """Whether the lanes are to be held again whatever is seen, because something failed."""

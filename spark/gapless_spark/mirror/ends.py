@@ -34,9 +34,9 @@ class SourceEnds:
             asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_SECONDS
         )
         found: dict[Place, int] = {}
-        for place, answer in answers.items():
+        for topic_partition, answer in answers.items():
             try:
-                found[place.topic, place.partition] = answer.result(_SECONDS + 1).offset
+                found[topic_partition.topic, topic_partition.partition] = answer.result(_SECONDS + 1).offset
             except (KafkaException, TimeoutError):
                 continue  # the turn that reads the partition says why
         return found

@@ -14,7 +14,7 @@ import structlog
 
 from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_kafka.mirror.workers.worker import WorkerAccount, WorkerObservation
+from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
 from gapless_spark.mirror.due import Due
 from gapless_spark.mirror.ends import SourceEnds
 from gapless_spark.mirror.turns import on_this_clock, view_ends
@@ -106,16 +106,16 @@ class SparkMirror:
             view=self._sources.view,
             source_error=str(error) if error is not None else "",
             lanes=tuple(lane for _, lane in sorted(self._lanes.items())),
-            former=WorkerAccount(
+            former=WorkerTotals(
                 records=self._records - sum(one.records for one in now),
                 bytes=self._bytes - sum(one.bytes for one in now),
             ),
         )
 
-    def account(self) -> WorkerAccount:
+    def account(self) -> WorkerTotals:
         """What was copied so far."""
         partitions = [partition for lane in self._lanes.values() for partition in lane.partitions]
-        return WorkerAccount(
+        return WorkerTotals(
             records=self._records,
             bytes=self._bytes,
             lost=self._lost,

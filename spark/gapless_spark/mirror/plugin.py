@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.workers.source_watch import SourceWatch
-    from gapless_kafka.mirror.workers.worker import WorkerAccount, WorkerObservation
+    from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
     from gapless_spark.mirror.engine import Turns
 
 
@@ -72,7 +72,7 @@ class SparkEngine:
         sources: SourceWatch,
         is_stopping: Callable[[], bool],
         on_tick: Callable[[WorkerObservation], None] = lambda _seen: None,
-    ) -> WorkerAccount:
+    ) -> WorkerTotals:
         """Copy until `is_stopping`, or until all is copied with ``once``. Raises GaplessError."""
         from gapless_spark.mirror.engine import SparkMirror  # noqa: PLC0415 -- Spark loads only when it is needed
         from gapless_spark.mirror.sql_turns import SqlTurns  # noqa: PLC0415

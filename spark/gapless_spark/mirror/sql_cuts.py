@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.records import LanePosition
     from gapless_kafka.mirror.lanes.sources import SourceTopic
 
-MOST_OFFSETS = 200_000
+MAX_OFFSETS = 200_000
 """Of a lane in one cut, so that a cut takes seconds."""
 
 
 def lane_slices(
     ends: Mapping[TopicPartition, int],
     positions: Mapping[TopicPartition, LanePosition],
-    places: Iterable[tuple[SourceTopic, int]],
+    topic_partitions: Iterable[tuple[SourceTopic, int]],
     *,
-    most: int = MOST_OFFSETS,
+    most: int = MAX_OFFSETS,
 ) -> tuple[Slice, ...]:
     """What a cut reads of a lane: up to `most` offsets, divided among its partitions that have more.
 
@@ -33,17 +33,17 @@ def lane_slices(
     the log; the lane that gets the rows finds out and decides.
     """
     pending = []
-    for topic, partition in places:
-        place = (topic.name, partition)
-        position = positions.get(place)
+    for topic, partition in topic_partitions:
+        topic_partition = (topic.name, partition)
+        position = positions.get(topic_partition)
         first = topic.first_offsets[partition]
         if position is None:
-            first = max(first, topic.begin_offset(partition))
+            first = max(first, topic.start_offset(partition))
         elif position.source_id in {"", topic.id}:
             first = max(first, position.next_offset)
-        end = ends.get(place, topic.end_offsets[partition])
+        end = ends.get(topic_partition, topic.end_offsets[partition])
         if first < end:
-            pending.append((place, first, end))
+            pending.append((topic_partition, first, end))
     share = max(most // max(len(pending), 1), 1)
     return tuple(
         Slice(topic, partition, first, min(end, first + share), may_begin_later=False)
@@ -71,7 +71,7 @@ def divided_slices(slices: Iterable[Slice]) -> tuple[tuple[Slice, ...], tuple[Sl
     return tuple(one for one in found if one.topic != HEARTBEAT_TOPIC), beats
 
 
-def most_partitions(view: SourceView) -> int:
+def max_partitions(view: SourceView) -> int:
     """How many partitions a topic needs to which records of every other one may be sent; heartbeats never are."""
     topics = (topic for name, topic in view.topics.items() if name != HEARTBEAT_TOPIC)
     return max((len(topic.first_offsets) for topic in topics), default=0)

@@ -21,7 +21,7 @@ from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_spark.mirror.sql_cuts import divided_slices, lane_slices, most_partitions, view_until
+from gapless_spark.mirror.sql_cuts import divided_slices, lane_slices, max_partitions, view_until
 from gapless_spark.mirror.sql_reader import SqlReader
 from gapless_spark.mirror.transform import ROWS, Transform
 from gapless_spark.mirror.turns import RESULTS, SlotResult, results_in
@@ -113,15 +113,15 @@ class SqlTurns:
         setup = replace(setup, once=True, reports_all=True)
         found = []
         for lane, state in states.items():
-            slices = lane_slices(ends, state.positions, view.places(lane, setup.lanes))
+            slices = lane_slices(ends, state.positions, view.lane_partitions(lane, setup.lanes))
             if slices or not self._turns:  # every lane learns of this run
                 found.append(_LaneOrder(lane, slices, view_until(view, slices, 1), setup, self._targets))
-        limits = setup.limits.divided(max(len(found), 1))
+        limits = setup.limits.divide(max(len(found), 1))
         return [replace(order, setup=replace(order.setup, limits=limits)) for order in found]
 
     def _check_targets(self, setup: LaneSetup, view: SourceView) -> None:
         """Make sure that each topic to which records may be sent has their partitions."""
-        most = most_partitions(view)
+        most = max_partitions(view)
         described = TargetTopics(setup.target, timeout_seconds=_ASK_SECONDS).described(sorted(self._targets))
         for topic in sorted(self._targets):
             found = described.get(topic)
@@ -215,7 +215,7 @@ def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
     try:
         lane.open()
         lane.follow(order.view)
-        while not lane.copying.is_done or lane.copying.has_moved:
+        while not lane.copier.is_done or lane.copier.has_moved:
             try:
                 lane.step()
             except SourceStalledError:

@@ -73,7 +73,7 @@ def hold_lanes(order: TurnOrder, slot: int) -> SlotResult:
         TakenOverError: a later run of the mirror has begun.
         GaplessError: what only a user can correct.
     """
-    setup = replace(order.setup, limits=order.setup.limits.divided(len(order.slots)))
+    setup = replace(order.setup, limits=order.setup.limits.divide(len(order.slots)))
     pause = _Pause(order.seconds)
     worker = Worker(slot, setup, KnownSources(order.view), on_tick=pause.see)
     worker.run_once(order.slots[slot], pause.is_over)

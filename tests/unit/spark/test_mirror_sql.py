@@ -16,7 +16,7 @@ from gapless_kafka.mirror.lanes.records import LanePosition
 from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
 from gapless_kafka.reading.cuts import Slice
 from gapless_spark.mirror.plugin import ENGINE
-from gapless_spark.mirror.sql_cuts import divided_slices, lane_slices, most_partitions, view_until
+from gapless_spark.mirror.sql_cuts import divided_slices, lane_slices, max_partitions, view_until
 from gapless_spark.mirror.sql_reader import SqlReader
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_a_cut_reads_on_from_the_positions_and_divides_what_it_may_read() -> Non
 
 
 def test_a_partition_without_a_position_begins_where_the_former_program_stood() -> None:
-    topic = replace(TOPIC, former={0: 30, 1: 5})
+    topic = replace(TOPIC, group_offsets={0: 30, 1: 5})
     found = lane_slices({}, {("t", 1): position(60)}, [(topic, 0), (topic, 1)])
     assert [(one.partition, one.first_offset) for one in found] == [(0, 30), (1, 60)]
     (expired,) = lane_slices({}, {}, [(topic, 1)])
@@ -129,7 +129,7 @@ def test_heartbeats_go_past_the_statement_and_ask_nothing_of_the_topics_that_it_
     slices = [Slice(name, 0, 0, 10, may_begin_later=False) for name in ("a", HEARTBEAT_TOPIC, "t")]
     assert divided_slices(slices) == ((slices[0], slices[2]), (slices[1],))
     beats = SourceTopic(HEARTBEAT_TOPIC, "id", f"{HEARTBEAT_TOPIC}.m", (0,) * 8, (5,) * 8)
-    assert most_partitions(SourceView({"t": TOPIC, HEARTBEAT_TOPIC: beats})) == 3
+    assert max_partitions(SourceView({"t": TOPIC, HEARTBEAT_TOPIC: beats})) == 3
 
 
 def test_a_lane_ends_where_its_slices_end() -> None:

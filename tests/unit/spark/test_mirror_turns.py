@@ -137,7 +137,7 @@ def test_limits_travel_without_their_account_and_can_be_divided() -> None:
     assert limits.delay_seconds() == 5.0
     travelled = pickle.loads(pickle.dumps(limits))  # noqa: S301 -- our own
     assert (travelled.rates, travelled.delay_seconds()) == (Rates(1000.0), 0.0)
-    assert travelled.divided(4).rates == Rates(250.0, None)
+    assert travelled.divide(4).rates == Rates(250.0, None)
 
 
 class TwoTurns:

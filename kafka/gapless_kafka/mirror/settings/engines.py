@@ -40,7 +40,7 @@ class MirrorEngine(Protocol):
         is_stopping: Callable[[], bool],
         on_tick: Callable[[Any], None],
     ) -> Any:
-        """Copy until `is_stopping`, or until all is copied with ``once``; return a WorkerAccount.
+        """Copy until `is_stopping`, or until all is copied with ``once``; return a WorkerTotals.
 
         Args:
             values: of the settings.

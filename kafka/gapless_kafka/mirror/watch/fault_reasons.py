@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from gapless_api.wire.mirror_progress import StallReason
 from gapless_kafka.access.errors import DENIED, EXPIRED, LOGIN, NO_TOPIC, UNREACHABLE, fault_of
-from gapless_kafka.mirror.lanes.left_open import LEFT_OPEN
+from gapless_kafka.mirror.lanes.hanging_transaction import HANGING_TRANSACTION
 
 if TYPE_CHECKING:
     from gapless_kafka.mirror.watch.facts import Side
 
 _ROWS = {
-    StallReason.TRANSACTION_OPEN: LEFT_OPEN,
+    StallReason.TRANSACTION_OPEN: HANGING_TRANSACTION,
     StallReason.COORDINATOR_UNAVAILABLE: (
         "CONCURRENT_TRANSACTIONS COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE INVALID_TRANSACTION_TIMEOUT "
         "NOT_COORDINATOR _WAIT_COORD"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LOOKS_OF_STALL = 6
 """A cause is a stall when it has lasted for so many intervals: 30 s by default, so that its name comes within 60 s."""
-_MOST_LISTED = 10
+_MAX_LISTED = 10
 _PAUSE_PER_LOOK = 40
 """With very many partitions the watch takes a fortieth of a core."""
 log = structlog.get_logger("mirror")
@@ -260,7 +260,7 @@ def _described(stall: Stall) -> dict[str, object]:
     if stall.topic:
         found["topic"] = stall.topic
     if stall.partitions:
-        found["partitions"] = list(stall.partitions[:_MOST_LISTED])
+        found["partitions"] = list(stall.partitions[:_MAX_LISTED])
     elif stall.lanes:
-        found["lanes"] = list(stall.lanes[:_MOST_LISTED])
+        found["lanes"] = list(stall.lanes[:_MAX_LISTED])
     return found

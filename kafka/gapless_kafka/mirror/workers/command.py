@@ -31,15 +31,15 @@ from gapless_kafka.mirror.workers.process import (
     Part,
     StopSignals,
     fitted,
-    former_group,
     limits_tick,
     run_worker,
     source_watch,
+    start_group,
     with_refusals,
 )
 from gapless_kafka.mirror.workers.supervisor import Supervisor
 from gapless_kafka.mirror.workers.watched import Watched
-from gapless_kafka.mirror.workers.worker import WorkerAccount
+from gapless_kafka.mirror.workers.worker import WorkerTotals
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import existing_topics
 
@@ -70,7 +70,7 @@ def run(settings: Resolved) -> int:
     if settings.ignored:
         log.info("settings of other programs have no effect here", settings=settings.ignored)
     started = time.monotonic()
-    accounts: list[WorkerAccount] = []
+    accounts: list[WorkerTotals] = []
     failure: GaplessError | None = None
     with StopSignals() as signals:
         try:
@@ -101,14 +101,14 @@ def run(settings: Resolved) -> int:
     return ExitCode.DONE
 
 
-def _copy(values: Mapping[str, Any], told: MirrorSettings, signals: StopSignals) -> list[WorkerAccount]:
+def _copy(values: Mapping[str, Any], told: MirrorSettings, signals: StopSignals) -> list[WorkerTotals]:
     check_engine(values)
     target = cluster_connection(values, "target")
     control = told.identity.control_topic
     timeout = told.connect_timeout_seconds
     clusters = look_at_clusters(values, cluster_connection(values, "source"), target)
     before = lane_setup(values, told.lanes, 0, clusters)
-    former = former_group(told, before)
+    former = start_group(told, before)
     if former is not None and control not in existing_topics(target, timeout_seconds=timeout):
         former.check()  # the mirror has no positions of its own
     sources = source_watch(values, before, clusters)
@@ -139,7 +139,7 @@ def _copy(values: Mapping[str, Any], told: MirrorSettings, signals: StopSignals)
     return Supervisor(values, [part._replace(view=sources.view) for part in parts]).run(signals.is_set)
 
 
-def _failure(accounts: list[WorkerAccount], signals: StopSignals) -> GaplessError | None:
+def _failure(accounts: list[WorkerTotals], signals: StopSignals) -> GaplessError | None:
     total = _total(accounts)
     # A supervisor that stops a mirror sees that it did not work; what has stopped a lane may be too new for the watch.
     stalls = total.stalls or (total.stops if signals.number is not None else ())
@@ -163,8 +163,8 @@ def _failure(accounts: list[WorkerAccount], signals: StopSignals) -> GaplessErro
     return None
 
 
-def _total(accounts: list[WorkerAccount]) -> WorkerAccount:
-    return WorkerAccount(
+def _total(accounts: list[WorkerTotals]) -> WorkerTotals:
+    return WorkerTotals(
         records=sum(one.records for one in accounts),
         bytes=sum(one.bytes for one in accounts),
         lost=sum(one.lost for one in accounts),

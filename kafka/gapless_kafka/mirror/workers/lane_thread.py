@@ -16,7 +16,7 @@ from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gapless_kafka.mirror.lanes.commits import CommitInDoubt
+    from gapless_kafka.mirror.lanes.commits import UnconfirmedCommit
     from gapless_kafka.mirror.lanes.observations import LaneObservation
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceView
@@ -46,7 +46,11 @@ class LaneThread:
     """A lane and its thread."""
 
     def __init__(
-        self, number: int, setup: LaneSetup, view: Callable[[], SourceView], in_doubt: CommitInDoubt | None = None
+        self,
+        number: int,
+        setup: LaneSetup,
+        view: Callable[[], SourceView],
+        unconfirmed: UnconfirmedCommit | None = None,
     ) -> None:
         self.number = number
         self.end: LaneEnd | None = None
@@ -56,7 +60,7 @@ class LaneThread:
         self._setup = setup
         self._view = view
         self._stopping, self._abandoned = threading.Event(), threading.Event()
-        self._lane = Lane(number, setup, pulse=self._check, hurry=self._stopping.is_set, in_doubt=in_doubt)
+        self._lane = Lane(number, setup, pulse=self._check, must_commit=self._stopping.is_set, unconfirmed=unconfirmed)
         self._thread = threading.Thread(target=self._run, name=f"lane-{number}", daemon=True)
 
     def start(self) -> None:
@@ -103,7 +107,7 @@ class LaneThread:
                     self._lane.follow(self._view())
                     if self._lane.step():
                         pause, failing_since = _FIRST_PAUSE_SECONDS, None
-                    if self._setup.once and self._lane.copying.is_done and not self._lane.copying.has_moved:
+                    if self._setup.once and self._lane.copier.is_done and not self._lane.copier.has_moved:
                         return LaneEnd.DONE
             except LaneFencedError:
                 self._lane.close()
@@ -113,7 +117,7 @@ class LaneThread:
                 raise
             except GaplessError as error:
                 self._lane.close()
-                self._lane.failed(error)
+                self._lane.note_failure(error)
                 now = time.monotonic()
                 failing_since = failing_since if failing_since is not None else now
                 if self._setup.once and now - failing_since > _ONCE_PATIENCE_SECONDS:
@@ -121,7 +125,7 @@ class LaneThread:
                 log.warning("lane failed", lane=self.number, message=str(error), again_in_seconds=pause)
                 self._sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
-        if self._lane.copying.is_unsure:
+        if self._lane.copier.has_unconfirmed_commit:
             with suppress(GaplessError, LaneFencedError):
                 self._lane.open()  # which finds out, so that what is reported as copied is right
         return LaneEnd.STOPPED

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import structlog
 
 from gapless_api.base.collector import collect_rarely
-from gapless_kafka.mirror.groups.former import FormerGroup
+from gapless_kafka.mirror.groups.start_group import StartGroup
 from gapless_kafka.mirror.lanes.setup import OnDataLoss
 from gapless_kafka.mirror.settings.limits_file import LimitsFile, read_rates
 from gapless_kafka.mirror.settings.typed import MirrorSettings, lane_setup
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import Router, SourceView
     from gapless_kafka.mirror.topics.preflight import Clusters
-    from gapless_kafka.mirror.workers.worker import WorkerAccount, WorkerObservation
+    from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
 
 _M_ARENA_MAX = -8
 """See mallopt(3)."""
@@ -75,14 +75,14 @@ def source_watch(values: Mapping[str, Any], setup: LaneSetup, clusters: Clusters
         router = HeartbeatRoute(router, setup.identity, TargetTopics(setup.target, timeout_seconds=timeout))
     access = SourceAccess(connection=setup.source, refresh_seconds=told.topic_refresh, timeout_seconds=timeout)
     choice = ChoiceWithHeartbeats(choice_from(values), copies_heartbeats=beats)
-    return SourceWatch(access, choice, router, former=former_group(told, setup))
+    return SourceWatch(access, choice, router, start_group=start_group(told, setup))
 
 
-def former_group(told: MirrorSettings, setup: LaneSetup) -> FormerGroup | None:
+def start_group(told: MirrorSettings, setup: LaneSetup) -> StartGroup | None:
     """Whose work the mirror continues; ``None`` for nobody's."""
     if told.start_at_group is None:
         return None
-    return FormerGroup(setup.source, told.start_at_group, timeout_seconds=told.connect_timeout_seconds)
+    return StartGroup(setup.source, told.start_at_group, timeout_seconds=told.connect_timeout_seconds)
 
 
 def run_worker(
@@ -92,7 +92,7 @@ def run_worker(
     sources: SourceWatch | None = None,
     *,
     stuck_workers: Callable[[], Mapping[int, float]] = dict,
-) -> WorkerAccount:
+) -> WorkerTotals:
     """Copy until `is_stopping`, or until all is copied with ``once``.
 
     Args:
@@ -123,7 +123,7 @@ def run_worker(
     def on_tick(seen: WorkerObservation) -> None:
         follow_limits(seen)
         keeper.tick(seen)
-        if any(lane.awaits_view for lane in seen.lanes):
+        if any(lane.needs_refresh for lane in seen.lanes):
             sources.refresh_soon()
 
     with keeper, Watched(told, setup, part.worker, on_tick, stuck_workers=stuck_workers) as watched:
@@ -147,7 +147,7 @@ def fitted(setup: LaneSetup, view: SourceView, *, timeout_seconds: float) -> Lan
     return replace(setup, producer=replace(setup.producer, batch_bytes=batch_bytes(described.values())))
 
 
-def with_refusals(account: WorkerAccount, sources: SourceWatch) -> WorkerAccount:
+def with_refusals(account: WorkerTotals, sources: SourceWatch) -> WorkerTotals:
     """An account with the topics that could not be copied at all."""
     refused = (problem.message for problem in sources.view.problems)
     return replace(account, stops=tuple(dict.fromkeys((*account.stops, *refused))))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_kafka.access.errors import DENIED
-from gapless_kafka.mirror.lanes.sources import Routes, SourceView, TopicProblem, view_of
+from gapless_kafka.mirror.lanes.sources import Routes, SourceView, TopicProblem, build_view
 from gapless_kafka.mirror.watch.looking import END_SECONDS
 from gapless_kafka.reading.cuts import TopicCut
 from gapless_kafka.reading.topic_offsets import read_cut
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.mirror.groups.former import FormerGroup
+    from gapless_kafka.mirror.groups.start_group import StartGroup
     from gapless_kafka.mirror.lanes.sources import Router
     from gapless_kafka.mirror.watch.heartbeat_route import Choice
     from gapless_kafka.topics.topic_ids import Answer
@@ -48,7 +48,7 @@ class SourceWatch:
     """The topics of the source. `refresh` once, then `start`, and `stop` at the end."""
 
     def __init__(
-        self, access: SourceAccess, choice: Choice, router: Router, *, former: FormerGroup | None = None
+        self, access: SourceAccess, choice: Choice, router: Router, *, former: StartGroup | None = None
     ) -> None:
         """Nothing is looked at yet.
 
@@ -94,8 +94,8 @@ class SourceWatch:
         routes = self._router.routes(cuts) if cuts else Routes({})
         deleted = tuple(TopicProblem(topic, _LOST, f"The source topic {topic} was deleted.") for topic in missing)
         routes = Routes(routes.targets, (*routes.problems, *deleted, *problems))
-        former = self._former.positions(cuts) if self._former is not None else None
-        self.view = view_of(cuts, routes, number=self.view.number + 1, former=former)
+        group_offsets = self._start_group.offsets(cuts) if self._start_group is not None else None
+        self.view = build_view(cuts, routes, number=self.view.number + 1, group_offsets=group_offsets)
         self._known = {cut.topic: cut for cut in cuts}
 
     def _denied(self, existing: Collection[str]) -> set[str]:

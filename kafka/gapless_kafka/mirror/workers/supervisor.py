@@ -17,7 +17,7 @@ from gapless_kafka.access.stall_clock import StallClock
 from gapless_kafka.mirror.watch.mirror_watch import LOOKS_OF_STALL
 from gapless_kafka.mirror.workers.process import StopSignals, run_worker
 from gapless_kafka.mirror.workers.siblings import Siblings
-from gapless_kafka.mirror.workers.worker import WorkerAccount
+from gapless_kafka.mirror.workers.worker import WorkerTotals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ class _Process:
     pulse: Any
     """When the worker showed a sign of life last, on the monotonic clock; 0 before the first."""
     silence: StallClock
-    account: WorkerAccount | None = None
+    account: WorkerTotals | None = None
     error: Exception | None = None
     heard: float = 0.0
     """The last sign of life that was seen."""
@@ -63,7 +63,7 @@ class Supervisor:
         self._siblings = Siblings(self._context, len(parts))
         self._processes = [self._started(part) for part in parts]
 
-    def run(self, is_stopping: Callable[[], bool]) -> list[WorkerAccount]:
+    def run(self, is_stopping: Callable[[], bool]) -> list[WorkerTotals]:
         """Wait for the end of all workers, or end them when `is_stopping`.
 
         Raises:
@@ -80,7 +80,7 @@ class Supervisor:
         for one in self._processes:
             if one.error is not None:
                 raise one.error
-        return [one.account or WorkerAccount() for one in self._processes]
+        return [one.account or WorkerTotals() for one in self._processes]
 
     def _look(self) -> None:
         for one in self._processes:
@@ -120,7 +120,7 @@ class Supervisor:
             while not one.is_over and one.connection.poll():
                 found = one.connection.recv()
                 one.is_over = True
-                if isinstance(found, WorkerAccount):
+                if isinstance(found, WorkerTotals):
                     one.account = found
                 else:
                     one.error = found

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.settings.typed import MirrorSettings
-    from gapless_kafka.mirror.workers.worker import WorkerAccount, WorkerObservation
+    from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
 
 
 class Watched:
@@ -100,7 +100,7 @@ class Watched:
 
         return is_ending
 
-    def account(self, copied: WorkerAccount) -> WorkerAccount:
+    def account(self, copied: WorkerTotals) -> WorkerTotals:
         """What was copied, with why it stands still."""
         stalls = tuple(f"{stall.reason.value}: {stall.sentence}" for stall in self._watch.stalls)
         return replace(copied, stalls=stalls)

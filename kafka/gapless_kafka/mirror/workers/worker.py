@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from gapless_api.base.errors import SourceStalledError
-from gapless_kafka.mirror.lanes.commits import CommitInDoubt
+from gapless_kafka.mirror.lanes.commits import UnconfirmedCommit
 from gapless_kafka.mirror.workers.lane_thread import LaneEnd, LaneThread
 from gapless_kafka.mirror.workers.membership import Membership
 
@@ -33,7 +33,7 @@ log = structlog.get_logger("mirror")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerAccount:
+class WorkerTotals:
     """What a worker has copied in all."""
 
     records: int = 0
@@ -47,10 +47,10 @@ class WorkerAccount:
     stalls: tuple[str, ...] = ()
     """Why the worker stood still when it ended, each with its reason in front."""
 
-    def plus(self, *lanes: LaneObservation) -> WorkerAccount:
+    def plus(self, *lanes: LaneObservation) -> WorkerTotals:
         """With further lanes."""
         partitions = [partition for lane in lanes for partition in lane.partitions]
-        return WorkerAccount(
+        return WorkerTotals(
             records=self.records + sum(lane.copied.records for lane in lanes),
             bytes=self.bytes + sum(lane.copied.bytes for lane in lanes),
             stalls=self.stalls,
@@ -83,7 +83,7 @@ class WorkerObservation:
     source_error: str
     """Why the source could not be looked at; empty when it could."""
     lanes: tuple[LaneObservation, ...]
-    former: WorkerAccount = WorkerAccount()
+    former: WorkerTotals = WorkerTotals()
     """Of lanes that it does not have any more."""
     group_error: SeenError | None = None
     """Why it is no member of the group that shares the lanes; ``None`` when it is, or no group does."""
@@ -114,11 +114,11 @@ class Worker:
         self._on_tick = on_tick
         self._threads: dict[int, LaneThread] = {}
         self._owned: set[int] = set()
-        self._former = WorkerAccount()
+        self._former = WorkerTotals()
         """Of lanes that we do not have any more."""
         self._leaving: list[LaneThread] = []
         """Threads of such lanes that have not ended yet."""
-        self._in_doubt: dict[int, CommitInDoubt] = {}
+        self._unconfirmed: dict[int, UnconfirmedCommit] = {}
         """By lane."""
         self._observe_at = 0.0
         self._membership: Membership | None = None
@@ -191,11 +191,11 @@ class Worker:
             group_error=self._membership.error if self._membership is not None else None,
         )
 
-    def account(self) -> WorkerAccount:
+    def account(self) -> WorkerTotals:
         """What was copied so far."""
         return self._account_of_former().plus(*(thread.observation() for thread in self._threads.values()))
 
-    def _account_of_former(self) -> WorkerAccount:
+    def _account_of_former(self) -> WorkerTotals:
         return self._former.plus(*(thread.observation() for thread in self._leaving))
 
     def _tick(self, *, retakes: bool = True, observes_every: float = 0.0) -> None:
@@ -216,8 +216,8 @@ class Worker:
             self._on_tick(self.observation())
 
     def _start(self, lane: int) -> None:
-        in_doubt = self._in_doubt.setdefault(lane, CommitInDoubt())
-        self._threads[lane] = LaneThread(lane, self._setup, lambda: self._sources.view, in_doubt)
+        unconfirmed = self._unconfirmed.setdefault(lane, UnconfirmedCommit())
+        self._threads[lane] = LaneThread(lane, self._setup, lambda: self._sources.view, unconfirmed)
         self._threads[lane].start()
 
     def _stop(self, lanes: Collection[int]) -> None:
