@@ -134,7 +134,9 @@ def test_of_two_mirrors_that_begin_at_the_same_moment_each_sees_the_other_soon()
     found = (flow("back", "T", "S"),)
     watch.refuse("orders")
     clock.now = 10.0
-    with pytest.raises(ConfigurationError, match=r"The mirror back copies the other way.* provenance=always"):
+    with pytest.raises(
+        ConfigurationError, match=r"The mirror back copies in the opposite direction.* provenance=always"
+    ):
         watch.refuse("orders")
 
 
@@ -148,7 +150,7 @@ def test_a_mirror_without_the_header_is_started_again_when_one_the_other_way_beg
     clock.now = 10.0
     for one in (known, apart):
         one.refuse("orders")
-    with pytest.raises(ConfigurationError, match="start this mirror again, so that its records get the header"):
+    with pytest.raises(ConfigurationError, match="restart this mirror, so that its records get the header"):
         late.refuse("orders")
 
 
@@ -162,7 +164,7 @@ def test_what_is_known_of_other_mirrors_stays_while_it_cannot_be_read(answers: b
     clock = Clock()
     watch = LoopWatch(Clusters(flow(), (flow("back", "T", "S"),)), look, now=clock)
     clock.now = 1000.0
-    with pytest.raises(ConfigurationError, match="The mirror back copies the other way"):
+    with pytest.raises(ConfigurationError, match="The mirror back copies in the opposite direction"):
         watch.refuse("orders")
 
 
