@@ -240,4 +240,5 @@ class Lane:
             return LaneFencedError()
         if self._producer is None:
             return error
-        return self._producer.meaning(reported, self._setup.identity.control_topic)
+        translated: Exception = self._producer.meaning(reported, self._setup.identity.control_topic)
+        return translated
