@@ -72,7 +72,7 @@ class SqlReader:
             connection: to the source, to look up log ranges.
         """
         self._rows = rows
-        self._slices = {(one.topic, one.partition): one for one in slices}
+        self._slices = {(each.topic, each.partition): each for each in slices}
         self._targets = targets
         self._connection = connection
         self._first_offsets: dict[TopicPartition, int] = {}

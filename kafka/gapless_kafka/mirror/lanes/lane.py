@@ -238,7 +238,6 @@ class Lane:
         self._note_error(reported)
         if is_fenced(reported):
             return LaneFencedError()
-        if self._producer is None:
-            return error
-        translated: Exception = self._producer.meaning(reported, self._setup.identity.control_topic)
+        topic = self._setup.identity.control_topic
+        translated: Exception = error if self._producer is None else self._producer.meaning(reported, topic)
         return translated

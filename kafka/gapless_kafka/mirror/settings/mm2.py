@@ -72,26 +72,28 @@ def translate_mm2(
     clusters = [name.strip() for name in properties["clusters"].value.split(",") if name.strip()]
     chosen = _select_flow(properties, clusters, flow, file)
     scopes = _Scopes(properties, clusters, chosen)
-    found = Translation()
+    translation = Translation()
     for each in [*scopes.flow.values(), *scopes.worker.values()]:
         rule = rule_of(each.key, FLOW_RULES) or rule_of(each.key, WORKER)
         if rule is not None:
-            apply_rule(found, each, rule, "")
+            apply_rule(translation, each, rule, "")
     for side, cluster, client, rules in (
         ("source", chosen.source, "consumer", CONSUMER),
         ("target", chosen.target, "producer", PRODUCER),
     ):
         translated = translate(scopes.client(cluster, side, client).values(), ClientRules(rules, side, given))
         # MirrorMaker 2's consumers have no group, and it refreshes topics at an interval of its own.
-        found.texts |= {name: text for name, text in translated.texts.items() if name not in {"name", "topicRefresh"}}
-        found.ignored |= translated.ignored
+        translation.texts |= {
+            name: text for name, text in translated.texts.items() if name not in {"name", "topicRefresh"}
+        }
+        translation.ignored |= translated.ignored
     refuse_limits(
         scopes.client(chosen.source, "source", "consumer"),
         scopes.client(chosen.target, "target", "producer"),
         producer=file,
     )
-    _add_choice(found, scopes.flow, chosen, file)
-    return found
+    _add_choice(translation, scopes.flow, chosen, file)
+    return translation
 
 
 def _select_flow(properties: Mapping[str, Property], clusters: list[str], flow: str | None, file: Path) -> FlowName:
@@ -144,12 +146,12 @@ class _Scopes:
     def client(self, cluster: str, side: str, client: str) -> dict[str, Property]:
         """Return the properties of one client of a cluster, in ascending precedence of their scopes."""
         rules = CONSUMER if client == "consumer" else PRODUCER
-        found: dict[str, Property] = {}
+        properties: dict[str, Property] = {}
         for scope in ("", cluster, f"{side}!"):
             general = self._clients.get((scope, ""), {})
-            found |= {key: each for key, each in general.items() if _is_of(key, rules)}
-            found |= self._clients.get((scope, client), {})
-        return found
+            properties |= {key: each for key, each in general.items() if _is_of(key, rules)}
+            properties |= self._clients.get((scope, client), {})
+        return properties
 
     def _assign(self, scope: str, each: Property, chosen: FlowName) -> None:
         rule = rule_of(each.key, FLOW_RULES)
@@ -182,13 +184,13 @@ def _unknown(each: Property) -> ConfigurationError:
     return ConfigurationError(f"Unknown property {each.key} {each.origin}{hint}; correct or delete the line.")
 
 
-def _add_choice(found: Translation, flow: Mapping[str, Property], chosen: FlowName, file: Path) -> None:
+def _add_choice(translation: Translation, flow: Mapping[str, Property], chosen: FlowName, file: Path) -> None:
     """Add the settings that combine several properties: names, and topics and groups without the excluded ones."""
     origin = f"from the flow {chosen} in {file}"
-    found.texts["name"] = (mirror_name_of_group(f"{chosen.source}-{chosen.target}"), origin)
-    found.texts["sourceName"] = (chosen.source, origin)
-    found.texts["rename"] = (policy_template(flow), origin)
-    found.texts["topicPattern"] = (
+    translation.texts["name"] = (mirror_name_of_group(f"{chosen.source}-{chosen.target}"), origin)
+    translation.texts["sourceName"] = (chosen.source, origin)
+    translation.texts["rename"] = (policy_template(flow), origin)
+    translation.texts["topicPattern"] = (
         expression(
             flow, ("topics", "topics.whitelist"), ".*", ("topics.exclude", "topics.blacklist"), _DEFAULT_EXCLUDE
         ),
@@ -197,12 +199,12 @@ def _add_choice(found: Translation, flow: Mapping[str, Property], chosen: FlowNa
     syncs_groups = flow.get("sync.group.offsets.enabled")
     if syncs_groups is not None and syncs_groups.value.lower() == "true":
         excluded = ("groups.exclude", "groups.blacklist")
-        found.texts["groupPattern"] = (
+        translation.texts["groupPattern"] = (
             expression(flow, ("groups", "groups.whitelist"), ".*", excluded, _DEFAULT_GROUPS_EXCLUDE),
             origin,
         )
     for setting in ("topicPattern", "groupPattern"):
-        _check_expression(setting, *found.texts.get(setting, ("", "")))
+        _check_expression(setting, *translation.texts.get(setting, ("", "")))
 
 
 def _check_expression(setting: str, text: str, origin: str) -> None:

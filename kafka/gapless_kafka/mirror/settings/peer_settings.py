@@ -77,10 +77,10 @@ def resolved_with_peer_files(
     """
     flows = _mm2(file)
     given = _given(table, None if flows else file, options, environment)
-    found = _translate(file, flows, given)
+    translation = _translate(file, flows, given)
     by_name = {setting.name: setting for setting in table.settings}
     merged = dict(options)
-    for name, (text, origin) in found.texts.items():
+    for name, (text, origin) in translation.texts.items():
         if name not in by_name or name in given:
             continue
         try:
@@ -89,7 +89,7 @@ def resolved_with_peer_files(
             raise ConfigurationError(f"The setting {name} is {text!r} ({origin}): it must be {error}.") from None
         merged[name] = text
     resolved = resolve(table, file=None if flows else file, environment=environment, options=merged)
-    return replace(resolved, ignored={**found.ignored, **resolved.ignored})
+    return replace(resolved, ignored={**translation.ignored, **resolved.ignored})
 
 
 def _given(
@@ -108,17 +108,17 @@ def _given(
 
 
 def _translate(file: Path | None, flows: Mapping[str, Property], given: Mapping[str, str]) -> Translation:
-    found = Translation()
+    translation = Translation()
     if file is not None and flows:
-        found = translate_mm2(flows, given.get("flow"), file=file, given=given)
+        translation = translate_mm2(flows, given.get("flow"), file=file, given=given)
     elif given.get("flow"):
         raise ConfigurationError("The setting flow needs the mm2.properties of MirrorMaker 2 as FILE; give that file.")
     elif given.get("consumerConfig") or given.get("producerConfig"):
         consumer, producer = (_path(given.get(name)) for name in ("consumerConfig", "producerConfig"))
-        found = translate_old_mirror(consumer, producer, given=given)
+        translation = translate_old_mirror(consumer, producer, given=given)
     if given.get("whitelist"):
-        found.texts["topicPattern"] = (pattern_of_whitelist(given["whitelist"]), "given with whitelist")
-    return found
+        translation.texts["topicPattern"] = (pattern_of_whitelist(given["whitelist"]), "given with whitelist")
+    return translation
 
 
 def _path(text: str | None) -> Path | None:

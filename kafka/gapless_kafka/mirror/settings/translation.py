@@ -41,9 +41,9 @@ class Translation:
     ignored: dict[str, str] = field(default_factory=dict)
     """Properties without meaning for a mirror, with the reason."""
 
-    def add(self, setting: str, text: str, found: Property) -> None:
+    def add(self, setting: str, text: str, origin: Property) -> None:
         """Add a setting."""
-        self.texts[setting] = (text, f"from {found.key} {found.origin}")
+        self.texts[setting] = (text, f"from {origin.key} {origin.origin}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,18 @@ def translate(properties: Iterable[Property], client: ClientRules) -> Translatio
     Raises:
         ConfigurationError: a property is unknown, cannot work here, or holds a secret.
     """
-    found = Translation()
+    translation = Translation()
     security = {}
     for each in properties:
         if each.key in SECRETS or rule_of(each.key, SECURITY) is not None:
             security[each.key] = each
         else:
-            apply_rule(found, each, _rule(each, client.rules), client.side)
-    _translate_security(found, security, client)
-    return found
+            apply_rule(translation, each, _rule(each, client.rules), client.side)
+    _translate_security(translation, security, client)
+    return translation
 
 
-def apply_rule(found: Translation, each: Property, rule: Rule, side: str) -> None:
+def apply_rule(translation: Translation, each: Property, rule: Rule, side: str) -> None:
     """Apply a rule to a property. Raises ConfigurationError."""
     if isinstance(rule, Mapped):
         if not each.value:
@@ -83,16 +83,16 @@ def apply_rule(found: Translation, each: Property, rule: Rule, side: str) -> Non
             text = rule.convert(each.value)
         except ValueError as error:
             raise ConfigurationError(f"The property {each.key} ({each.origin}) must be {error}.") from None
-        found.add(rule.setting.format(side=side), text, each)
+        translation.add(rule.setting.format(side=side), text, each)
     elif isinstance(rule, NoMeaning):
-        found.ignored[each.key] = rule.why
+        translation.ignored[each.key] = rule.why
     elif rule.refuses(each.value):
         raise ConfigurationError(f"The property {each.key}={each.value} ({each.origin}) {rule.reason}.")
     else:
-        found.ignored[each.key] = rule.otherwise
+        translation.ignored[each.key] = rule.otherwise
 
 
-def _translate_security(found: Translation, security: Mapping[str, Property], client: ClientRules) -> None:
+def _translate_security(translation: Translation, security: Mapping[str, Property], client: ClientRules) -> None:
     protocol = security.get("security.protocol")
     name = protocol.value.upper() if protocol is not None else "PLAINTEXT"
     if name not in _PROTOCOLS:
@@ -100,16 +100,16 @@ def _translate_security(found: Translation, security: Mapping[str, Property], cl
         raise ConfigurationError(f"The property security.protocol ({origin}) must be one of {', '.join(_PROTOCOLS)}.")
     tls, sasl = _PROTOCOLS[name]
     if protocol is not None:
-        found.add(f"{client.side}Tls", str(tls).lower(), protocol)
+        translation.add(f"{client.side}Tls", str(tls).lower(), protocol)
     for key, each in security.items():
         if (key.startswith("ssl.") and not tls) or (key.startswith("sasl.") and not sasl):
-            found.ignored[key] = f"security.protocol is {name}"
+            translation.ignored[key] = f"security.protocol is {name}"
         elif key in _STORES:
-            _add_store(found, each, client, security.get(key.replace("location", "type")))
+            _add_store(translation, each, client, security.get(key.replace("location", "type")))
         elif key in SECRETS:
-            _add_login(found, each, client)
+            _add_login(translation, each, client)
         elif key != "security.protocol":
-            apply_rule(found, each, _rule(each, SECURITY), client.side)
+            apply_rule(translation, each, _rule(each, SECURITY), client.side)
     if sasl and "sasl.mechanism" not in security and f"{client.side}SaslMechanism" not in client.given:
         raise ConfigurationError(
             f"The login of security.protocol={name} has no sasl.mechanism, which would be Kerberos for Kafka; log in "
@@ -117,10 +117,10 @@ def _translate_security(found: Translation, security: Mapping[str, Property], cl
         )
 
 
-def _add_store(found: Translation, each: Property, client: ClientRules, kind: Property | None) -> None:
+def _add_store(translation: Translation, each: Property, client: ClientRules, kind: Property | None) -> None:
     names = [f"{client.side}{setting}" for setting in _STORES[each.key]]
     if all(name in client.given for name in names):
-        found.ignored[each.key] = f"{' and '.join(names)} is given"
+        translation.ignored[each.key] = f"{' and '.join(names)} is given"
         return
     is_pem = kind.value.upper() == "PEM" if kind is not None else each.value.lower().endswith(_PEM)
     if not is_pem:
@@ -130,17 +130,19 @@ def _add_store(found: Translation, each: Property, client: ClientRules, kind: Pr
             f"export it as PEM and give {options}."
         )
     for name in names:
-        found.add(name, each.value, each)
+        translation.add(name, each.value, each)
 
 
-def _add_login(found: Translation, each: Property, client: ClientRules) -> None:
+def _add_login(translation: Translation, each: Property, client: ClientRules) -> None:
     """Add the user name of a login, but no secret."""
     user = _USERNAME.search(each.value) if each.key == "sasl.jaas.config" else None
     if user is not None:
-        found.add(f"{client.side}SaslUsername", user["quoted"] if user["quoted"] is not None else user["bare"], each)
+        translation.add(
+            f"{client.side}SaslUsername", user["quoted"] if user["quoted"] is not None else user["bare"], each
+        )
     setting = SECRETS[each.key].format(side=client.side)
     if setting in client.given:
-        found.ignored[each.key] = f"{setting} names the file that is used"
+        translation.ignored[each.key] = f"{setting} names the file that is used"
         return
     raise ConfigurationError(
         f"The property {each.key} ({each.origin}) holds a secret, which is only read from a separate file; write "
@@ -150,9 +152,9 @@ def _add_login(found: Translation, each: Property, client: ClientRules) -> None:
 
 
 def _rule(each: Property, rules: Mapping[str, Rule]) -> Rule:
-    found = rule_of(each.key, rules)
-    if found is not None:
-        return found
+    rule = rule_of(each.key, rules)
+    if rule is not None:
+        return rule
     close = difflib.get_close_matches(each.key, [*rules, *SECURITY], n=1, cutoff=0.75)
     hint = f" (did you mean {close[0]}?)" if close else ""
     shown = each.key if each.key.isprintable() and len(each.key) <= _MAX_LENGTH else repr(each.key[:_MAX_LENGTH])

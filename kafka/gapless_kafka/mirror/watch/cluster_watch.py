@@ -108,7 +108,7 @@ class ClusterWatch:
         known = self._last.topics
         if self._description_in and brokers == self._last.brokers and known.keys() == {*topics}:
             self._description_in -= 1
-            found = dict(known)
+            snapshots = dict(known)
         else:
             futures = (
                 client.describe_topics(
@@ -117,13 +117,13 @@ class ClusterWatch:
                 if topics
                 else {}
             )
-            found = {topic: self._topic(topic, future) for topic, future in futures.items()}
+            snapshots = {topic: self._topic(topic, future) for topic, future in futures.items()}
             self._description_in = _SNAPSHOTS_PER_DESCRIPTION - 1
         if copied:
-            found = self._with_ends(self._with_retention(found), copied, brokers)
-        if any(_has_problem(topic, brokers) for topic in found.values()):
+            snapshots = self._with_ends(self._with_retention(snapshots), copied, brokers)
+        if any(_has_problem(topic, brokers) for topic in snapshots.values()):
             self._description_in = 0
-        return ClusterSnapshot(side=self._side, brokers=brokers, topics=found)
+        return ClusterSnapshot(side=self._side, brokers=brokers, topics=snapshots)
 
     def _topic(self, topic: str, future: Any) -> TopicSnapshot:
         try:
