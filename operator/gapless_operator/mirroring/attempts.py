@@ -1,7 +1,7 @@
-"""Owns the attempts at copying: when one must end, what its end leads to, and when the next begins.
+"""Owns the attempts of a Mirror: when one must be stopped, what follows its end, and when the next one starts.
 
-An attempt never ends by itself unless it fails. Two that run at the same time are harmless: a lane belongs to whoever
-took it last, and the positions are written with the records.
+An attempt only ends by itself when it fails. Two that run at the same time are harmless: the last one that opened a
+lane has fenced the other, and the positions are written with the records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gapless_operator.engines.tracks import check_again_after, ended, must_end, 
 from gapless_operator.engines.validate import RECHECK_AFTER, Refusal, validated_engine
 from gapless_operator.mirroring import conditions as condition_sets
 from gapless_operator.mirroring.context import SPARK_ROLE
-from gapless_operator.mirroring.figures import WRITE_EVERY, figures, told_by
+from gapless_operator.mirroring.figures import WRITE_EVERY, figures, progress_of
 from gapless_operator.mirroring.properties import (
     command_arguments,
     content_of,
@@ -37,7 +37,7 @@ from gapless_operator.mirroring.properties import (
     target_topics,
     work_digest,
 )
-from gapless_operator.mirroring.workers import since_the_last_pod, workers_manifest
+from gapless_operator.mirroring.workers import since_newest_pod, workers_manifest
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -48,26 +48,26 @@ if TYPE_CHECKING:
     from gapless_operator.mirroring.context import Context
 
 SOON = timedelta(seconds=0.9)
-"""When to continue after something was recorded."""
-_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
-_ENDED = Ending(Reason.STOPPED, "The pod has ended, although it copies continuously.")
+"""When to reconcile again after an end was recorded."""
+_MIN_RETRY, _MAX_RETRY = timedelta(seconds=5), timedelta(minutes=5)
+_ENDED = Ending(Reason.STOPPED, "The pod has ended, although a mirror runs continuously.")
 
 
 def stop(context: Context) -> Result | None:
-    """End an attempt that must not run any more; ``None`` if it may run, or none does."""
+    """Stop an attempt that must not run; return ``None`` if it may run, or there is none."""
     attempt = context.track.current
     if attempt is None or attempt.ended or attempt.meta.deleting:
         return None
     ending = _reason_to_stop(context, attempt)
     if ending is None and (attempt.meta.role == SPARK_ROLE or attempt.started is None):
-        # Workers take over from one another, and the Job replaces them, also those of a lost node.
-        starting = since_the_last_pod(attempt, context.observed.pods)
+        # Workers that have started are replaced by the Job, including those on a lost node.
+        starting = since_newest_pod(attempt, context.observed.pods)
         ending = must_end(starting, start_seconds=context.start_seconds, run_seconds=None, now=context.now)
     return None if ending is None else _record(context, ending, attempt)
 
 
 def conclude(context: Context) -> Result | None:
-    """Record how an attempt ended by itself; ``None`` while it runs, or its log is being read."""
+    """Record how an attempt ended by itself; return ``None`` while it runs, or its log is being read."""
     ending = own_end(
         context.track,
         succeeded=_ENDED,
@@ -79,20 +79,20 @@ def conclude(context: Context) -> Result | None:
 
 
 def watch(context: Context) -> Result | None:
-    """Show how far an attempt is that runs; ``None`` when none does. Changed limits are written for it to read."""
+    """Report the progress of the running attempt, and write changed limits; return ``None`` if there is none."""
     attempt = context.track.current
     if attempt is None:
         return None
-    told = told_by(context.running_pods())
-    update: dict[str, Any] = {**figures(context.mirror.status, told, context.now), **_names(context)}
+    progress = progress_of(context.running_pods())
+    update: dict[str, Any] = {**figures(context.mirror.status, progress, context.now), **_names(context)}
     update["last_attempt"] = context.track.last
-    copied = told.last_commit
+    copied = progress.last_commit
     if copied is not None and attempt.started is not None and copied >= attempt.started:
         update["failures"] = 0
-    starting = since_the_last_pod(attempt, context.observed.pods)
+    starting = since_newest_pod(attempt, context.observed.pods)
     again_after = check_again_after(starting, start_seconds=context.start_seconds, run_seconds=None, now=context.now)
     return Result(
-        conditions=condition_sets.running(context, attempt, told),
+        conditions=condition_sets.running(context, attempt, progress),
         update=update,
         apply=_changed_limits(context),
         again_after=WRITE_EVERY if again_after is None else max(min(again_after, WRITE_EVERY), timedelta()),
@@ -100,12 +100,12 @@ def watch(context: Context) -> Result | None:
 
 
 def rest_or_start(context: Context) -> Result:
-    """Begin an attempt that may begin; otherwise say what is waited for."""
+    """Start an attempt if it is due; otherwise report why not."""
     if context.mirror.spec.suspend:
         return Result(conditions=condition_sets.suspended(), update={"workers": 0, "lanes_owned": 0, "problems": ()})
-    found, access = _validated(context), context.access
-    if isinstance(found, Refusal):
-        return Result(conditions=lasting_conditions.blocked(*found), again_after=RECHECK_AFTER)
+    engine, access = _validated_engine(context), context.access
+    if isinstance(engine, Refusal):
+        return Result(conditions=lasting_conditions.blocked(*engine), again_after=RECHECK_AFTER)
     if isinstance(access, NotFound):
         raise TypeError(access)
     last, generation, number = context.track.last, context.mirror.metadata.generation, 1
@@ -116,11 +116,11 @@ def rest_or_start(context: Context) -> Result:
             return Result(conditions=conditions, again_after=at - context.now)
         number = number_of(last.name) + 1
     name = attempt_name(context.mirror, unscheduled_suffix(generation, number), prefix=SPARK_ROLE)
-    return _start(context, name, access, found)
+    return _start(context, name, access, engine)
 
 
-def _validated(context: Context) -> SparkEngine | Refusal | None:
-    """The engine of Spark, if Spark copies; a refusal says why nothing may begin."""
+def _validated_engine(context: Context) -> SparkEngine | Refusal | None:
+    """Return the engine for Spark, ``None`` for engine Workers, or why no attempt may start."""
     spec, access = context.mirror.spec, context.access
     if isinstance(access, NotFound):
         return Refusal(*access)
@@ -177,14 +177,14 @@ def _names(context: Context) -> dict[str, Any]:
 
 
 def _changed_limits(context: Context) -> tuple[Manifest, ...]:
-    """The limits, if they are not as the spec has them."""
+    """Return the ConfigMap of the limits if it differs from the spec."""
     name, manifest = limits_name(context.mirror), limits_map(context.mirror)
-    known = next((child for child in context.observed.config_maps if child.meta.name == name), None)
-    return () if known is not None and known.meta.digest == digest_of(manifest) else (manifest,)
+    existing = next((child for child in context.observed.config_maps if child.meta.name == name), None)
+    return () if existing is not None and existing.meta.digest == digest_of(manifest) else (manifest,)
 
 
 def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
-    """Why an attempt that runs is of no use any more."""
+    """Return why a running attempt must be stopped; ``None`` if it may run."""
     access = context.access
     if isinstance(access, NotFound):
         return Ending(access.reason, f"{attempt.name} was stopped. {access.message}")
@@ -192,20 +192,21 @@ def _reason_to_stop(context: Context, attempt: Attempt) -> Ending | None:
         return Ending(Reason.SUSPENDED, f"{attempt.name} was stopped because spec.suspend is true.")
     if attempt.meta.role != context.role or attempt.work != work_digest(context.mirror, access, context.program):
         return Ending(
-            Reason.STOPPED, f"{attempt.name} was stopped because the spec, what it names, or the image has changed."
+            Reason.STOPPED,
+            f"{attempt.name} was stopped because the spec, an object that it names, or the image has changed.",
         )
     return None
 
 
 def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result:
-    """Record how an attempt ended; whatever is left of it is deleted at once, because another may follow."""
+    """Record how an attempt ended, and delete what still runs of it before the next one starts."""
     running = context.track.running
     if running is None:
         raise ValueError("no attempt runs")
     last, status = ended(running, ending, attempt, context.now), context.mirror.status
-    told = told_by([attempt.driver] if attempt is not None and attempt.driver is not None else ())
+    progress = progress_of([attempt.driver] if attempt is not None and attempt.driver is not None else ())
     is_failure = ending.reason not in {Reason.STOPPED, Reason.SUSPENDED}
-    copied = told.last_commit or status.last_commit_time
+    copied = progress.last_commit or status.last_commit_time
     has_copied = copied is not None and running.started is not None and copied >= running.started
     failures = 0 if not is_failure else 1 if has_copied else status.failures + 1
     update: dict[str, Any] = {
@@ -222,7 +223,7 @@ def _record(context: Context, ending: Ending, attempt: Attempt | None) -> Result
 
 
 def _retry_at(context: Context, last: LastAttempt, failures: int) -> datetime | None:
-    """When an attempt is replaced; ``None`` for at once."""
+    """Return when the next attempt starts; ``None`` for now."""
     if last.finished is None or not failures or last.generation != context.mirror.metadata.generation:
         return None
-    return last.finished + backoff(failures - 1, first=_FIRST_RETRY, longest=_LAST_RETRY)
+    return last.finished + backoff(failures - 1, first=_MIN_RETRY, longest=_MAX_RETRY)

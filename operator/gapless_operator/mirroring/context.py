@@ -1,7 +1,4 @@
-"""Owns what is known when a Mirror is reconciled: the resource, what copies for it, and the two clusters.
-
-Must not know what follows from any of it.
-"""
+"""Owns the input of a reconciliation of a Mirror: the resource, its attempts, and the two clusters. No decisions."""
 
 from __future__ import annotations
 
@@ -30,39 +27,39 @@ SPARK_ROLE = "mirror"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """All that is known when a Mirror is reconciled. Make it with `context_of`."""
+    """The input of a reconciliation. Create it with `context_of`."""
 
     mirror: Mirror
-    """With its status as it was written last."""
+    """With its last status."""
     observed: WorkObserved
     now: datetime
     spark: Program
-    """What the pods of engine Spark are made of, unless the spec says otherwise."""
+    """Image and service account of engine Spark, unless the spec sets them."""
     workers: Program
-    """What the pods of engine Workers are made of."""
+    """Image and service account of engine Workers."""
     access: MirrorAccess | NotFound
-    """Both clusters, or what the spec names of them and is not there."""
+    """Both clusters, or why one of them cannot be used."""
     track: Track
-    """What copies, and what has copied: Jobs and SparkApplications, which never run beside each other for long."""
+    """The current and past attempts: Jobs and SparkApplications, of which only one runs at a time."""
 
     @property
     def role(self) -> str:
-        """What should run."""
+        """The role of the attempt that should run."""
         return SPARK_ROLE if self.mirror.spec.on_spark else WORKERS_ROLE
 
     @property
     def program(self) -> Program:
-        """What it is made of."""
+        """The image and service account of the attempt that should run."""
         return self.spark if self.mirror.spec.on_spark else self.workers
 
     @property
     def start_seconds(self) -> int:
-        """How long it may take to start."""
+        """How long an attempt may take to start."""
         spec = self.mirror.spec
         return spec.spark.start_deadline_seconds if spec.on_spark else spec.workers.start_deadline_seconds
 
     def running_pods(self) -> tuple[ObservedPod, ...]:
-        """The pods of the current attempt that have not ended, those that are being deleted left out."""
+        """Return the pods of the current attempt that have neither ended nor are being deleted."""
         attempt = self.track.current
         if attempt is None or attempt.phase is not Phase.RUNNING:
             return ()
@@ -74,17 +71,17 @@ class Context:
 
 
 def context_of(mirror: Mirror, observed: WorkObserved, now: datetime, *, spark: Program, workers: Program) -> Context:
-    """Put together what is known."""
+    """Return the context of a Mirror."""
     access: MirrorAccess | NotFound
     try:
         access = mirror_access(mirror, observed.named)
     except ConfigurationError as error:
         access = NotFound(Reason.BAD_CONFIGURATION, str(error))
-    found = [
+    every = [
         *attempts_of(observed.jobs, observed.applications, observed.pods, now, role=SPARK_ROLE),
         *worker_attempts(observed.jobs, observed.pods, now),
     ]
-    attempts = tuple(sorted(found, key=lambda attempt: (attempt.meta.created, attempt.name)))
+    attempts = tuple(sorted(every, key=lambda attempt: (attempt.meta.created, attempt.name)))
     return Context(
         mirror=mirror,
         observed=observed,

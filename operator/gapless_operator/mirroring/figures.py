@@ -1,6 +1,6 @@
-"""Owns the figures of a Mirror's status, out of what its pods log; must not know what follows from them.
+"""Owns how the progress lines of a Mirror's pods are combined to the figures of its status. No decisions.
 
-Each worker tells of the lanes that it owns; together they tell of the mirror.
+Each worker reports the lanes that it owns; the sum is the state of the mirror.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from gapless_operator.common.observed import ObservedPod
 
 WRITE_EVERY = timedelta(seconds=10)
-"""How often figures are written into the status at most."""
-_BEAT_EVERY = timedelta(seconds=60)
-"""How often they are written when only the age of the heartbeat is another one."""
-_GRAVEST_FIRST = (
+"""The minimum interval of status updates."""
+_HEARTBEAT_EVERY = timedelta(seconds=60)
+"""The interval of status updates when only the age of the heartbeat has changed."""
+_BY_SEVERITY = (
     StallReason.RETENTION_OVERTOOK,
     StallReason.TOPIC_RECREATED,
     StallReason.AUTHORIZATION_FAILED,
@@ -36,85 +36,85 @@ _GRAVEST_FIRST = (
     StallReason.TRANSACTION_OPEN,
     StallReason.WORKER_STUCK,
 )
-_MOST_WORKERS = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the pods of a mirror that run now have logged last."""
+class Progress:
+    """The last progress lines of the running pods of a mirror."""
 
     lines: tuple[MirrorLine, ...]
-    """Of those that have logged any."""
+    """Of the pods that have written one."""
 
     @property
     def problems(self) -> tuple[MirrorProblem, ...]:
-        """What keeps topics from being copied, the gravest first, each reason and topic once."""
-        found: dict[tuple[str, str], MirrorProblem] = {}
+        """What prevents copying, the most severe first, once for each reason and topic."""
+        problems: dict[tuple[str, str], MirrorProblem] = {}
         for line in self.lines:
             for problem in line.problems:
                 if problem.reason is not StallReason.SOURCE_IDLE:
-                    found.setdefault((problem.reason, problem.topic), problem)
-        return tuple(sorted(found.values(), key=lambda one: (_GRAVEST_FIRST.index(one.reason), one.topic)))
+                    problems.setdefault((problem.reason, problem.topic), problem)
+        return tuple(sorted(problems.values(), key=lambda problem: (_BY_SEVERITY.index(problem.reason), problem.topic)))
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything is copied and nothing new comes."""
+        """Whether everything is copied."""
         return bool(self.lines) and all(line.state == "idle" for line in self.lines)
 
     @property
     def last_commit(self) -> datetime | None:
-        """When records were copied last; ``None`` before."""
+        """When records were last copied; ``None`` for never."""
         return max((at for line in self.lines if (at := moment(line.last_commit)) is not None), default=None)
 
 
-def told_by(pods: Iterable[ObservedPod]) -> Told:
-    """What these pods have logged last."""
-    return Told(tuple(pod.output.mirror for pod in pods if pod.output.mirror is not None))
+def progress_of(pods: Iterable[ObservedPod]) -> Progress:
+    """Return the last progress lines of pods."""
+    return Progress(tuple(pod.output.mirror for pod in pods if pod.output.mirror is not None))
 
 
-def figures(before: MirrorStatus, told: Told, now: datetime) -> dict[str, Any]:
-    """The fields of the status that change; none while they must not, or need not.
+def figures(before: MirrorStatus, progress: Progress, now: datetime) -> dict[str, Any]:
+    """Return the status fields to write; none before `WRITE_EVERY` has passed, or when nothing has changed.
 
     Args:
-        before: the status as it was written last.
-        told: what the pods say.
+        before: the last status.
+        progress: of the pods.
         now: the time.
     """
-    lines = told.lines
+    lines = progress.lines
     age = None if before.updated_at is None else now - before.updated_at
     if not lines or (age is not None and age < WRITE_EVERY):
         return {}
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "workers": len(lines),
         "lanes": max(line.lanes for line in lines),
-        "lanes_owned": min(sum(line.lanes_owned for line in lines), _MOST_WORKERS),
+        "lanes_owned": min(sum(line.lanes_owned for line in lines), _MAX_INT32),
         "records": _count(sum(line.records for line in lines)),
-        "partitions": min(sum(line.partitions for line in lines), _MOST_WORKERS),
-        "partitions_with_lag": min(sum(line.partitions_with_lag for line in lines), _MOST_WORKERS),
+        "partitions": min(sum(line.partitions for line in lines), _MAX_INT32),
+        "partitions_with_lag": min(sum(line.partitions_with_lag for line in lines), _MAX_INT32),
         "lag_records": _count(sum(line.lag_records for line in lines)),
-        "lag_seconds": _greatest(line.lag_seconds for line in lines),
+        "lag_seconds": _max_or_unknown(line.lag_seconds for line in lines),
         "retention_seconds": min(
             (line.retention_seconds for line in lines if line.retention_seconds is not None), default=None
         ),
         "lost_records": _count(sum(line.lost_records for line in lines)),
-        "last_commit_time": told.last_commit or before.last_commit_time,
-        "problems": tuple(map(_trouble, told.problems[:LONGEST_PROBLEMS])),
+        "last_commit_time": progress.last_commit or before.last_commit_time,
+        "problems": tuple(map(_trouble, progress.problems[:LONGEST_PROBLEMS])),
         **_topics(lines),
     }
-    same = all(getattr(before, name) == value for name, value in found.items())
+    same = all(getattr(before, name) == value for name, value in fields.items())
     ages = [line.heartbeat_age_seconds for line in lines if line.heartbeat_age_seconds is not None]
-    found["heartbeat_age_seconds"] = max(ages, default=None)
-    if same and found["heartbeat_age_seconds"] == before.heartbeat_age_seconds:
+    fields["heartbeat_age_seconds"] = max(ages, default=None)
+    if same and fields["heartbeat_age_seconds"] == before.heartbeat_age_seconds:
         return {}
-    if same and age is not None and age < _BEAT_EVERY:
+    if same and age is not None and age < _HEARTBEAT_EVERY:
         return {}
-    return {**found, "updated_at": now.replace(microsecond=0)}
+    return {**fields, "updated_at": now.replace(microsecond=0)}
 
 
-def _greatest(values: Iterable[float | None]) -> float | None:
-    """The greatest of all; unknown as soon as one is."""
-    known = list(values)
-    return None if None in known else max(value for value in known if value is not None)
+def _max_or_unknown(values: Iterable[float | None]) -> float | None:
+    """Return the maximum; ``None`` if one is unknown."""
+    every = list(values)
+    return None if None in every else max(value for value in every if value is not None)
 
 
 def _topics(lines: tuple[MirrorLine, ...]) -> dict[str, Any]:
@@ -122,22 +122,22 @@ def _topics(lines: tuple[MirrorLine, ...]) -> dict[str, Any]:
     for line in lines:
         for topic in line.topics:
             shares.setdefault(topic.topic, []).append(topic)
-    found = sorted((_topic(parts) for parts in shares.values()), key=lambda one: (-one.lag_records, one.topic))
+    topics = sorted(map(_topic, shares.values()), key=lambda topic: (-topic.lag_records, topic.topic))
     omitted = max((line.topics_omitted for line in lines), default=0)
     return {
-        "topics": tuple(found[:LONGEST_TOPICS]),
-        "topics_omitted": _count(omitted + max(len(found) - LONGEST_TOPICS, 0)),
+        "topics": tuple(topics[:LONGEST_TOPICS]),
+        "topics_omitted": _count(omitted + max(len(topics) - LONGEST_TOPICS, 0)),
     }
 
 
 def _topic(shares: list[MirroredTopicLine]) -> MirroredTopic:
-    """A topic out of what the workers that own partitions of it say."""
+    """Combine the lines of the workers that own partitions of a topic."""
     return MirroredTopic(
         topic=shares[0].topic,
         target=shares[0].target,
-        partitions=min(sum(share.partitions for share in shares), _MOST_WORKERS),
+        partitions=min(sum(share.partitions for share in shares), _MAX_INT32),
         lag_records=_count(sum(share.lag_records for share in shares)),
-        lag_seconds=_greatest(share.lag_seconds for share in shares),
+        lag_seconds=_max_or_unknown(share.lag_seconds for share in shares),
     )
 
 

@@ -1,6 +1,6 @@
-"""Owns the settings that a Mirror gives to ``gapless mirror``, and what its pods get; must not know when one begins.
+"""Owns the settings, ConfigMaps and Secrets that the pods of a Mirror get; must not know when an attempt starts.
 
-The limits stand in a file of their own, which workers read again while they run: a change of them replaces no pod.
+The limits are a separate file, which workers read again while they run, so a change of them replaces no pod.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
 SETTINGS_FILE, LIMITS_FILE = "mirror.properties", "limits.properties"
 LIMITS_ROLE = "limits"
 _NO_NEW_PODS = frozenset({"limits", "suspend", "name"})
-"""Parts of the spec whose change replaces no pod: what is re-read, what stops all of them, what never changes."""
+"""Spec fields whose change replaces no pod: limits are read again, suspend stops all pods, and name is immutable."""
 _OF_WORKERS, _OF_SPARK = frozenset({"workers"}), frozenset({"spark"})
 _DELIVERIES = {"ExactlyOnce": "exactly-once", "AtLeastOnce": "at-least-once"}
 _ON_DATA_LOSS = {"Fail": "fail", "SkipAndRecord": "skip-and-record"}
 
 
 def mirror_name(mirror: Mirror) -> str:
-    """The name of a Mirror in the target cluster: the same for ever, and another one for each Mirror of the cluster.
+    """Return the name of a Mirror in the target cluster, which never changes and is unique for each Mirror.
 
-    A namespace has no dot in its name, so that two Mirrors cannot have one name between them.
+    Names of namespaces contain no dots, so two Mirrors cannot get the same name.
     """
     if mirror.spec.name is not None:
         return mirror.spec.name
     plain = mirror.key.replace("/", ".")
     if len(plain) <= LONGEST_MIRROR_NAME:
         return plain
-    mark = hashlib.sha256(plain.encode()).hexdigest()[:8]
-    return f"{plain[: LONGEST_MIRROR_NAME - len(mark) - 1].rstrip('.-')}-{mark}"
+    suffix = hashlib.sha256(plain.encode()).hexdigest()[:8]
+    return f"{plain[: LONGEST_MIRROR_NAME - len(suffix) - 1].rstrip('.-')}-{suffix}"
 
 
 def target_topics(spec: MirrorSpec) -> tuple[str, ...]:
-    """The topics that are written, of those that the spec names."""
+    """Return the target names of the topics in the spec."""
     source = spec.source_name or ""
     return tuple(spec.rename.replace("{source}", source).replace("{topic}", topic) for topic in spec.topics)
 
 
 def work_digest(mirror: Mirror, access: MirrorAccess, program: Program) -> str:
-    """A digest of what an attempt does, by which one that does something else is noticed, and another image, too."""
+    """Return a digest of the spec, the clusters and the image; a running attempt with another digest is replaced."""
     left_out = _NO_NEW_PODS | (_OF_WORKERS if mirror.spec.on_spark else _OF_SPARK)
     spec = {name: value for name, value in mirror.spec.to_dict().items() if name not in left_out}
     image = (mirror.spec.spark.image if mirror.spec.on_spark else None) or program.image
@@ -61,7 +61,7 @@ def work_digest(mirror: Mirror, access: MirrorAccess, program: Program) -> str:
 
 
 def command_arguments(access: MirrorAccess) -> tuple[str, ...]:
-    """Of ``gapless``; what must hold whatever the settings say stands here and not there."""
+    """Return the arguments of ``gapless``, including those that the settings must not override."""
     return (
         "mirror",
         f"{CONFIGURATION_FOLDER}/{SETTINGS_FILE}",
@@ -71,14 +71,14 @@ def command_arguments(access: MirrorAccess) -> tuple[str, ...]:
 
 
 def settings_map(mirror: Mirror, access: MirrorAccess, attempt: str) -> Manifest:
-    """The ConfigMap with the settings of an attempt; there is nothing secret in it."""
+    """Return the ConfigMap with the settings of an attempt; it contains no secrets."""
     lines = {
         **_cluster_lines("source", access.source),
         **_cluster_lines("target", access.target),
         "name": mirror_name(mirror),
         **_choice_lines(mirror.spec),
         **_copying_lines(mirror.spec),
-        # A heartbeat is written to the source, which the platform team must have opened for that.
+        # Heartbeats are written to the source, whose KafkaConnection must allow writing.
         "heartbeat": _boolean(mirror.spec.heartbeat and "Write" in access.source.access),
         **_group_lines(mirror.spec),
         **_engine_lines(mirror.spec),
@@ -92,16 +92,19 @@ def settings_map(mirror: Mirror, access: MirrorAccess, attempt: str) -> Manifest
 
 
 def limits_name(mirror: Mirror) -> str:
-    """The name of the ConfigMap with the limits, the same for all attempts."""
+    """Return the name of the ConfigMap with the limits, which all attempts share."""
     return child_name(mirror, LIMITS_ROLE)
 
 
 def limits_map(mirror: Mirror) -> Manifest:
-    """The ConfigMap with the limits, which pods that run read again; each worker has its part."""
+    """Return the ConfigMap with the limits, divided among the workers; running pods read it again."""
     limits = mirror.spec.limits
     shares = 1 if mirror.spec.on_spark else mirror.spec.workers.count
-    given = {"maxBytesPerSecond": limits.max_bytes_per_second, "maxRecordsPerSecond": limits.max_records_per_second}
-    lines = {name: str(max(value // shares, 1)) for name, value in given.items() if value is not None}
+    limits_by_name = {
+        "maxBytesPerSecond": limits.max_bytes_per_second,
+        "maxRecordsPerSecond": limits.max_records_per_second,
+    }
+    lines = {name: str(max(value // shares, 1)) for name, value in limits_by_name.items() if value is not None}
     return owned(
         mirror,
         {"apiVersion": "v1", "kind": "ConfigMap", "data": {LIMITS_FILE: _text(lines)}},
@@ -111,7 +114,7 @@ def limits_map(mirror: Mirror) -> Manifest:
 
 
 def content_of(mirror: Mirror, access: MirrorAccess, attempt: str) -> Content:
-    """What is put into a worker, or into the driver of Spark."""
+    """Return the files and Secrets of a worker, or of the Spark driver."""
     sources = (
         config_map_source(settings_name(attempt), {SETTINGS_FILE: SETTINGS_FILE}),
         config_map_source(limits_name(mirror), {LIMITS_FILE: LIMITS_FILE}),
@@ -120,7 +123,7 @@ def content_of(mirror: Mirror, access: MirrorAccess, attempt: str) -> Content:
 
 
 def executor_content(access: MirrorAccess) -> Content:
-    """What is put into an executor, which reads and writes records itself."""
+    """Return the Secrets of an executor, which connects to both clusters itself."""
     return Content(
         secrets=(*kafka_secrets(access.source, folder="source/"), *kafka_secrets(access.target, folder="target/"))
     )
@@ -180,7 +183,7 @@ def _engine_lines(spec: MirrorSpec) -> dict[str, str]:
     return {"engine": "spark", "master": f"local[{driver.cores}]", "driverMemory": java_memory(driver.memory)}
 
 
-def _boolean(value: bool) -> str:  # noqa: FBT001 -- it is what is written
+def _boolean(value: bool) -> str:  # noqa: FBT001 -- the value to write
     return "true" if value else "false"
 
 

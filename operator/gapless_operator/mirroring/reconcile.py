@@ -1,8 +1,7 @@
-"""Owns what a Mirror needs next, in this order: stop, conclude, watch, validate and start; and the clean-up.
+"""Owns the reconciliation of a Mirror, in this order: stop, conclude, watch, validate and start; then clean up.
 
-Must not know the cluster, the clock or how an engine works: all of it is handed in, and a plan comes out. It may be
-called at any time: a crash anywhere repeats it under the same names; an attempt that began and was not recorded is
-found again and taken over.
+A pure function from observed state to a plan: it must not know the cluster, the clock or how an engine works. It is
+idempotent: after a crash it creates the same names again, and adopts an attempt that was started and not recorded.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ if TYPE_CHECKING:
     from gapless_operator.common.settings import Program
     from gapless_operator.engines.observed import WorkObserved
 
-_CALM = frozenset(
+_NORMAL = frozenset(
     {Reason.MIRRORING, Reason.SOURCE_IDLE, Reason.NEVER_MIRRORED, Reason.SUSPENDED, Reason.STOPPED, Reason.RETRYING}
 )
-_WARNINGS = frozenset(Reason) - _CALM
+_WARNINGS = frozenset(Reason) - _NORMAL
 
 
 def reconcile_mirror(
     mirror: Mirror, observed: WorkObserved, now: datetime, *, spark: Program, workers: Program
 ) -> Plan:
-    """Say what a Mirror needs next.
+    """Return the plan for a Mirror.
 
     Args:
-        mirror: with the status that was written last.
-        observed: what belongs to it.
+        mirror: with its last status.
+        observed: its child objects, and the objects that it names.
         now: the time.
-        spark: what the pods of engine Spark are made of, unless the spec says otherwise.
-        workers: what the pods of engine Workers are made of.
+        spark: image and service account of engine Spark, unless the spec sets them.
+        workers: image and service account of engine Workers.
     """
     if mirror.metadata.deleting:
-        # Somebody's finalizer may keep it for long.
+        # A finalizer may keep it for a long time.
         return Plan(stop=all_that_runs(observed.jobs, observed.pods))
     context = context_of(mirror, observed, now, spark=spark, workers=workers)
     result = stop(context) or conclude(context) or watch(context) or rest_or_start(context)

@@ -1,8 +1,8 @@
-"""Owns the pods of engine Workers: one Indexed Job that never ends, and what it says about them.
+"""Owns the pods of engine Workers: one Indexed Job that never completes, and its state.
 
-Must not know when they are due, nor what they copy. A container that ends is started again by the kubelet, a pod that
-goes is replaced by the Job, and meanwhile the other workers take its lanes over; so one Job is one attempt, however
-often its pods come and go.
+Must not know when it is due, nor what it copies. The kubelet restarts a container that exits, the Job replaces a pod
+that is deleted, and meanwhile the other workers copy its lanes. So one Job is one attempt, however often its pods are
+replaced.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 WORKERS_ROLE = "mirror-workers"
 METRICS_PORT = 9464
 _GRACE_SECONDS = 30
-"""For the transactions that are open when a worker is stopped."""
+"""To commit open transactions when a worker is stopped."""
 _LOST_SECONDS = 20
-"""After how long on a node that does not answer Kubernetes replaces a worker; its lanes have moved long before."""
-_FOR_EVER = 2**31 - 1
+"""How long a worker tolerates a node that does not respond; other workers get its lanes before."""
+_NO_LIMIT = 2**31 - 1
 
 
 def workers_manifest(  # noqa: PLR0913 -- the parts of an attempt
@@ -44,7 +44,7 @@ def workers_manifest(  # noqa: PLR0913 -- the parts of an attempt
     arguments: Iterable[str],
     annotations: Mapping[str, str],
 ) -> Manifest:
-    """The Job that carries an attempt out, with as many pods as the spec says."""
+    """Return the Job of an attempt, with a pod for each worker."""
     workers, labels = mirror.spec.workers, labels_of(mirror, role=WORKERS_ROLE)
     runner = container(content, name=WORKERS_ROLE) | {
         "image": program.image,
@@ -82,8 +82,8 @@ def workers_manifest(  # noqa: PLR0913 -- the parts of an attempt
         "completionMode": "Indexed",
         "completions": workers.count,
         "parallelism": workers.count,
-        # How often something is tried again is the kubelet's to say, with its growing pauses.
-        "backoffLimit": _FOR_EVER,
+        # The kubelet restarts containers, with exponential back-off.
+        "backoffLimit": _NO_LIMIT,
         "template": {"metadata": {"labels": labels}, "spec": template},
     }
     return owned(
@@ -96,22 +96,22 @@ def workers_manifest(  # noqa: PLR0913 -- the parts of an attempt
 
 
 def worker_attempts(jobs: Iterable[ObservedJob], pods: Iterable[ObservedPod], now: datetime) -> list[Attempt]:
-    """What the Jobs of a Mirror say about its attempts: one runs as soon as any of its pods has begun."""
-    everything = list(pods)
-    return [_as_one(attempt, everything) for attempt in job_attempts(jobs, everything, now, role=WORKERS_ROLE)]
+    """Return the attempts of a Mirror from its Jobs; an attempt runs as soon as one of its pods has started."""
+    every = list(pods)
+    return [_with_started_pods(attempt, every) for attempt in job_attempts(jobs, every, now, role=WORKERS_ROLE)]
 
 
-def _as_one(attempt: Attempt, pods: list[ObservedPod]) -> Attempt:
+def _with_started_pods(attempt: Attempt, pods: list[ObservedPod]) -> Attempt:
     own = pods_of(pods, {"batch.kubernetes.io/job-name": attempt.name})
-    begun = [one for one in own if one.has_begun]
-    if attempt.phase is not Phase.PENDING or not begun:
+    running = [each for each in own if each.has_begun]
+    if attempt.phase is not Phase.PENDING or not running:
         return attempt
-    began = min((one.began for one in begun if one.began is not None), default=attempt.meta.created)
-    return replace(attempt, phase=Phase.RUNNING, started=began, trouble=None, driver=begun[-1])
+    started = min((each.began for each in running if each.began is not None), default=attempt.meta.created)
+    return replace(attempt, phase=Phase.RUNNING, started=started, trouble=None, driver=running[-1])
 
 
-def since_the_last_pod(attempt: Attempt, pods: Iterable[ObservedPod]) -> Attempt:
-    """An attempt as the deadline of its start sees it: a pod that replaces one of days ago begins only now."""
+def since_newest_pod(attempt: Attempt, pods: Iterable[ObservedPod]) -> Attempt:
+    """Return the attempt as if created with its newest pod, from which the start deadline counts."""
     own = pods_of(pods, {"batch.kubernetes.io/job-name": attempt.name})
     created = max([attempt.meta.created, *(pod.meta.created for pod in own)])
     return replace(attempt, meta=replace(attempt.meta, created=created))

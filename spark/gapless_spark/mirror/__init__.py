@@ -1,1 +1,1 @@
-"""The Spark engine of ``gapless mirror``: Spark's tasks hold the lanes, for some seconds at a time."""
+"""The Spark engine of ``gapless mirror``: Spark tasks copy the lanes, for some seconds at a time."""

@@ -1,52 +1,87 @@
-"""Owns the rule of when the lanes are to be held again; pure."""
+"""Owns when the next turn is due: the ends of the source partitions, compared with what the last turns have copied."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.access.connection import KafkaConnection
     from gapless_kafka.mirror.lanes.observations import LaneObservation
+    from gapless_kafka.mirror.lanes.sources import SourceView
 
-_AGAIN_SECONDS = 5.0
-"""After a turn in which something failed."""
-_STOPPED_AGAIN_SECONDS = 30.0
-"""After a turn in which a partition stopped, which a person or the source may have corrected."""
+_TIMEOUT_SECONDS = 10.0
+_RETRY_SECONDS = 5.0
+"""After a turn with an error."""
+_STOPPED_RETRY_SECONDS = 30.0
+"""After a turn in which a partition stopped; the cause may have been corrected since."""
+_MAX_OFFSET = 2**63 - 1
+
+
+class SourceEnds:
+    """Reads the last stable offsets of the source partitions, with one client."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._client = AdminClient({**connection.librdkafka_options(), "log_level": 0})
+
+    def read(self, view: SourceView) -> dict[TopicPartition, int]:
+        """Return the end of each partition; partitions without an answer are left out."""
+        requests = {
+            KafkaPartition(topic.name, number): OffsetSpec.latest()
+            for topic in view.topics.values()
+            for number in range(len(topic.first_offsets))
+        }
+        if not requests:
+            return {}
+        futures = self._client.list_offsets(
+            requests, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
+        )
+        ends: dict[TopicPartition, int] = {}
+        for partition, future in futures.items():
+            try:
+                ends[partition.topic, partition.partition] = future.result(_TIMEOUT_SECONDS + 1).offset
+            except (KafkaException, TimeoutError):
+                continue  # the turn that reads the partition reports the error
+        return ends
 
 
 class Due:
-    """What the last turn has left to be done."""
+    """Decides whether another turn is due."""
 
     def __init__(self) -> None:
         self._reached: dict[TopicPartition, int] = {}
-        self._again_at = float("inf")
-        """When the next turn is due, whatever is seen."""
+        self._retry_at = float("inf")
+        """When the next turn is due even if there is nothing new, because of an error."""
 
-    def held(self, lanes: Iterable[LaneObservation], now: float) -> None:
-        """Take note of a turn that has ended."""
-        self._again_at = float("inf")
+    def after_turn(self, lanes: Iterable[LaneObservation], now: float) -> None:
+        """Update what is copied after a turn."""
+        self._retry_at = float("inf")
         for lane in lanes:
             if lane.error is not None:
-                self._again_at = min(self._again_at, now + _AGAIN_SECONDS)
-            for one in lane.partitions:
-                self._reached[one.topic, one.partition] = max(one.position, one.end_seen or 0)
-                if one.stop is not None:
-                    # How far it is does not matter: it is not read.
-                    self._reached[one.topic, one.partition] = 2**63 - 1
-                    self._again_at = min(self._again_at, now + _STOPPED_AGAIN_SECONDS)
-                elif one.error is not None:
-                    self._again_at = min(self._again_at, now + _AGAIN_SECONDS)
+                self._retry_at = min(self._retry_at, now + _RETRY_SECONDS)
+            for partition in lane.partitions:
+                reached = max(partition.position, partition.end_seen or 0)
+                if partition.stop is not None:
+                    reached = _MAX_OFFSET  # it is not read, however far behind it is
+                    self._retry_at = min(self._retry_at, now + _STOPPED_RETRY_SECONDS)
+                elif partition.error is not None:
+                    self._retry_at = min(self._retry_at, now + _RETRY_SECONDS)
+                self._reached[partition.topic, partition.partition] = reached
 
-    def failed(self, now: float) -> None:
-        """Take note of a turn that did not end well."""
-        self._again_at = now + _AGAIN_SECONDS
+    def after_failure(self, now: float) -> None:
+        """Schedule a retry after a turn that has failed."""
+        self._retry_at = now + _RETRY_SECONDS
 
     def is_behind(self, ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether there is something to copy, given the ends of what can be read."""
-        return any(self._reached.get(place, -1) < end for place, end in ends.items())
+        """Whether there are offsets before `ends` that are not copied."""
+        return any(self._reached.get(topic_partition, -1) < end for topic_partition, end in ends.items())
 
-    def is_time(self, now: float) -> bool:
-        """Whether the lanes are to be held again whatever is seen, because something failed."""
-        return now >= self._again_at
+    def is_retry_due(self, now: float) -> bool:
+        """Whether a turn is due even if there is nothing new."""
+        return now >= self._retry_at

@@ -1,6 +1,6 @@
-"""Owns the loop of the Spark engine: in one long-lived session, tasks hold all lanes for a turn, and the next one.
+"""Owns the loop of the Spark engine: turn after turn, tasks in one long-lived session copy all lanes for some seconds.
 
-A turn is due when the source has something that was not copied. Must not know how a lane copies.
+A turn is due when the source has offsets that are not copied. Must not know how a lane copies.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import structlog
 
 from gapless_api.base.backoff import backoff
 from gapless_api.base.errors import ConfigurationError, GaplessError
-from gapless_kafka.mirror.workers.worker import WorkerAccount, WorkerObservation
-from gapless_spark.mirror.due import Due
-from gapless_spark.mirror.ends import SourceEnds
-from gapless_spark.mirror.turns import on_this_clock, view_ends
+from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
+from gapless_spark.mirror.due import Due, SourceEnds
+from gapless_spark.mirror.turns import to_local_clock, view_ends
 from gapless_spark.runtime.failures import explained
 from gapless_spark.runtime.session import session
 
@@ -35,30 +34,30 @@ if TYPE_CHECKING:
     from gapless_spark.mirror.turns import SlotResult
     from gapless_spark.runtime.session import Engine
 
-_LOOK_SECONDS = 0.2
-_PATIENCE_SECONDS = 15.0
-"""How long a turn may take to its end when the program is to end; pods are killed 30 seconds after SIGTERM."""
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
-_ONCE_TRIES = 5
+_POLL_SECONDS = 0.2
+_STOP_SECONDS = 15.0
+"""How long a turn may take to end after a stop request; pods are killed 30 seconds after SIGTERM."""
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 30.0
+_MAX_ATTEMPTS_ONCE = 5
 log = structlog.get_logger("mirror")
 
 
 class Turns(Protocol):
-    """How the tasks of a turn copy."""
+    """How tasks copy during a turn."""
 
-    def hold(
+    def run(
         self, spark: SparkSession, setup: LaneSetup, view: SourceView, ends: Mapping[TopicPartition, int]
     ) -> list[SlotResult]:
-        """Hold lanes for a while; what can be seen of them then.
+        """Copy for some seconds, and return the states of the lanes after that.
 
         Raises:
-            TakenOverError: a later run of the mirror has begun.
-            GaplessError: what only a user can correct, or what passes.
+            TakenOverError: a later run of the mirror has taken over.
+            GaplessError: an error that the user must correct, or a temporary one.
         """
 
 
 class SparkMirror:
-    """The lanes of a mirror in Spark's tasks; all calls are made by one thread."""
+    """The lanes of a mirror, copied by Spark tasks. Not thread-safe."""
 
     def __init__(
         self,
@@ -69,53 +68,53 @@ class SparkMirror:
         *,
         on_tick: Callable[[WorkerObservation], None] = lambda _seen: None,
     ) -> None:
-        """Nothing is copied yet, and Spark does not run.
+        """Start nothing yet.
 
         Args:
-            engine: how the session shall be.
+            engine: of the Spark session.
             setup: what all lanes have in common.
             sources: the topics to copy, refreshed at least once.
-            turns: how tasks hold the lanes.
-            on_tick: called several times a second with what can be seen; it must not take long.
+            turns: how tasks copy.
+            on_tick: called several times a second with an observation; it must not block.
         """
         self._engine, self._setup, self._sources = engine, setup, sources
         self._turns = turns
         self._on_tick = on_tick
         self._lanes: dict[int, LaneObservation] = {}
-        """As they were at the end of the last turn; counts are of this turn."""
+        """Their states at the end of the last turn, with the counts of that turn."""
         self._records = self._bytes = self._lost = self._returned = 0
-        """In all turns."""
+        """Totals of all turns."""
         self._due = Due()
 
     def run(self, is_stopping: Callable[[], bool]) -> None:
-        """Copy until `is_stopping`, or until all is copied with ``once``.
+        """Copy until `is_stopping`, or with ``once`` until everything is copied.
 
         Raises:
-            TakenOverError: a later run of the mirror has begun.
-            GaplessError: what only a user can correct.
+            TakenOverError: a later run of the mirror has taken over.
+            GaplessError: an error that the user must correct.
         """
         with session(self._engine) as spark, ThreadPoolExecutor(1, "turn") as thread:
             self._run(spark, thread, is_stopping)
 
     def observation(self) -> WorkerObservation:
-        """What can be seen now."""
+        """Return the current state."""
         error = self._sources.error
-        now = [lane.copied for lane in self._lanes.values()]
+        last_turn = [lane.copied for lane in self._lanes.values()]
         return WorkerObservation(
             worker=0,
             view=self._sources.view,
             source_error=str(error) if error is not None else "",
             lanes=tuple(lane for _, lane in sorted(self._lanes.items())),
-            former=WorkerAccount(
-                records=self._records - sum(one.records for one in now),
-                bytes=self._bytes - sum(one.bytes for one in now),
+            released=WorkerTotals(
+                records=self._records - sum(copied.records for copied in last_turn),
+                bytes=self._bytes - sum(copied.bytes for copied in last_turn),
             ),
         )
 
-    def account(self) -> WorkerAccount:
-        """What was copied so far."""
+    def totals(self) -> WorkerTotals:
+        """Return what was copied so far."""
         partitions = [partition for lane in self._lanes.values() for partition in lane.partitions]
-        return WorkerAccount(
+        return WorkerTotals(
             records=self._records,
             bytes=self._bytes,
             lost=self._lost,
@@ -128,55 +127,55 @@ class SparkMirror:
         once, failures = self._setup.once, 0
         while not is_stopping():
             view = self._sources.view
-            reach = view_ends(view) if once else ends.of(view)
-            if not self._due.is_behind(reach) and (once or not self._due.is_time(time.monotonic())):
+            current = view_ends(view) if once else ends.read(view)
+            if not self._due.is_behind(current) and (once or not self._due.is_retry_due(time.monotonic())):
                 if once:
                     return
                 self._tick()
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
                 continue
             try:
-                self._turn(spark, thread, reach, is_stopping)
+                self._turn(spark, thread, current, is_stopping)
                 failures = 0
             except ConfigurationError:
                 raise
             except GaplessError as error:
                 failures += 1
-                if once and failures == _ONCE_TRIES:
+                if once and failures == _MAX_ATTEMPTS_ONCE:
                     raise
                 self._pause(error, failures - 1, is_stopping)
-                self._due.failed(time.monotonic())
+                self._due.after_failure(time.monotonic())
 
     def _pause(self, error: GaplessError, failures: int, is_stopping: Callable[[], bool]) -> None:
-        pause = backoff(failures, first=_FIRST_PAUSE_SECONDS, longest=_LONGEST_PAUSE_SECONDS)
+        pause = backoff(failures, first=_MIN_PAUSE_SECONDS, longest=_MAX_PAUSE_SECONDS)
         log.error("mirroring pauses", reason=str(error), again_in_seconds=pause)
         self._sources.refresh_soon()
         until = time.monotonic() + pause
         while time.monotonic() < until and not is_stopping():
             self._tick()
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def _turn(
         self,
         spark: SparkSession,
         thread: ThreadPoolExecutor,
-        reach: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
         is_stopping: Callable[[], bool],
     ) -> None:
-        """Let tasks hold the lanes for a while; wait for their end. Raises GaplessError."""
-        turn = thread.submit(self._held, spark, self._sources.view, reach)
+        """Run a turn, and wait for its end. Raises GaplessError."""
+        turn = thread.submit(self._run_turn, spark, self._sources.view, ends)
         stop_at: float | None = None
         while not turn.done():
             self._tick()
-            time.sleep(_LOOK_SECONDS / 4)
+            time.sleep(_POLL_SECONDS / 4)
             if is_stopping():
-                stop_at = stop_at or time.monotonic() + _PATIENCE_SECONDS
+                stop_at = stop_at or time.monotonic() + _STOP_SECONDS
                 if time.monotonic() > stop_at or self._setup.once:
-                    # What is not committed is aborted by the next owner of the lanes.
+                    # The next owner of the lanes aborts their open transactions.
                     spark.sparkContext.cancelAllJobs()
-        self._take(turn, is_stopping)
+        self._collect(turn, is_stopping)
 
-    def _take(self, turn: Future[tuple[LaneObservation, ...]], is_stopping: Callable[[], bool]) -> None:
+    def _collect(self, turn: Future[tuple[LaneObservation, ...]], is_stopping: Callable[[], bool]) -> None:
         try:
             lanes = turn.result()
         except (RuntimeError, GaplessError):
@@ -186,21 +185,22 @@ class SparkMirror:
         for lane in lanes:
             self._records += lane.copied.records
             self._bytes += lane.copied.bytes
-            self._lost += sum(one.lost_now for one in lane.partitions)
-            self._returned += sum(one.returned for one in lane.partitions)
+            self._lost += sum(partition.lost_now for partition in lane.partitions)
+            self._returned += sum(partition.returned for partition in lane.partitions)
             self._lanes[lane.lane] = lane
-        self._due.held(lanes, time.monotonic())
+        self._due.after_turn(lanes, time.monotonic())
 
-    def _held(
-        self, spark: SparkSession, view: SourceView, reach: Mapping[TopicPartition, int]
+    def _run_turn(
+        self, spark: SparkSession, view: SourceView, ends: Mapping[TopicPartition, int]
     ) -> tuple[LaneObservation, ...]:
         with explained(self._engine):
-            results = self._turns.hold(spark, self._setup, view, reach)
+            results = self._turns.run(spark, self._setup, view, ends)
         now = time.monotonic()
-        return tuple(lane for result in results for lane in on_this_clock(result, now))
+        return tuple(lane for result in results for lane in to_local_clock(result, now))
 
     def _tick(self) -> None:
-        """Show what can be seen; that the driver lives is a sign of life of all lanes."""
-        seen = self.observation()
+        """Report the state. All lanes count as active while the driver is."""
+        observation = self.observation()
         now = time.monotonic()
-        self._on_tick(replace(seen, lanes=tuple(replace(lane, tick_at=now) for lane in seen.lanes)))
+        lanes = tuple(replace(lane, tick_at=now) for lane in observation.lanes)
+        self._on_tick(replace(observation, lanes=lanes))

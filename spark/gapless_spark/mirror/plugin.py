@@ -1,4 +1,4 @@
-"""Owns what ``gapless mirror`` finds of the Spark engine: its settings, and how it is started."""
+"""Owns the entry point of the Spark engine for ``gapless mirror``: its settings, and how it is started."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.workers.source_watch import SourceWatch
-    from gapless_kafka.mirror.workers.worker import WorkerAccount, WorkerObservation
+    from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
     from gapless_spark.mirror.engine import Turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings(TypedSettings):
-    """Where Spark runs, and with how much."""
+    """The settings of the Spark engine."""
 
     transform: str | None
     transform_topics: tuple[str, ...] | None
@@ -37,17 +37,17 @@ class SparkEngine:
         Setting(
             "transform",
             "SQL that is applied to each record: SELECT … FROM records [WHERE …], or WHERE … alone, over key, value, "
-            "headers, topic, partition, offset and timestamp. It may leave records out, change key, value and headers "
-            "(… AS value), and send records to another topic (… AS topic); what is not selected stays. Needs "
-            "engine=spark.",
+            "headers, topic, partition, offset and timestamp. It can leave records out, change key, value and headers "
+            "(… AS value), and send records to another topic (… AS topic); columns that are not selected are not "
+            "changed. Needs engine=spark.",
             metavar="SQL",
             own=True,
             group="Engine",
         ),
         Setting(
             "transformTopics",
-            "Topics on the target to which the transform may send records; they exist, with as many partitions as the "
-            "source's.",
+            "Topics on the target to which the transform may send records. They must exist, with as many partitions as "
+            "the source topics.",
             parse=words,
             metavar="TOPICS",
             repeatable=True,
@@ -58,8 +58,8 @@ class SparkEngine:
         DRIVER_MEMORY,
         replace(
             PARALLELISM,
-            help="How many tasks hold the lanes; at most one for each.",
-            shown_default="as many as run at once",
+            help="How many tasks copy the lanes; at most one for each lane.",
+            shown_default="as many as run concurrently",
         ),
     )
 
@@ -72,21 +72,21 @@ class SparkEngine:
         sources: SourceWatch,
         is_stopping: Callable[[], bool],
         on_tick: Callable[[WorkerObservation], None] = lambda _seen: None,
-    ) -> WorkerAccount:
-        """Copy until `is_stopping`, or until all is copied with ``once``. Raises GaplessError."""
+    ) -> WorkerTotals:
+        """Copy until `is_stopping`, or with ``once`` until everything is copied. Raises GaplessError."""
         from gapless_spark.mirror.engine import SparkMirror  # noqa: PLC0415 -- Spark loads only when it is needed
         from gapless_spark.mirror.sql_turns import SqlTurns  # noqa: PLC0415
         from gapless_spark.mirror.turns import LaneTurns  # noqa: PLC0415
         from gapless_spark.runtime.session import Engine  # noqa: PLC0415
 
-        told = SparkSettings.of(values)
-        turns: Turns = LaneTurns(told.parallelism)
-        if told.transform is not None:
-            targets = told.transform_topics or ()
+        settings = SparkSettings.of(values)
+        turns: Turns = LaneTurns(settings.parallelism)
+        if settings.transform is not None:
+            targets = settings.transform_topics or ()
             if values["targetAllowedTopics"] is not None:
                 values["targetAllowedTopics"].check(targets, what="The mirror's transform")
-            turns = SqlTurns(told.transform, targets)
-        engine = Engine("gapless mirror", told.master, told.driver_memory)
+            turns = SqlTurns(settings.transform, targets)
+        engine = Engine("gapless mirror", settings.master, settings.driver_memory)
         mirror = SparkMirror(engine, setup, sources, turns, on_tick=on_tick)
         if not setup.once:
             sources.start()
@@ -94,7 +94,7 @@ class SparkEngine:
             mirror.run(is_stopping)
         finally:
             sources.stop()
-        return mirror.account()
+        return mirror.totals()
 
 
 ENGINE = SparkEngine()

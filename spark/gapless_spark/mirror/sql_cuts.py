@@ -1,4 +1,4 @@
-"""Owns what one cut through SQL reads of each lane: a bounded number of offsets from the positions on; pure."""
+"""Owns which offsets of each lane one turn through SQL reads: a bounded number from the positions on; pure."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.records import LanePosition
     from gapless_kafka.mirror.lanes.sources import SourceTopic
 
-MOST_OFFSETS = 200_000
-"""Of a lane in one cut, so that a cut takes seconds."""
+MAX_OFFSETS = 200_000
+"""Of a lane in one turn, so that a turn takes seconds."""
 
 
 def lane_slices(
     ends: Mapping[TopicPartition, int],
     positions: Mapping[TopicPartition, LanePosition],
-    places: Iterable[tuple[SourceTopic, int]],
+    topic_partitions: Iterable[tuple[SourceTopic, int]],
     *,
-    most: int = MOST_OFFSETS,
+    max_offsets: int = MAX_OFFSETS,
 ) -> tuple[Slice, ...]:
-    """What a cut reads of a lane: up to `most` offsets, divided among its partitions that have more.
+    """Return the slices of a lane for a turn: up to `max_offsets`, divided among its partitions with new offsets.
 
-    A partition whose position is before the start of its log, or belongs to another topic ID, is read from the start of
-    the log; the lane that gets the rows finds out and decides.
+    A partition whose position is before the start of its log, or has another topic ID, is read from the start of the
+    log; the lane detects and handles that.
     """
     pending = []
-    for topic, partition in places:
-        place = (topic.name, partition)
-        position = positions.get(place)
+    for topic, partition in topic_partitions:
+        topic_partition = (topic.name, partition)
+        position = positions.get(topic_partition)
         first = topic.first_offsets[partition]
         if position is None:
-            first = max(first, topic.begin_offset(partition))
+            first = max(first, topic.start_offset(partition))
         elif position.source_id in {"", topic.id}:
             first = max(first, position.next_offset)
-        end = ends.get(place, topic.end_offsets[partition])
+        end = ends.get(topic_partition, topic.end_offsets[partition])
         if first < end:
-            pending.append((place, first, end))
-    share = max(most // max(len(pending), 1), 1)
+            pending.append((topic_partition, first, end))
+    share = max(max_offsets // max(len(pending), 1), 1)
     return tuple(
         Slice(topic, partition, first, min(end, first + share), may_skip_expired=False)
         for (topic, partition), first, end in pending
@@ -52,8 +52,8 @@ def lane_slices(
 
 
 def view_until(view: SourceView, slices: tuple[Slice, ...], number: int) -> SourceView:
-    """The view in which each partition of some slices ends where its slice ends, and all others have nothing new."""
-    ends = {(one.topic, one.partition): one.end_offset for one in slices}
+    """Return a view in which the partitions of `slices` end with their slice, and all others are empty."""
+    ends = {(each.topic, each.partition): each.end_offset for each in slices}
     topics = {
         name: replace(
             topic,
@@ -64,14 +64,14 @@ def view_until(view: SourceView, slices: tuple[Slice, ...], number: int) -> Sour
     return SourceView(topics, view.problems, number)
 
 
-def divided_slices(slices: Iterable[Slice]) -> tuple[tuple[Slice, ...], tuple[Slice, ...]]:
-    """Slices of records, and those of heartbeats, which the statement neither changes nor leaves out."""
-    found = tuple(slices)
-    beats = tuple(one for one in found if one.topic == HEARTBEAT_TOPIC)
-    return tuple(one for one in found if one.topic != HEARTBEAT_TOPIC), beats
+def split_heartbeats(slices: Iterable[Slice]) -> tuple[tuple[Slice, ...], tuple[Slice, ...]]:
+    """Return the slices of records, and those of heartbeats, to which the statement is not applied."""
+    every = tuple(slices)
+    heartbeats = tuple(each for each in every if each.topic == HEARTBEAT_TOPIC)
+    return tuple(each for each in every if each.topic != HEARTBEAT_TOPIC), heartbeats
 
 
-def most_partitions(view: SourceView) -> int:
-    """How many partitions a topic needs to which records of every other one may be sent; heartbeats never are."""
+def max_partitions(view: SourceView) -> int:
+    """Return the highest number of partitions of a source topic, without heartbeats."""
     topics = (topic for name, topic in view.topics.items() if name != HEARTBEAT_TOPIC)
     return max((len(topic.first_offsets) for topic in topics), default=0)

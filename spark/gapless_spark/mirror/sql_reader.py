@@ -1,7 +1,7 @@
-"""Owns how rows that come out of the SQL of a mirror become what a lane reads. Must not know where the rows come from.
+"""Owns how a lane reads the rows that the SQL of a mirror returns. Must not know where the rows come from.
 
-The rows of a cut come once, in the order of each partition, and cannot be read again: a lane that wants to go back
-ends, and the next cut begins where it was.
+The rows of a cut arrive once, in the order of each partition, and cannot be read again: a lane that has to go back
+ends, and the next cut begins at its position.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SqlMessage:
-    """A record, with the calls of Kafka's client."""
+    """A record with the methods of `confluent_kafka.Message`."""
 
     __slots__ = ("_at", "_headers", "_key", "_offset", "_value")
 
@@ -33,28 +33,28 @@ class SqlMessage:
         self._headers = headers
 
     def offset(self) -> int:
-        """In the source."""
+        """Return the source offset."""
         return self._offset
 
     def timestamp(self) -> tuple[int, int]:
-        """Its type does not matter here, and milliseconds; -1 for none."""
+        """Return a type, which has no meaning here, and the timestamp in milliseconds; -1 for none."""
         return (0, -1) if self._at is None else (1, self._at)
 
     def key(self) -> Any:
-        """``None`` for none."""
+        """Return the key, or ``None``."""
         return self._key
 
     def value(self) -> Any:
-        """``None`` for a tombstone."""
+        """Return the value; ``None`` for a tombstone."""
         return self._value
 
     def headers(self) -> Any:
-        """Pairs of key and value, or ``None``."""
+        """Return pairs of key and value, or ``None``."""
         return self._headers
 
 
 class SqlReader:
-    """Reads the rows of a turn for one lane, in place of a `LaneReader`."""
+    """Reads the rows of a turn for one lane, instead of a `LaneReader`."""
 
     def __init__(
         self,
@@ -67,89 +67,92 @@ class SqlReader:
 
         Args:
             rows: with the columns of `transform.RESULT`.
-            slices: which offsets the rows are of, before any was left out.
-            targets: to which topics records may be sent beside that of their partition.
-            connection: to the source, for what the rows do not tell.
+            slices: the offsets that the statement was applied to.
+            targets: the topics to which records may be sent, besides that of their partition.
+            connection: to the source, to look up log ranges.
         """
         self._rows = rows
-        self._slices = {(one.topic, one.partition): one for one in slices}
+        self._slices = {(each.topic, each.partition): each for each in slices}
         self._targets = targets
         self._connection = connection
-        self._wanted: dict[TopicPartition, int] = {}
-        """From which offset on."""
-        self._passed: dict[TopicPartition, int] = {}
-        """The offset behind the last row of a partition."""
-        self._absent: list[TopicPartition] = []
-        """Partitions that are wanted from before their slice."""
-        self._is_over = False
+        self._first_offsets: dict[TopicPartition, int] = {}
+        """By partition: the first offset to return."""
+        self._end_offsets: dict[TopicPartition, int] = {}
+        """By partition: the offset after the last row."""
+        self._before_slice: list[TopicPartition] = []
+        """Partitions that should be read from an offset before their slice."""
+        self._is_exhausted = False
 
     def add(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read further partitions, each from an offset.
+        """Read these partitions from the given offsets.
 
         Raises:
-            SourceStalledError: rows are wanted again that are gone.
+            SourceStalledError: rows would have to be read again.
         """
-        for place, offset in offsets.items():
-            if self._passed.get(place, 0) > offset or (self._is_over and place in self._slices):
+        for topic_partition, offset in offsets.items():
+            if self._end_offsets.get(topic_partition, 0) > offset or (
+                self._is_exhausted and topic_partition in self._slices
+            ):
                 raise SourceStalledError(
-                    f"The records of {place[0]}/{place[1]} must be read again; the next turn does."
+                    f"The records of {topic_partition[0]}/{topic_partition[1]} must be read again, in the next turn."
                 )
-            self._wanted[place] = offset
-            if place in self._slices and offset < self._slices[place].first_offset:
-                self._absent.append(place)
+            self._first_offsets[topic_partition] = offset
+            if topic_partition in self._slices and offset < self._slices[topic_partition].first_offset:
+                self._before_slice.append(topic_partition)
 
-    def drop(self, places: Iterable[TopicPartition]) -> None:
-        """Read some partitions no more."""
-        for place in places:
-            self._wanted.pop(place, None)
+    def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Stop reading these partitions."""
+        for topic_partition in topic_partitions:
+            self._first_offsets.pop(topic_partition, None)
 
-    def log_range(self, place: TopicPartition, *, timeout_seconds: float = 10.0) -> tuple[int, int]:
-        """The start of a partition's log, and its end. Raises KafkaException."""
+    def log_range(self, topic_partition: TopicPartition, *, timeout_seconds: float = 10.0) -> tuple[int, int]:
+        """Return the start and the end of a partition's log. Raises KafkaException."""
         reader = LaneReader(self._connection)
         try:
-            return reader.log_range(place, timeout_seconds=timeout_seconds)
+            return reader.log_range(topic_partition, timeout_seconds=timeout_seconds)
         finally:
             reader.close()
 
-    def read(self, most: int, timeout_seconds: float) -> Reading:  # noqa: ARG002 -- rows come as Spark gives them
-        """Take the next rows; at the end, the ends of all slices."""
+    def read(self, max_records: int, timeout_seconds: float) -> Reading:  # noqa: ARG002 -- Spark sets the batch size
+        """Return the next rows, and after the last ones the ends of all slices."""
         reading = Reading([], {}, [])
-        if self._absent:
-            reading.errors.extend((place, KafkaError(KafkaError._AUTO_OFFSET_RESET)) for place in self._absent)  # noqa: SLF001
-            self._absent = []
+        if self._before_slice:
+            expired = KafkaError(KafkaError._AUTO_OFFSET_RESET)  # noqa: SLF001
+            reading.errors.extend((topic_partition, expired) for topic_partition in self._before_slice)
+            self._before_slice = []
             return reading
         rows = next(self._rows, None)
         if rows is None:
-            self._is_over = True
-            reading.ends.update(
-                {place: self._slices[place].end_offset for place in self._wanted if place in self._slices}
-            )
+            self._is_exhausted = True
+            for topic_partition in self._first_offsets:
+                if topic_partition in self._slices:
+                    reading.ends[topic_partition] = self._slices[topic_partition].end_offset
         else:
             reading.batches.extend(self._batches(rows))
         return reading
 
     def _batches(self, rows: pa.RecordBatch) -> Iterator[Batch]:
         columns: Sequence[list[Any]] = [column.to_pylist() for column in rows.columns]
-        some: list[SqlMessage] = []
+        messages: list[SqlMessage] = []
         current: tuple[TopicPartition, str | None] | None = None
         for topic, partition, offset, at, key, value, headers, target in zip(*columns, strict=True):
-            place = (topic, partition)
-            self._passed[place] = offset + 1
-            if offset < self._wanted.get(place, 2**63):
+            topic_partition = (topic, partition)
+            self._end_offsets[topic_partition] = offset + 1
+            if offset < self._first_offsets.get(topic_partition, 2**63):
                 continue
-            if current != (place, target):
+            if current != (topic_partition, target):
                 if target is not None and target not in self._targets:
                     raise ConfigurationError(
                         f"The transform sends a record of {topic}/{partition} to the topic {target!r}, which is not in "
                         f"transformTopics; add it there, or correct the statement."
                     )
-                if current is not None and some:
-                    yield Batch(current[0], some, current[1])
-                current, some = (place, target), []
-            pairs = [(one["key"], one["value"]) for one in headers] if headers else None
-            some.append(SqlMessage(offset, at, key, value, pairs))
-        if current is not None and some:
-            yield Batch(current[0], some, current[1])
+                if current is not None and messages:
+                    yield Batch(current[0], messages, current[1])
+                current, messages = (topic_partition, target), []
+            pairs = [(header["key"], header["value"]) for header in headers] if headers else None
+            messages.append(SqlMessage(offset, at, key, value, pairs))
+        if current is not None and messages:
+            yield Batch(current[0], messages, current[1])
 
     def close(self) -> None:
-        """Nothing is to be let go."""
+        """Do nothing: there is no connection."""

@@ -1,7 +1,7 @@
 """Owns a turn through SQL: a task for each lane reads its slices, Spark applies the statement, and the lane writes.
 
-The rows of a lane pass through one task, so each partition keeps its order. The lane is fenced and its positions are
-read when it opens, and rows before them are left out: a task that is tried again repeats nothing.
+The rows of a lane pass through one task, so each partition keeps its order. A lane fences previous owners and reads its
+positions when it opens, and skips rows before them, so a task that Spark retries repeats nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gapless_kafka.mirror.lanes.control import read_lanes
 from gapless_kafka.mirror.lanes.lane import Lane, LaneFencedError
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.target_topics import TargetTopics
-from gapless_spark.mirror.sql_cuts import divided_slices, lane_slices, most_partitions, view_until
+from gapless_spark.mirror.sql_cuts import lane_slices, max_partitions, split_heartbeats, view_until
 from gapless_spark.mirror.sql_reader import SqlReader
 from gapless_spark.mirror.transform import ROWS, Transform
 from gapless_spark.mirror.turns import RESULTS, SlotResult, results_in
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.sources import SourceView
     from gapless_kafka.reading.cuts import Slice
 
-_ASK_SECONDS = 30.0
+_TIMEOUT_SECONDS = 30.0
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _RESULT_NAMES = ("topic", "partition", "offset", "at", "key", "value", "headers")
 _SCHEMA = pa.schema(
@@ -57,44 +57,44 @@ _SCHEMA = pa.schema(
 _RESULT_SCHEMA = pa.schema([*(_SCHEMA.field(name) for name in _RESULT_NAMES), ("target", pa.string())])
 """`RESULT`, for Arrow."""
 _SQL_ERROR = re.compile(r"\[([A-Z_.]+)\][^\n]*SQLSTATE: 22")
-"""What Spark says of a value that a function cannot take: a data exception, of class 22."""
+"""Spark's message for a value that a function cannot handle: a data exception, SQLSTATE class 22."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LaneOrder:
-    """What the task of a lane does."""
+    """The work of the task of a lane."""
 
     lane: int
     slices: tuple[Slice, ...]
     view: SourceView
     setup: LaneSetup
     targets: frozenset[str]
-    """To which topics the statement may send records."""
+    """The topics to which the statement may send records."""
 
 
 class SqlTurns:
-    """Turns through one statement."""
+    """Turns that apply one statement."""
 
     def __init__(self, statement: str, targets: Sequence[str]) -> None:
-        """Nothing is checked before the first turn.
+        """Check nothing before the first turn.
 
         Args:
             statement: see `Transform`.
-            targets: to which topics it may send records; they exist on the target.
+            targets: the topics to which it may send records.
         """
         self._statement = statement
         self._targets = frozenset(targets)
         self._transform: Transform | None = None
         self._turns = 0
 
-    def hold(
+    def run(
         self, spark: SparkSession, setup: LaneSetup, view: SourceView, ends: Mapping[TopicPartition, int]
     ) -> list[SlotResult]:
         """Copy a bounded number of records up to `ends`.
 
         Raises:
             ConfigurationError: the statement cannot be applied, or fails on a record.
-            GaplessError: Kafka denies it or does not answer.
+            GaplessError: Kafka denies access or does not answer.
         """
         if self._transform is None:
             self._transform = Transform(spark, self._statement)
@@ -104,36 +104,36 @@ class SqlTurns:
         if not orders:
             return []
         try:
-            return _copied(spark, self._transform, orders)
+            return _copy_lanes(spark, self._transform, orders)
         finally:
             self._turns += 1
 
     def _orders(self, setup: LaneSetup, view: SourceView, ends: Mapping[TopicPartition, int]) -> list[_LaneOrder]:
         states = read_lanes(setup.target, setup.identity.control_topic, range(setup.lanes))
         setup = replace(setup, once=True, reports_all=True)
-        found = []
+        orders = []
         for lane, state in states.items():
-            slices = lane_slices(ends, state.positions, view.places(lane, setup.lanes))
-            if slices or not self._turns:  # every lane learns of this run
-                found.append(_LaneOrder(lane, slices, view_until(view, slices, 1), setup, self._targets))
-        limits = setup.limits.divided(max(len(found), 1))
-        return [replace(order, setup=replace(order.setup, limits=limits)) for order in found]
+            slices = lane_slices(ends, state.positions, view.lane_partitions(lane, setup.lanes))
+            if slices or not self._turns:  # the first turn records the run in every lane
+                orders.append(_LaneOrder(lane, slices, view_until(view, slices, 1), setup, self._targets))
+        limits = setup.limits.divide(max(len(orders), 1))
+        return [replace(order, setup=replace(order.setup, limits=limits)) for order in orders]
 
     def _check_targets(self, setup: LaneSetup, view: SourceView) -> None:
-        """Make sure that each topic to which records may be sent has their partitions."""
-        most = most_partitions(view)
-        described = TargetTopics(setup.target, timeout_seconds=_ASK_SECONDS).describe(sorted(self._targets))
+        """Check that each topic to which records may be sent has enough partitions."""
+        needed = max_partitions(view)
+        described = TargetTopics(setup.target, timeout_seconds=_TIMEOUT_SECONDS).describe(sorted(self._targets))
         for topic in sorted(self._targets):
-            found = described.get(topic)
-            if found is None or found.partitions < most:
-                has = "does not exist" if found is None else f"has {found.partitions} partitions"
+            target = described.get(topic)
+            if target is None or target.partitions < needed:
+                has = "does not exist" if target is None else f"has {target.partitions} partitions"
                 raise ConfigurationError(
                     f"The topic {topic} of transformTopics {has} on the target; records keep their partition, so "
-                    f"create it with {most} partitions."
+                    f"create it with {needed} partitions."
                 )
 
 
-def _copied(spark: SparkSession, transform: Transform, orders: Sequence[_LaneOrder]) -> list[SlotResult]:
+def _copy_lanes(spark: SparkSession, transform: Transform, orders: Sequence[_LaneOrder]) -> list[SlotResult]:
     from pyspark.errors import PySparkException  # noqa: PLC0415 -- slow to import
 
     count = len(orders)
@@ -152,7 +152,7 @@ def _copied(spark: SparkSession, transform: Transform, orders: Sequence[_LaneOrd
         context: Any = TaskContext.get()
         try:
             order = orders[context.partitionId()]
-            result = copy_lane(order, chain(batches, beats_of(order)))
+            result = copy_lane(order, chain(batches, heartbeat_rows(order)))
         except GaplessError as error:
             raise RuntimeError(text_of(error)) from None
         yield pa.record_batch([[pickle.dumps(result)]], names=["lanes"])
@@ -162,36 +162,36 @@ def _copied(spark: SparkSession, transform: Transform, orders: Sequence[_LaneOrd
     try:
         return results_in(written.toArrow().to_pylist())
     except PySparkException as error:
-        meant = failure_of_statement(str(error))
-        if meant is None or failure_of_task(str(error)) is not None:
+        failure = statement_failure(str(error))
+        if failure is None or failure_of_task(str(error)) is not None:
             raise
-        raise meant from None
+        raise failure from None
 
 
 def rows_of(order: _LaneOrder) -> Iterator[pa.RecordBatch]:
-    """The records of a lane's slices without heartbeats, as rows of `ROWS`. Raises GaplessError."""
-    for run, times in _runs(order.setup, divided_slices(order.slices)[0]):
+    """Read a lane's slices without heartbeats, as rows of `ROWS`. Raises GaplessError."""
+    for run, times in _runs(order.setup, split_heartbeats(order.slices)[0]):
         stamps = times.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
         columns = _columns(run)
         yield pa.RecordBatch.from_arrays([*columns[:3], stamps, *columns[3:], times], schema=_SCHEMA)
 
 
-def beats_of(order: _LaneOrder) -> Iterator[pa.RecordBatch]:
-    """The heartbeats of a lane's slices, as rows of `RESULT`: they go past the statement. Raises GaplessError."""
-    for run, times in _runs(order.setup, divided_slices(order.slices)[1]):
+def heartbeat_rows(order: _LaneOrder) -> Iterator[pa.RecordBatch]:
+    """Read the heartbeats of a lane's slices, as rows of `RESULT`: they bypass the statement. Raises GaplessError."""
+    for run, times in _runs(order.setup, split_heartbeats(order.slices)[1]):
         columns, targets = _columns(run), pa.nulls(run.rows.num_rows, pa.string())
         yield pa.RecordBatch.from_arrays([*columns[:3], times, *columns[3:], targets], schema=_RESULT_SCHEMA)
 
 
 def _runs(setup: LaneSetup, slices: Sequence[Slice]) -> Iterator[tuple[PartitionRows, pa.Array]]:
-    """Records in a row of one partition, with their timestamps in milliseconds."""
+    """Read consecutive records of one partition, with their timestamps in milliseconds."""
     for messages in read_slices(setup.source, slices) if slices else ():
         for run in rows_by_partition(messages):
             yield run, run.rows.column("timestamp")
 
 
 def _columns(run: PartitionRows) -> list[pa.Array]:
-    """Topic, partition, offset, key, value and headers."""
+    """Return topic, partition, offset, key, value and headers."""
     rows = run.rows
     return [
         pa.array([run.topic] * rows.num_rows, pa.string()),
@@ -204,22 +204,22 @@ def _columns(run: PartitionRows) -> list[pa.Array]:
 
 
 def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
-    """Write rows that came out of the statement, and heartbeats, with the positions behind them.
+    """Write the results of the statement, and heartbeats, with the new positions.
 
     Raises:
-        TakenOverError: a later run of the mirror has begun.
-        GaplessError: Kafka denies it or does not answer, or the statement names another topic than it may.
+        TakenOverError: a later run of the mirror has taken over.
+        GaplessError: Kafka denies access or does not answer, or the statement names a topic that is not allowed.
     """
     setup = order.setup
     lane = Lane(order.lane, setup, reader=lambda: SqlReader(rows, order.slices, order.targets, setup.source))
     try:
         lane.open()
         lane.follow(order.view)
-        while not lane.copying.is_done or lane.copying.has_moved:
+        while not lane.copier.is_done or lane.copier.has_moved:
             try:
                 lane.step()
             except SourceStalledError:
-                _check_refusals(lane)  # for which rows are wanted again
+                _check_refusals(lane)  # the cause, if rows have to be read again
                 raise
             _check_refusals(lane)
     except LaneFencedError:
@@ -231,21 +231,21 @@ def copy_lane(order: _LaneOrder, rows: Iterator[pa.RecordBatch]) -> SlotResult:
 
 
 def _check_refusals(lane: Lane) -> None:
-    """End a turn in which the target refuses records: rows cannot be read again to go on without them."""
-    for one in lane.observation().partitions:
-        if one.stop is not None and one.stop.reason == "TargetRefuses":
-            raise SourceStalledError(one.stop.message)
+    """End a turn in which the target refuses records: rows cannot be read again to continue without them."""
+    for partition in lane.observation().partitions:
+        if partition.stop is not None and partition.stop.reason == "TargetRefuses":
+            raise SourceStalledError(partition.stop.message)
 
 
-def failure_of_statement(text: str) -> ConfigurationError | None:
-    """What the text of an exception out of Spark says about the statement; ``None`` when it is about something else.
+def statement_failure(text: str) -> ConfigurationError | None:
+    """Return the error if an exception text of Spark is about the statement, otherwise ``None``.
 
-    Spark's own words are left out, for they may hold the content of a record.
+    The text itself is not shown, because it may contain the content of a record.
     """
-    found = _SQL_ERROR.search(text)
-    if found is None:
+    match = _SQL_ERROR.search(text)
+    if match is None:
         return None
     return ConfigurationError(
-        f"The transform fails on a record ({found[1]}); use a function that gives null instead, such as try_cast, or "
+        f"The transform fails on a record ({match[1]}); use a function that returns null instead, such as try_cast, or "
         f"leave such records out with WHERE."
     )

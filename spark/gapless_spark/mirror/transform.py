@@ -1,7 +1,7 @@
-"""Owns the SQL that a mirror applies to each record: which statements are possible, and what columns they give.
+"""Owns the SQL that a mirror applies to each record: which statements are allowed, and which columns they return.
 
-A statement sees one record at a time. It may leave a record out, change key, value and headers, and name another target
-topic; what it does not select stays as it is. Order, partition, timestamp and the position are not its business.
+A statement sees one record at a time. It can leave a record out, change key, value and headers, and name another target
+topic; columns that it does not select are not changed. It cannot change order, partition, timestamp and position.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESULT = (
     "topic string, partition int, offset bigint, at bigint, key binary, value binary, "
     "headers array<struct<key: string, value: binary>>, target string"
 )
-"""The columns behind it; `target` is null where the record goes where the topic goes."""
+"""The columns after the statement; `target` is null for the target topic of the partition."""
 _OWN = ("topic", "partition", "offset", "at")
 _TYPES = {
     "key": ("binary", "string", "void"),
@@ -32,9 +32,9 @@ _TYPES = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "topic": ("string",),
 }
-"""What a statement may select, and of which types; text becomes its UTF-8."""
+"""The columns that a statement may select, and their types; a string is encoded as UTF-8."""
 _NODES = frozenset({"Project", "Filter", "SubqueryAlias", "View", "LogicalRDD", "LocalRelation", "MapInArrow"})
-"""What a plan may consist of that makes at most one record of each, in their order."""
+"""The nodes of a plan that returns at most one row for each input row, in order."""
 _REFLECTION = re.compile(r"\b(?:try_)?(?:reflect|java_method)\s*\(", re.IGNORECASE)
 _SELECT = re.compile(r"\s*select\b", re.IGNORECASE)
 _WHERE = re.compile(r"\s*where\b", re.IGNORECASE)
@@ -49,7 +49,7 @@ class Transform:
         """Check `statement`: ``SELECT … FROM records [WHERE …]``, or ``WHERE …`` alone.
 
         Raises:
-            ConfigurationError: it is none, or does more than to look at one record at a time.
+            ConfigurationError: it is invalid, or does not process each record on its own.
         """
         if _WHERE.match(statement):
             self._head, self._tail = "", f"FROM records {statement}"
@@ -61,7 +61,7 @@ class Transform:
             raise _refused("it calls Java")
         self._selected: tuple[str, ...] = ()
         empty = spark.createDataFrame([], ROWS)
-        probe = self._applied(empty)
+        probe = self._apply_statement(empty)
         self._selected = tuple(name for name in probe.columns if not name.startswith(_HIDDEN))
         self._check(probe)
         self._check_plan(probe)
@@ -72,19 +72,19 @@ class Transform:
         """Apply the statement to rows of `ROWS`; the result has the columns of `RESULT`."""
         from pyspark.sql import functions as f  # noqa: PLC0415 -- slow to import
 
-        applied = self._applied(rows)
+        applied = self._apply_statement(rows)
         columns = [f.col(_HIDDEN + name).alias(name) for name in _OWN]
         for name in ("key", "value", "headers"):
-            taken = f.col(name) if name in self._selected else f.col(_HIDDEN + name)
-            columns.append(taken.cast("binary").alias(name) if name != "headers" else taken.alias(name))
+            column = f.col(name) if name in self._selected else f.col(_HIDDEN + name)
+            columns.append(column.cast("binary").alias(name) if name != "headers" else column.alias(name))
         target = f.col("topic") if self.routes else f.lit(None).cast("string")
         return applied.select(*columns, target.alias("target"))
 
-    def _applied(self, rows: DataFrame) -> DataFrame:
-        """The statement's own columns, and beside them those of the record that it does not select."""
+    def _apply_statement(self, rows: DataFrame) -> DataFrame:
+        """Return the selected columns, and hidden ones for the columns of the record that are not selected."""
         from pyspark.errors import PySparkException  # noqa: PLC0415 -- slow to import
 
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # which says all of it again
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it repeats the error
         kept = [*_OWN, *(name for name in ("key", "value", "headers") if name not in self._selected)]
         hidden = ", ".join(f"{_HIDDEN}{name}" for name in kept)
         every = {name: rows[name] for name in rows.columns if name != "at"}
@@ -125,7 +125,7 @@ class Transform:
             node = nodes.pop()
             name = str(node.nodeName())
             if name not in _NODES:
-                raise _refused(f"it does more than to look at one record at a time ({name})")
+                raise _refused(f"it does not process each record on its own ({name})")
             children = node.children()
             nodes += [children.apply(number) for number in range(children.size())]
 

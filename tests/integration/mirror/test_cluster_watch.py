@@ -10,9 +10,9 @@ from confluent_kafka.admin import AclOperation
 
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.mirror.lanes.identity import lane_of
+from gapless_kafka.mirror.watch.cluster_watch import ClusterWatch
 from gapless_kafka.mirror.watch.facts import PartitionEnds
 from gapless_kafka.mirror.watch.heartbeat import HEARTBEAT_TOPIC, Heartbeats, partitions_of
-from gapless_kafka.mirror.watch.looking import ClusterWatch
 from kit.kafka.broker import KafkaBroker
 from kit.kafka.transactions import end_transaction, in_transaction
 from kit.machine.processes import wait_until
@@ -31,7 +31,7 @@ def test_a_look_tells_ends_ids_rights_and_retention(kafka: KafkaBroker, topic: T
     kafka.delete_records(name, 0, 1)
     open_one = in_transaction(kafka, name, [(None, b"4"), (None, b"5")])
     watch = ClusterWatch("source", KafkaConnection(bootstrap_servers=kafka.bootstrap))
-    look = watch.look([name, "missing", "__transaction_state"], {(name, 0): 1, (name, 1): 0, ("missing", 0): 0})
+    look = watch.snapshot([name, "missing", "__transaction_state"], {(name, 0): 1, (name, 1): 0, ("missing", 0): 0})
     assert look.fault is None
     assert look.brokers == {1}
     found = look.topics[name]
@@ -44,9 +44,9 @@ def test_a_look_tells_ends_ids_rights_and_retention(kafka: KafkaBroker, topic: T
     assert {one.leader for one in look.topics["__transaction_state"].partitions.values()} == {1}
     assert watch.newest_timestamps("missing") == {}
     end_transaction(open_one, commit=True)
-    after = watch.look([name], {(name, 0): 3}).topics[name].partitions
+    after = watch.snapshot([name], {(name, 0): 3}).topics[name].partitions
     assert (after[0].ends, after[1].ends) == (PartitionEnds(1, 6, 6), None)
-    copied = watch.look([name], {(name, 0): 6, (name, 1): 0}).topics[name].partitions
+    copied = watch.snapshot([name], {(name, 0): 6, (name, 1): 0}).topics[name].partitions
     assert [copied[number].ends for number in (0, 1)] == [PartitionEnds(1, 6, 6), PartitionEnds(0, 0, 0)]
 
 
@@ -65,7 +65,7 @@ def test_what_is_denied_is_told_for_its_topic_only(secure_kafka: KafkaBroker, tm
         sasl_password_file=password,
     )
     names = ["watch-open", "watch-unread", "watch-hidden"]
-    look = ClusterWatch("source", connection).look(names, {(name, 0): 0 for name in names})
+    look = ClusterWatch("source", connection).snapshot(names, {(name, 0): 0 for name in names})
     assert look.fault is None
     open_one, unread = look.topics["watch-open"], look.topics["watch-unread"]
     assert open_one.partitions[0].ends == PartitionEnds(0, 0, 0)
@@ -74,7 +74,7 @@ def test_what_is_denied_is_told_for_its_topic_only(secure_kafka: KafkaBroker, tm
     assert open_one.operations - unread.operations == {"READ"}
     assert look.topics["watch-hidden"].error == "TOPIC_AUTHORIZATION_FAILED"
     password.write_text("wrong")
-    refused = ClusterWatch("source", connection).look(names)
+    refused = ClusterWatch("source", connection).snapshot(names)
     assert refused.fault is not None
     assert refused.fault.name == "_AUTHENTICATION"
 
@@ -82,15 +82,15 @@ def test_what_is_denied_is_told_for_its_topic_only(secure_kafka: KafkaBroker, tm
 def test_a_cluster_that_does_not_answer_keeps_its_last_look() -> None:
     with KafkaBroker() as broker:
         broker.create_topic("here")
-        watch = ClusterWatch("target", KafkaConnection(bootstrap_servers=broker.bootstrap), answer_seconds=2.0)
-        before = watch.look(["here"], {("here", 0): 0})
+        watch = ClusterWatch("target", KafkaConnection(bootstrap_servers=broker.bootstrap), request_seconds=2.0)
+        before = watch.snapshot(["here"], {("here", 0): 0})
         broker.kill()
-        gone = watch.look(["here"], {("here", 0): 0})
+        gone = watch.snapshot(["here"], {("here", 0): 0})
         assert (gone.topics, gone.brokers) == (before.topics, before.brokers)
         assert gone.fault is not None
         assert gone.fault.side == "target"
         broker.start()
-        wait_until(lambda: watch.look(["here"]).fault is None, timeout_seconds=30, what="an answer")
+        wait_until(lambda: watch.snapshot(["here"]).fault is None, timeout_seconds=30, what="an answer")
 
 
 def test_a_heartbeat_goes_to_the_partition_of_its_lane() -> None:
@@ -100,10 +100,10 @@ def test_a_heartbeat_goes_to_the_partition_of_its_lane() -> None:
 
 def _write_and_find_heartbeats(kafka: KafkaBroker) -> None:
     complaints: list[str] = []
-    beats = Heartbeats(KafkaConnection(bootstrap_servers=kafka.bootstrap), "m", 3, complain=complaints.append)
+    beats = Heartbeats(KafkaConnection(bootstrap_servers=kafka.bootstrap), "m", 3, on_error=complaints.append)
     now = time.time()
     beats.beat([0, 2], now=now)
-    more = Heartbeats(KafkaConnection(bootstrap_servers=kafka.bootstrap), "n", 5, complain=complaints.append)
+    more = Heartbeats(KafkaConnection(bootstrap_servers=kafka.bootstrap), "n", 5, on_error=complaints.append)
     more.beat([4], now=now)
     wait_until(
         lambda: sum(high for _, high in kafka.watermarks(HEARTBEAT_TOPIC).values()) == 3,
@@ -121,7 +121,7 @@ def _write_and_find_heartbeats(kafka: KafkaBroker) -> None:
     assert all(lane_of(HEARTBEAT_TOPIC, partitions_of(5)[lane], 5) == lane for lane in range(5))
     assert len(kafka.watermarks(HEARTBEAT_TOPIC)) == 5
     watch = ClusterWatch("target", KafkaConnection(bootstrap_servers=kafka.bootstrap))
-    watch.look([HEARTBEAT_TOPIC])
+    watch.snapshot([HEARTBEAT_TOPIC])
     newest = watch.newest_timestamps(HEARTBEAT_TOPIC)
     assert newest.keys() == {partitions_of(3)[0], partitions_of(3)[2], partitions_of(5)[4]}
     assert all(abs(at - now) < 0.002 for at in newest.values())
@@ -141,7 +141,7 @@ def test_heartbeats_that_are_denied_are_reported_once(secure_kafka: KafkaBroker,
         sasl_password_file=password,
     )
     complaints: list[str] = []
-    beats = Heartbeats(connection, "m", 2, complain=complaints.append)
+    beats = Heartbeats(connection, "m", 2, on_error=complaints.append)
 
     def complained() -> bool:
         beats.beat([0, 1])

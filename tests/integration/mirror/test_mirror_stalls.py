@@ -409,7 +409,7 @@ def test_a_worker_that_hangs_is_noticed_and_replaced_while_the_other_goes_on(sce
     for partition in range(4):
         scene.source.produce(name, [b"1", b"2"], partition=partition)
     scene.wait_for(name, 8)  # the other one has taken over
-    silent = re.compile(r"Worker [01] has shown no sign of life for 1\d s; it is killed and started again\.")
+    silent = re.compile(r"Worker [01] has not responded for 1\d s; it is killed and restarted\.")
     wait_with_log(
         mirror,
         lambda: any(

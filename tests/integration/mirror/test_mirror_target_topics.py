@@ -84,7 +84,7 @@ def test_two_mirrors_in_opposite_directions_copy_each_record_once(scene: Scene, 
     ]
     refused = scene.run(*back)
     assert refused.wait() == 2, refused.log
-    assert f"Start {scene.name} again with provenance=always" in refused.report["message"]
+    assert f"Restart {scene.name} with provenance=always" in refused.report["message"]
 
     # What was copied without the header cannot be told from what was written there.
     scene.target.admin().delete_topics([name])[name].result(30)
@@ -121,7 +121,7 @@ def test_two_mirrors_that_begin_at_the_same_moment_do_not_copy_in_a_circle_for_l
     def are_refused() -> bool:
         """Whether one saw the other when it began, or both did later."""
         logs = [mirror.log for mirror in mirrors]
-        later = all("in a circle" in text or "would come back" in text for text in logs)
+        later = all("records would loop" in text or "would be copied back" in text for text in logs)
         return later or any(mirror.process.poll() == 2 for mirror in mirrors)
 
     try:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gapless_api.base.errors import ConfigurationError
-from gapless_spark.mirror.sql_turns import failure_of_statement
+from gapless_spark.mirror.sql_turns import statement_failure
 from gapless_spark.mirror.transform import ROWS, Transform
 from gapless_spark.runtime.session import Engine, session
 
@@ -109,7 +109,7 @@ def test_a_statement_that_fails_on_a_record_is_named_without_the_record(spark: S
         results(
             spark, "SELECT CAST(CAST(CAST(value AS STRING) AS INT) AS STRING) AS value FROM records WHERE offset = 5"
         )
-    error = failure_of_statement(str(raised.value))
+    error = statement_failure(str(raised.value))
     assert isinstance(error, ConfigurationError)
     assert "CAST_INVALID_INPUT" in str(error)
     assert "secret" not in str(error)

@@ -16,7 +16,7 @@ from gapless_kafka.mirror.lanes.records import LanePosition
 from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
 from gapless_kafka.reading.cuts import Slice
 from gapless_spark.mirror.plugin import ENGINE
-from gapless_spark.mirror.sql_cuts import divided_slices, lane_slices, most_partitions, view_until
+from gapless_spark.mirror.sql_cuts import lane_slices, max_partitions, split_heartbeats, view_until
 from gapless_spark.mirror.sql_reader import SqlReader
 
 if TYPE_CHECKING:
@@ -50,7 +50,10 @@ def reader(*batches: pa.RecordBatch, first: int = 0) -> SqlReader:
 
 
 def offsets(reading: Reading) -> list[tuple[Any, ...]]:
-    return [(one.place, [message.offset() for message in one.messages], one.target) for one in reading.batches]
+    return [
+        (batch.topic_partition, [message.offset() for message in batch.messages], batch.target)
+        for batch in reading.batches
+    ]
 
 
 def position(next_offset: int, source_id: str = "id") -> LanePosition:
@@ -104,7 +107,7 @@ def test_rows_that_are_gone_cannot_be_read_again(reads: int) -> None:
 def test_a_cut_reads_on_from_the_positions_and_divides_what_it_may_read() -> None:
     ends = {("t", 0): 120, ("t", 1): 100, ("t", 2): 0}
     places = [(TOPIC, partition) for partition in range(3)]
-    found = lane_slices(ends, {("t", 0): position(50)}, places, most=100)
+    found = lane_slices(ends, {("t", 0): position(50)}, places, max_offsets=100)
     assert [(one.partition, one.first_offset, one.end_offset) for one in found] == [(0, 50, 100), (1, 10, 60)]
     assert not any(one.may_skip_expired for one in found), "what expires meanwhile must be noticed"
     done = {("t", 0): position(120), ("t", 1): position(100)}
@@ -112,7 +115,7 @@ def test_a_cut_reads_on_from_the_positions_and_divides_what_it_may_read() -> Non
 
 
 def test_a_partition_without_a_position_begins_where_the_former_program_stood() -> None:
-    topic = replace(TOPIC, former={0: 30, 1: 5})
+    topic = replace(TOPIC, group_offsets={0: 30, 1: 5})
     found = lane_slices({}, {("t", 1): position(60)}, [(topic, 0), (topic, 1)])
     assert [(one.partition, one.first_offset) for one in found] == [(0, 30), (1, 60)]
     (expired,) = lane_slices({}, {}, [(topic, 1)])
@@ -127,9 +130,9 @@ def test_what_expired_or_was_recreated_is_read_from_the_start_of_the_log(known: 
 
 def test_heartbeats_go_past_the_statement_and_ask_nothing_of_the_topics_that_it_names() -> None:
     slices = [Slice(name, 0, 0, 10, may_skip_expired=False) for name in ("a", HEARTBEAT_TOPIC, "t")]
-    assert divided_slices(slices) == ((slices[0], slices[2]), (slices[1],))
+    assert split_heartbeats(slices) == ((slices[0], slices[2]), (slices[1],))
     beats = SourceTopic(HEARTBEAT_TOPIC, "id", f"{HEARTBEAT_TOPIC}.m", (0,) * 8, (5,) * 8)
-    assert most_partitions(SourceView({"t": TOPIC, HEARTBEAT_TOPIC: beats})) == 3
+    assert max_partitions(SourceView({"t": TOPIC, HEARTBEAT_TOPIC: beats})) == 3
 
 
 def test_a_lane_ends_where_its_slices_end() -> None:

@@ -23,7 +23,7 @@ from gapless_kafka.mirror.lanes.setup import LaneSetup
 from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
 from gapless_spark.mirror.due import Due
 from gapless_spark.mirror.engine import SparkMirror
-from gapless_spark.mirror.turns import SlotResult, divided_lanes, on_this_clock
+from gapless_spark.mirror.turns import SlotResult, divide_lanes, to_local_clock
 from gapless_spark.runtime.session import Engine
 
 PLACE = ("orders", 3)
@@ -73,7 +73,7 @@ def lane(*partitions: PartitionObservation, error: SeenError | None = None) -> L
 def test_lanes_are_held_once_at_the_beginning_and_then_when_a_partition_has_grown() -> None:
     due = Due()
     assert due.is_behind({PLACE: 0})
-    due.held([lane(partition(7))], 0.0)
+    due.after_turn([lane(partition(7))], 0.0)
     assert not due.is_behind({PLACE: 7})
     assert due.is_behind({PLACE: 8})
     assert due.is_behind({("new", 0): 0})
@@ -81,7 +81,7 @@ def test_lanes_are_held_once_at_the_beginning_and_then_when_a_partition_has_grow
 
 def test_the_marker_of_a_transaction_at_the_end_is_nothing_to_copy() -> None:
     due = Due()
-    due.held([lane(partition(7, end_seen=8))], 0.0)
+    due.after_turn([lane(partition(7, end_seen=8))], 0.0)
     assert not due.is_behind({PLACE: 8})
 
 
@@ -89,39 +89,39 @@ def test_the_marker_of_a_transaction_at_the_end_is_nothing_to_copy() -> None:
 def test_lanes_are_held_again_some_seconds_after_an_error(where: str) -> None:
     seen = SeenError(message="no leader", name="LEADER_NOT_AVAILABLE", seen_at=0.0)
     due = Due()
-    due.held([lane(partition(7), error=seen) if where == "lane" else lane(partition(7, error=seen))], 100.0)
+    due.after_turn([lane(partition(7), error=seen) if where == "lane" else lane(partition(7, error=seen))], 100.0)
     assert not due.is_behind({PLACE: 7})
-    assert not due.is_time(104.0)
-    assert due.is_time(105.0)
+    assert not due.is_retry_due(104.0)
+    assert due.is_retry_due(105.0)
 
 
 def test_a_partition_that_has_stopped_is_tried_again_after_half_a_minute_however_much_it_grows() -> None:
     due = Due()
-    due.held([lane(partition(7, stop=Stop(reason="TargetRefuses", message="too large")))], 100.0)
+    due.after_turn([lane(partition(7, stop=Stop(reason="TargetRefuses", message="too large")))], 100.0)
     assert not due.is_behind({PLACE: 500})
-    assert not due.is_time(129.0)
-    assert due.is_time(130.0)
+    assert not due.is_retry_due(129.0)
+    assert due.is_retry_due(130.0)
 
 
 def test_a_turn_that_failed_is_followed_by_another_one() -> None:
     due = Due()
-    due.held([lane(partition(7))], 0.0)
-    due.failed(100.0)
+    due.after_turn([lane(partition(7))], 0.0)
+    due.after_failure(100.0)
     assert not due.is_behind({PLACE: 7})
-    assert not due.is_time(104.0)
-    assert due.is_time(105.0)
+    assert not due.is_retry_due(104.0)
+    assert due.is_retry_due(105.0)
 
 
 @pytest.mark.parametrize(("slots", "expected"), [(1, ((0, 1, 2, 3, 4),)), (2, ((0, 2, 4), (1, 3))), (9, 5)])
 def test_lanes_are_divided_evenly(slots: int, expected: object) -> None:
-    found = divided_lanes(range(5), slots)
+    found = divide_lanes(range(5), slots)
     assert sorted(number for some in found for number in some) == [0, 1, 2, 3, 4]
     assert found == expected or len(found) == expected
 
 
 def test_times_of_another_machine_become_those_of_this_one() -> None:
     seen = SeenError(message="x", name="", seen_at=98.0)
-    (moved,) = on_this_clock(SlotResult((lane(partition(1, error=seen), error=seen),), taken_at=102.0), 5002.0)
+    (moved,) = to_local_clock(SlotResult((lane(partition(1, error=seen), error=seen),), observed_at=102.0), 5002.0)
     assert (moved.tick_at, moved.committed_at, moved.transaction_since) == (5001.0, 4999.0, None)
     assert moved.error is not None
     assert moved.error.seen_at == 4998.0
@@ -137,7 +137,7 @@ def test_limits_travel_without_their_account_and_can_be_divided() -> None:
     assert limits.delay_seconds() == 5.0
     travelled = pickle.loads(pickle.dumps(limits))  # noqa: S301 -- our own
     assert (travelled.rates, travelled.delay_seconds()) == (Rates(1000.0), 0.0)
-    assert travelled.divided(4).rates == Rates(250.0, None)
+    assert travelled.divide(4).rates == Rates(250.0, None)
 
 
 class TwoTurns:
@@ -149,7 +149,7 @@ class TwoTurns:
             partition(9, lost=(11, 1), returned=4),
         ]
 
-    def hold(self, *_: object) -> list[SlotResult]:
+    def run(self, *_: object) -> list[SlotResult]:
         return [SlotResult((lane(self._seen.pop(0)),), 0.0)]
 
 
@@ -165,5 +165,5 @@ def test_an_account_counts_what_was_lost_and_came_back_in_this_run_only() -> Non
     mirror._due._reached = {("orders", number): 0 for number in range(3)}
     with ThreadPoolExecutor(1) as thread:
         mirror._run(spark, thread, lambda: False)
-    account = mirror.account()
+    account = mirror.totals()
     assert (account.records, account.lost, account.returned) == (2, 4, 6)

@@ -1,4 +1,4 @@
-"""Owns which consumer groups a mirror translates: by name, prefix or pattern, and never its own."""
+"""Owns the selection of consumer groups whose offsets a mirror translates: by name, prefix or pattern."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 OWN_PREFIX = "gapless-"
-"""How the groups of programs of Gapless begin."""
+"""The prefix of consumer groups of Gapless, which are only selected by name."""
 _GROUP = "Consumer groups"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupChoice:
-    """What a user chose."""
+    """The selected consumer groups."""
 
     names: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
@@ -27,30 +27,31 @@ class GroupChoice:
     """It must match the complete name."""
 
     def __bool__(self) -> bool:
-        """Whether anything is chosen."""
+        """Whether any groups are selected."""
         return bool(self.names or self.prefixes or self.pattern is not None)
 
     def chosen(self, existing: Iterable[str]) -> list[str]:
-        """The groups to translate, sorted: those of `existing` that fit."""
-        return sorted(group for group in existing if self._fits(group))
+        """Return the selected groups of `existing`, sorted."""
+        return sorted(group for group in existing if self._is_selected(group))
 
     def missing(self, existing: Iterable[str]) -> list[str]:
-        """The groups that are named and do not exist, sorted."""
+        """Return the groups that are selected by name and do not exist, sorted."""
         return sorted(set(self.names).difference(existing))
 
-    def _fits(self, group: str) -> bool:
+    def _is_selected(self, group: str) -> bool:
         if group in self.names:
             return True
-        fits = group.startswith(self.prefixes) if self.prefixes else False
-        fits = fits or (self.pattern is not None and self.pattern.fullmatch(group) is not None)
-        return fits and not group.startswith(OWN_PREFIX)
+        matches = group.startswith(self.prefixes) or (
+            self.pattern is not None and self.pattern.fullmatch(group) is not None
+        )
+        return matches and not group.startswith(OWN_PREFIX)
 
 
 def _words(text: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    if not found:
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not words:
         raise ValueError("names of consumer groups separated by commas")
-    return found
+    return words
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -63,7 +64,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 GROUP_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "groups",
-        "Consumer groups whose positions are translated to the target, separated by commas.",
+        "Consumer groups whose offsets are translated to the target, separated by commas.",
         parse=_words,
         default=(),
         metavar="GROUP,…",
@@ -72,7 +73,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "groupPrefix",
-        "Also all groups that begin so; several prefixes are separated by commas.",
+        "Also all groups whose name begins with one of these prefixes, separated by commas.",
         parse=_words,
         default=(),
         metavar="PREFIX,…",
@@ -81,8 +82,8 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "groupPattern",
-        "Also all groups whose complete name matches this regular expression. Groups of Gapless are translated only "
-        "when groups names them.",
+        "Also all groups whose complete name matches this regular expression. Groups of Gapless itself are only "
+        "translated if they are listed in groups.",
         parse=_pattern,
         metavar="REGEX",
         own=True,
@@ -90,7 +91,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "groupInterval",
-        "How often positions of the groups are translated while the mirror runs.",
+        "How often the offsets of the groups are translated while the mirror runs.",
         parse=duration(1),
         default=60.0,
         shown_default="60s",
@@ -103,5 +104,5 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
 
 
 def group_choice_from(values: Mapping[str, Any]) -> GroupChoice:
-    """The choice that `GROUP_SETTINGS` describe."""
+    """Return the selection from the values of `GROUP_SETTINGS`."""
     return GroupChoice(values["groups"], values["groupPrefix"], values["groupPattern"])

@@ -1,4 +1,4 @@
-"""Owns what a control topic says about source partitions: how far each is copied, and where records went. Pure."""
+"""Owns how the state of source partitions is read from control topic records: positions and offset maps. Pure."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ControlRecords:
-    """Positions and parts of offset maps, which are unpacked only where they are needed."""
+    """Positions, and packed parts of offset maps, by source partition."""
 
     positions: dict[TopicPartition, LanePosition] = field(default_factory=dict)
     parts: dict[TopicPartition, list[LaneMapPart]] = field(default_factory=dict)
 
 
 def control_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> ControlRecords:
-    """Sort the records of all lanes. Raises ValueError for what is none."""
-    found = ControlRecords()
+    """Decode the records of all lanes. Raises ValueError for an unreadable record."""
+    control = ControlRecords()
     for key, value in latest(records).items():
-        about, message = read_record(key, value)
-        place = (about.source, about.partition)
-        if about.kind == "position":
-            found.positions[place] = message
-        elif about.kind == "map":
-            found.parts.setdefault(place, []).append(message)
-    return found
+        lane_key, message = read_record(key, value)
+        topic_partition = (lane_key.source, lane_key.partition)
+        if lane_key.kind == "position":
+            control.positions[topic_partition] = message
+        elif lane_key.kind == "map":
+            control.parts.setdefault(topic_partition, []).append(message)
+    return control
 
 
 def mirrored_partitions(
-    found: ControlRecords,
-    places: Collection[TopicPartition],
+    control: ControlRecords,
+    partitions: Collection[TopicPartition],
     log_starts: Mapping[TopicPartition, int],
     topic_ids: Mapping[str, str],
 ) -> dict[TopicPartition, MirroredPartition]:
-    """Put together what is known of some source partitions; one that the source does not have is left out.
+    """Combine positions and offset maps; partitions without a position or log start are left out.
 
     Args:
-        found: in the control topic.
-        places: the source partitions.
+        control: the records of the control topic.
+        partitions: the source partitions.
         log_starts: of the source.
         topic_ids: of the source; empty where brokers have none.
 
     Raises:
-        ValueError: a part of a map cannot be read.
+        ValueError: a part of a map is invalid.
     """
     mirrored = {}
-    for place in places:
-        position = found.positions.get(place)
-        if position is None or place not in log_starts:
+    for topic_partition in partitions:
+        position = control.positions.get(topic_partition)
+        if position is None or topic_partition not in log_starts:
             continue
         runs = [
             run
-            for part in found.parts.get(place, ())
+            for part in control.parts.get(topic_partition, ())
             if (part.target, part.source_id) == (position.target, position.source_id)
             for run in unpack_runs(part.runs)
         ]
-        identity = topic_ids.get(place[0], "")
-        mirrored[place] = MirroredPartition(
+        topic_id = topic_ids.get(topic_partition[0], "")
+        mirrored[topic_partition] = MirroredPartition(
             target=position.target,
             start=position.start,
             next_offset=position.next_offset,
-            log_start=log_starts[place],
+            log_start=log_starts[topic_partition],
             runs=OffsetMap(runs),
             first_mapped=min((run.first for run in runs), default=None),
-            recreated=bool(identity and position.source_id and identity != position.source_id),
+            recreated=bool(topic_id and position.source_id and topic_id != position.source_id),
         )
     return mirrored

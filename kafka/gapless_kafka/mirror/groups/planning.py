@@ -1,7 +1,7 @@
-"""Owns which positions of a consumer group are written at the target, and why others are not. Pure.
+"""Owns which offsets of a consumer group are translated to the target, and why others are not. Pure.
 
-A position is translated exactly or not at all. A group that has members at the target is left alone, and no position
-goes backwards: the group has read there already.
+An offset is translated exactly or not at all. A group with members at the target is not changed, and no offset is moved
+backwards, because the group has already read that part of the target.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredPartition:
-    """How far a source partition is copied, and where its records went."""
+    """The position and the offset map of a source partition."""
 
     target: str
     start: int
-    """The first source offset that the mirror answers for."""
+    """The first source offset that the mirror is responsible for."""
     next_offset: int
     log_start: int
-    """Of the source now: parts of the map below it may be gone."""
+    """The current log start of the source; the map may have no earlier offsets."""
     runs: OffsetMap
     first_mapped: int | None
     """The first source offset in the map; ``None`` for an empty map."""
     recreated: bool = False
-    """Whether the source topic is another one than the one that was copied."""
+    """Whether the source topic was recreated since it was copied."""
 
     @property
     def reach(self) -> Reach:
-        """The positions that can be translated exactly."""
-        if self.log_start <= self.start:  # nothing was taken out of the map
+        """The source offsets that can be translated exactly."""
+        if self.log_start <= self.start:  # the map is complete
             return Reach(self.start, self.next_offset)
         mapped = self.log_start if self.first_mapped is None else min(self.log_start, self.first_mapped)
         return Reach(max(self.start, mapped), self.next_offset)
 
 
 class GroupPlan(NamedTuple):
-    """What becomes of one group."""
+    """The plan for one group."""
 
     moves: tuple[GroupMove, ...]
     findings: tuple[GroupFinding, ...]
 
     @property
     def writes(self) -> dict[TopicPartition, int]:
-        """The positions to write, by target partition."""
-        return {(one.target, one.partition): one.target_offset for one in self.moves if one.state == "planned"}
+        """The offsets to commit, by target partition."""
+        return {(move.target, move.partition): move.target_offset for move in self.moves if move.state == "planned"}
 
 
 def plan_group(  # noqa: PLR0913 -- both sides, and what is known of the copy
@@ -66,27 +66,28 @@ def plan_group(  # noqa: PLR0913 -- both sides, and what is known of the copy
     is_active: bool,
     end: Callable[[str, int], int],
 ) -> GroupPlan:
-    """Translate the positions of a group.
+    """Plan the translation of a group.
 
     Args:
         group: its name.
-        source: where it continues in the source, by source partition.
-        target: where it continues in the target, by target partition.
-        partitions: what was copied, by source partition.
+        source: its committed offsets in the source, by source partition.
+        target: its committed offsets in the target, by target partition.
+        partitions: the mirrored partitions, by source partition.
         is_active: whether the group has members at the target.
-        end: asks for the end of a partition of the target.
+        end: returns the end of a target partition.
     """
     moves: list[GroupMove] = []
     findings: list[GroupFinding] = []
-    for place, offset in sorted(source.items()):
-        one = partitions.get(place)
-        if one is None:
+    for topic_partition, offset in sorted(source.items()):
+        mirrored = partitions.get(topic_partition)
+        if mirrored is None:
             continue
-        outcome = _plan_position(group, place, offset, one, target.get((one.target, place[1])), end)
-        if isinstance(outcome, GroupMove):
-            moves.append(outcome)
+        committed = target.get((mirrored.target, topic_partition[1]))
+        result = _plan_offset(group, topic_partition, offset, mirrored, committed, end)
+        if isinstance(result, GroupMove):
+            moves.append(result)
         else:
-            findings.append(outcome)
+            findings.append(result)
     if is_active and any(move.state == "planned" for move in moves):
         sentence = f"Group {group} has members at the target, so its positions there were not changed; stop them first."
         active = GroupFinding(group=group, topic=None, partition=None, reason="ActiveMembers", message=sentence)
@@ -94,51 +95,53 @@ def plan_group(  # noqa: PLR0913 -- both sides, and what is known of the copy
     return GroupPlan(tuple(moves), tuple(findings))
 
 
-def _plan_position(  # noqa: PLR0913, PLR0917 -- both sides of one position
+def _plan_offset(  # noqa: PLR0913, PLR0917 -- both sides of one offset
     group: str,
-    place: TopicPartition,
+    topic_partition: TopicPartition,
     offset: int,
-    one: MirroredPartition,
-    now: int | None,
+    mirrored: MirroredPartition,
+    committed: int | None,
     end: Callable[[str, int], int],
 ) -> GroupMove | GroupFinding:
-    topic, partition = place
-    found = None
-    if not one.recreated and one.reach.holds(offset):
-        found = target_position(offset, one.runs, partial(end, one.target, partition))
-    if found is None:
-        reason, sentence = _outside(group, place, offset, one)
-    elif now is not None and now > found:
+    topic, partition = topic_partition
+    translated = None
+    if not mirrored.recreated and mirrored.reach.holds(offset):
+        translated = target_position(offset, mirrored.runs, partial(end, mirrored.target, partition))
+    if translated is None:
+        reason, sentence = _why_not_translated(group, topic_partition, offset, mirrored)
+    elif committed is not None and committed > translated:
         reason = "NotBackwards"
         sentence = (
-            f"Group {group} continues at offset {now:,} of {one.target}/{partition} already, behind the translated "
-            f"offset {found:,}."
+            f"Group {group} is already at offset {committed:,} of {mirrored.target}/{partition}, after the translated "
+            f"offset {translated:,}."
         )
     else:
         return GroupMove(
             group=group,
             topic=topic,
-            target=one.target,
+            target=mirrored.target,
             partition=partition,
             source_offset=offset,
-            target_offset=found,
-            state="unchanged" if now == found else "planned",
+            target_offset=translated,
+            state="unchanged" if committed == translated else "planned",
         )
     return GroupFinding(group=group, topic=topic, partition=partition, reason=reason, message=sentence)
 
 
-def _outside(group: str, place: TopicPartition, offset: int, one: MirroredPartition) -> tuple[GroupReason, str]:
-    where = f"Group {group} continues at offset {offset:,} of {place[0]}/{place[1]}"
-    if one.recreated:
-        return "TopicRecreated", f"{where}, which was deleted and recreated: its offsets name other records now."
-    if offset > one.next_offset:
-        sentence = f"{where}, and the mirror has copied up to {one.next_offset:,}; translate again when it is there."
+def _why_not_translated(
+    group: str, topic_partition: TopicPartition, offset: int, mirrored: MirroredPartition
+) -> tuple[GroupReason, str]:
+    where = f"Group {group} is at offset {offset:,} of {topic_partition[0]}/{topic_partition[1]}"
+    if mirrored.recreated:
+        return "TopicRecreated", f"{where}, which was recreated: its offsets refer to other records now."
+    if offset > mirrored.next_offset:
+        sentence = f"{where}, and the mirror has copied up to {mirrored.next_offset:,}; translate again later."
         return "AheadOfMirror", sentence
-    if offset < one.start:
-        sentence = f"{where}, and the mirror began at {one.start:,}: the records between are not in the target."
+    if offset < mirrored.start:
+        sentence = f"{where}, and the mirror started at {mirrored.start:,}: the records between are not in the target."
         return "BehindMap", sentence
     sentence = (
-        f"{where}, and the source keeps records from {one.log_start:,} on: where earlier ones went is not known any "
-        f"more. Choose the group's position at the target yourself, such as its earliest record."
+        f"{where}, and the source log starts at {mirrored.log_start:,}: the target offsets of earlier records are no "
+        f"longer known. Set the offset of the group at the target yourself, for example to the earliest."
     )
     return "BehindMap", sentence

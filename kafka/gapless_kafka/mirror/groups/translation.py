@@ -1,4 +1,4 @@
-"""Owns how positions of consumer groups come to the target: read, planned, written, and read again."""
+"""Owns the translation of consumer group offsets to the target: they are read, planned, committed and verified."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class GroupTranslation:
-    """Translates positions of groups from the source to the target of a mirror."""
+    """Translates consumer group offsets from the source to the target of a mirror."""
 
     def __init__(
         self,
@@ -42,31 +42,31 @@ class GroupTranslation:
         *,
         timeout_seconds: float,
     ) -> None:
-        """Nothing is asked yet; `timeout_seconds` is how long each answer may take."""
+        """Kafka is not called before `run`; `timeout_seconds` is the timeout of each request."""
         self._source, self._target = source, target
         self._identity, self._choice, self._timeout = identity, choice, timeout_seconds
         self._topics = TargetTopics(target, timeout_seconds=timeout_seconds)
 
     def run(self, *, writes: bool) -> GroupsReport:
-        """Translate all positions that can be, and write them to the target if `writes`.
+        """Translate the offsets of all selected groups, and commit them in the target if `writes`.
 
         Raises:
             ConfigurationError: there is no such mirror, or a record of its control topic cannot be read.
-            SourceUnreachableError: a cluster does not answer, or denies it.
+            SourceUnreachableError: a cluster does not answer, or denies access.
         """
         existing = consumer_groups(self._source, timeout_seconds=self._timeout)
         active = consumer_groups(self._target, timeout_seconds=self._timeout)
         groups = self._choice.chosen(existing)
-        found = self._control_records()
-        places = sorted(found.positions)
-        positions = {
-            group: group_positions(self._source, group, places, timeout_seconds=self._timeout) for group in groups
+        control = self._control_records()
+        copied = sorted(control.positions)
+        offsets = {
+            group: group_positions(self._source, group, copied, timeout_seconds=self._timeout) for group in groups
         }
-        partitions = self._partitions(found, {place for some in positions.values() for place in some})
+        partitions = self._partitions(control, {each for of_group in offsets.values() for each in of_group})
         moves: list[GroupMove] = []
         findings = [_no_group(group) for group in self._choice.missing(existing)]
         for group in groups:
-            plan = self._plan(group, positions[group], partitions, is_active=active.get(group, False))
+            plan = self._plan(group, offsets[group], partitions, is_active=active.get(group, False))
             if writes and plan.writes:
                 plan = self._write(group, plan)
             moves += plan.moves
@@ -90,16 +90,16 @@ class GroupTranslation:
             raise unreadable_record(name, error) from None
 
     def _partitions(
-        self, found: ControlRecords, places: set[TopicPartition]
+        self, control: ControlRecords, needed: set[TopicPartition]
     ) -> dict[TopicPartition, MirroredPartition]:
-        if not places:
+        if not needed:
             return {}
         existing = set(existing_topics(self._source, timeout_seconds=self._timeout))
-        topics = sorted({topic for topic, _ in places} & existing)
+        topics = sorted({topic for topic, _ in needed} & existing)
         cuts = read_cut(self._source, topics, timeout_seconds=self._timeout).topics if topics else ()
         starts = {(cut.topic, number): first for cut in cuts for number, first in enumerate(cut.first_offsets)}
         try:
-            return mirrored_partitions(found, places, starts, {cut.topic: cut.id for cut in cuts})
+            return mirrored_partitions(control, needed, starts, {cut.topic: cut.id for cut in cuts})
         except ValueError as error:
             raise unreadable_record(self._identity.control_topic, error) from None
 
@@ -111,31 +111,31 @@ class GroupTranslation:
         *,
         is_active: bool,
     ) -> GroupPlan:
-        places = [(partitions[place].target, place[1]) for place in sorted(source) if place in partitions]
-        target = group_positions(self._target, group, places, timeout_seconds=self._timeout) if places else {}
+        targets = [(partitions[each].target, each[1]) for each in sorted(source) if each in partitions]
+        target = group_positions(self._target, group, targets, timeout_seconds=self._timeout) if targets else {}
         end = partial(self._topics.end_offset, committed=True)
         return plan_group(group, source, target, partitions, is_active=is_active, end=end)
 
     def _write(self, group: str, plan: GroupPlan) -> GroupPlan:
-        """Write the planned positions, and read them again."""
+        """Commit the planned offsets, and read them again."""
         problem = ""
         try:
             publish_position(self._target, group, plan.writes, timeout_seconds=self._timeout)
         except GaplessError as error:
             problem = str(error)
-        now = group_positions(self._target, group, list(plan.writes), timeout_seconds=self._timeout)
+        committed = group_positions(self._target, group, list(plan.writes), timeout_seconds=self._timeout)
         moves, findings = [], list(plan.findings)
         for move in plan.moves:
-            there = now.get((move.target, move.partition)) == move.target_offset
+            is_committed = committed.get((move.target, move.partition)) == move.target_offset
             if move.state != "planned":
                 moves.append(move)
-            elif there and not problem:
+            elif is_committed and not problem:
                 moves.append(replace(move, state="moved"))
             else:
                 reason = f" ({problem})" if problem else ""
                 sentence = (
-                    f"The position of group {group} in {move.target}/{move.partition} is not the one that was "
-                    f"written{reason}; stop members of the group at the target and translate again."
+                    f"The position of group {group} in {move.target}/{move.partition} was not "
+                    f"committed{reason}; stop the members of the group at the target and translate again."
                 )
                 findings.append(
                     GroupFinding(

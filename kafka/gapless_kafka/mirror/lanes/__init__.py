@@ -1,1 +1,1 @@
-"""Lanes: which source partitions are copied by one owner at a time, how they are copied, and how far they are."""
+"""Lanes: disjoint sets of source partitions, each copied by one owner at a time, with positions in the target."""

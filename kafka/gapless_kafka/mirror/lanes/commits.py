@@ -1,4 +1,4 @@
-"""Owns what a transaction of a lane holds beside records: positions and the offset map, and what it changes in memory.
+"""Owns what a transaction of a lane holds besides records, positions and the offset map, and what its commit changes.
 
 Must not know how records are read, nor why a transaction fails.
 """
@@ -23,17 +23,25 @@ if TYPE_CHECKING:
 class Change(NamedTuple):
     """What a commit changes of a partition."""
 
-    one: PartitionProgress
+    partition: PartitionProgress
     position: LanePosition
     tail: MapTail | None
     parts: list[int]
-    """The first offsets of the parts of the offset map that were written."""
+    """The first offsets of the written parts of the offset map."""
     records: int
     bytes: int
 
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Of the source."""
+        return self.partition.topic_partition
 
-class CommitInDoubt:
-    """What a commit changes that was not answered; it outlives the opening of a lane, and its thread."""
+
+class UnconfirmedCommit:
+    """The changes of a commit that Kafka has not confirmed; they are kept when the lane is reopened by another thread.
+
+    The next owner in this process reads the committed positions, and so finds out which changes to count.
+    """
 
     def __init__(self) -> None:
         self._changes: list[Change] = []
@@ -43,44 +51,45 @@ class CommitInDoubt:
         return bool(self._changes)
 
     def put(self, changes: list[Change]) -> None:
-        """Begin a commit."""
+        """Store the changes of a commit that is about to be sent."""
         with self._lock:
             self._changes = changes
 
     def take(self) -> list[Change]:
-        """What is to be counted if the commit was made, by one caller only; empty when another one has taken it."""
+        """Remove the changes and return them, so that only one caller counts them."""
         with self._lock:
             changes, self._changes = self._changes, []
         return changes
 
 
 def put_positions(writer: LaneWriter, partitions: Iterable[PartitionProgress], epoch: int) -> list[Change]:
-    """Hand over the positions behind all that was written, and where it went.
+    """Add the positions after all written records to the transaction, and where the records were written.
 
     Raises:
-        KafkaException: a record was not taken.
-        InterleavedError: it cannot be told where records went.
+        KafkaException: Kafka rejected a record.
+        InterleavedError: the target offsets of some records are unknown.
     """
     runs: dict[TopicPartition, list[Run]] = {}
     sizes: dict[TopicPartition, tuple[int, int]] = {}
     for written in writer.written:
-        found = written.runs()
+        written_runs = written.runs()
         if not written.is_routed:
-            runs.setdefault(written.place, []).extend(found)
-        records, size = sizes.get(written.place, (0, 0))
-        sizes[written.place] = (records + len(written.offsets), size + written.bytes)
+            runs.setdefault(written.topic_partition, []).extend(written_runs)
+        records, size = sizes.get(written.topic_partition, (0, 0))
+        sizes[written.topic_partition] = (records + len(written.offsets), size + written.bytes)
     changes = []
-    for one in partitions:
-        if not one.has_moved and one.place not in sizes:
+    for partition in partitions:
+        topic_partition = partition.topic_partition
+        if not partition.has_moved and topic_partition not in sizes:
             continue
-        records, size = sizes.get(one.place, (0, 0))
-        position = one.position_after(records, size, epoch)
-        tails = one.tails_after(runs.get(one.place, ()))
-        for first in one.expired_parts:
-            writer.put(map_key(*one.place, first), None)
+        records, size = sizes.get(topic_partition, (0, 0))
+        position = partition.position_after(records, size, epoch)
+        tails = partition.tails_after(runs.get(topic_partition, ()))
+        for first in partition.expired_parts:
+            writer.put(map_key(*topic_partition, first), None)
         for tail in tails if records else ():
-            writer.put(map_key(*one.place, tail.runs[0].first), content(MAP, tail.record()))
-        writer.put(position_key(*one.place), content(POSITION, position))
+            writer.put(map_key(*topic_partition, tail.runs[0].first), content(MAP, tail.record()))
+        writer.put(position_key(*topic_partition), content(POSITION, position))
         parts = [tail.runs[0].first for tail in tails] if records else []
-        changes.append(Change(one, position, tails[-1] if tails else None, parts, records, size))
+        changes.append(Change(partition, position, tails[-1] if tails else None, parts, records, size))
     return changes

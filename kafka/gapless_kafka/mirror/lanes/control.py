@@ -1,7 +1,6 @@
-"""Owns the control topic of a mirror: that it exists as it must, and what it holds of a lane.
+"""Owns the control topic of a mirror: its creation, its configuration, and the state of each lane in it.
 
-The owner of a lane reads it right after it has fenced the former one: no transaction of the lane is open then, and what
-was committed is complete.
+The owner of a lane reads it right after it has fenced the previous owner, when no transaction of the lane is open.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ _CONFIGURATION = {
     "min.cleanable.dirty.ratio": "0.1",
     "message.timestamp.type": "CreateTime",
 }
-_AT_ONCE = 1000
+_BATCH_SIZE = 1000
 _WAIT_SECONDS = 0.1
 
 
 @dataclass
 class LaneState:
-    """What the control topic holds of a lane."""
+    """The state of a lane in the control topic."""
 
     run: RunRecord | None = None
     flow: FlowRecord | None = None
-    """What the mirror copies; in the first lane."""
+    """What the mirror copies; only in the first lane."""
     positions: dict[TopicPartition, LanePosition] = field(default_factory=dict)
     """By source partition."""
     tails: dict[TopicPartition, MapTail] = field(default_factory=dict)
@@ -55,58 +54,58 @@ class LaneState:
 
 
 class LaneRecords(NamedTuple):
-    """What was read of a lane of the control topic."""
+    """The records of a lane in the control topic."""
 
     records: list[tuple[Any, Any]]
-    """Keys and values, in their order."""
+    """Keys and values, in offset order."""
     open_from: int | None
     """The offset of the first transaction that is open; ``None`` for none."""
 
 
 def ensure_control_topic(topics: TargetTopics, name: str, lanes: int) -> int:
-    """Create the control topic if there is none, and return its number of lanes.
+    """Create the control topic if it does not exist, and return its number of lanes.
 
     Raises:
-        ConfigurationError: a topic of that name cannot keep positions.
-        SourceUnreachableError: Kafka does not answer, or denies it.
+        ConfigurationError: the topic's cleanup policy would delete positions.
+        SourceUnreachableError: Kafka does not answer, or denies access.
     """
-    found = topics.describe([name]).get(name)
-    if found is None:
-        copies = min(3, topics.cluster().brokers)
-        topics.create(name, lanes, _CONFIGURATION, replication_factor=copies)
-        found = topics.describe([name])[name]
-    policy = found.configuration.get("cleanup.policy", "compact")
+    topic = topics.describe([name]).get(name)
+    if topic is None:
+        replicas = min(3, topics.cluster().brokers)
+        topics.create(name, lanes, _CONFIGURATION, replication_factor=replicas)
+        topic = topics.describe([name])[name]
+    policy = topic.configuration.get("cleanup.policy", "compact")
     if "delete" in policy.split(","):
         raise ConfigurationError(
             f"The topic {name} has cleanup.policy={policy}, which would delete positions of the mirror; set it to "
             f"compact."
         )
-    return found.partitions
+    return topic.partitions
 
 
 def read_lanes(
     connection: KafkaConnection, topic: str, lanes: Sequence[int], *, pulse: Callable[[], None] = lambda: None
 ) -> dict[int, LaneState]:
-    """Read what the control topic holds of some lanes, up to the first open transaction of each.
+    """Read the states of `lanes` from the control topic, each up to its first open transaction.
 
     Raises:
-        SourceUnreachableError: Kafka denies it, or does not answer.
+        SourceUnreachableError: Kafka denies access, or does not answer.
         ConfigurationError: a record cannot be read.
     """
-    found = read_lane_records(connection, topic, lanes, pulse=pulse)
+    records_by_lane = read_lane_records(connection, topic, lanes, pulse=pulse)
     try:
-        states = {lane: lane_state(read.records) for lane, read in found.items()}
+        states = {lane: lane_state(read.records) for lane, read in records_by_lane.items()}
     except (WireError, ValueError) as error:
         raise unreadable_record(topic, error) from None
-    for lane, read in found.items():
+    for lane, read in records_by_lane.items():
         states[lane].open_from = read.open_from
     return states
 
 
 def unreadable_record(topic: str, error: Exception) -> ConfigurationError:
-    """The error for a record of a control topic that cannot be read."""
+    """Return the error for a record of a control topic that cannot be read."""
     return ConfigurationError(
-        f"A record of the topic {topic} cannot be read ({error}); use programs of one release, or give the mirror "
+        f"A record of the topic {topic} cannot be read ({error}); run the same release everywhere, or give the mirror "
         f"another name."
     )
 
@@ -114,18 +113,18 @@ def unreadable_record(topic: str, error: Exception) -> ConfigurationError:
 def read_lane_records(
     connection: KafkaConnection, topic: str, lanes: Sequence[int], *, pulse: Callable[[], None] = lambda: None
 ) -> dict[int, LaneRecords]:
-    """Read the keys and values of some lanes. Raises SourceUnreachableError like `read_lanes`."""
-    # From offset 0, and not from "the beginning": the client looks that up, half a second after it has connected.
+    """Read the keys and values of `lanes`. Raises SourceUnreachableError like `read_lanes`."""
+    # From offset 0: the client looks up OFFSET_BEGINNING half a second after it has connected.
     return _read(connection, topic, dict.fromkeys(lanes, 0), "read_committed", pulse)
 
 
 def read_open_records(
     connection: KafkaConnection, topic: str, lane: int, first: int, *, pulse: Callable[[], None] = lambda: None
 ) -> list[tuple[Any, Any]]:
-    """Read the keys and values of a lane from an offset on, of transactions that are open or aborted, too.
+    """Read the keys and values of a lane from offset `first`, including open and aborted transactions.
 
     Raises:
-        SourceUnreachableError: Kafka denies it, or does not answer.
+        SourceUnreachableError: Kafka denies access, or does not answer.
     """
     return _read(connection, topic, {lane: first}, "read_uncommitted", pulse)[lane].records
 
@@ -148,56 +147,56 @@ def _read(
             "log_level": 0,
         }
     )
-    found: dict[int, list[tuple[Any, Any]]] = {lane: [] for lane in offsets}
+    records: dict[int, list[tuple[Any, Any]]] = {lane: [] for lane in offsets}
     open_from: dict[int, int | None] = {}
     clock = StallClock()
-    complaint = ""
+    last_error = ""
     try:
         consumer.assign([KafkaPartition(topic, lane, offset) for lane, offset in offsets.items()])
         while open_from.keys() != offsets.keys():
             pulse()
             clock.start_wait()
-            messages = consumer.consume(_AT_ONCE, _WAIT_SECONDS)
+            messages = consumer.consume(_BATCH_SIZE, _WAIT_SECONDS)
             clock.end_wait(progress=bool(messages))
             for message in messages:
                 error, lane = message.error(), message.partition()
                 if error is None:
-                    found[lane].append((message.key(), message.value()))
+                    records[lane].append((message.key(), message.value()))
                 elif error.name() == "_PARTITION_EOF":
-                    # The end of what can be read; what is cached is the high watermark of the same answer.
+                    # This is the last stable offset; the cached high watermark is from the same response.
                     end = consumer.get_watermark_offsets(KafkaPartition(topic, lane), cached=True)[1]
                     open_from[lane] = message.offset() if message.offset() < end else None
                 elif fault_of(error.name()).is_transient or error.retriable():
-                    complaint = reason_in(error.str())
+                    last_error = reason_in(error.str())
                 else:
                     raise fault_of(error.name()).error(
                         connection.bootstrap_servers, f"the topic {topic}", reason=reason_in(error.str())
                     )
             if clock.is_stalled:
-                raise TRANSIENT.error(connection.bootstrap_servers, f"the topic {topic}", reason=complaint)
+                raise TRANSIENT.error(connection.bootstrap_servers, f"the topic {topic}", reason=last_error)
     finally:
         consumer.close()
-    return {lane: LaneRecords(records, open_from[lane]) for lane, records in found.items()}
+    return {lane: LaneRecords(records[lane], open_from[lane]) for lane in records}
 
 
 def lane_state(records: Iterable[tuple[bytes | None, bytes | None]]) -> LaneState:
-    """Put together what the records of a lane say, in their order. Raises ValueError for what is none."""
+    """Build the state of a lane from its records in offset order. Raises ValueError for an unreadable record."""
     state = LaneState()
     last_parts: dict[TopicPartition, tuple[int, LaneMapPart]] = {}
     for key, value in latest(records).items():
-        about, message = read_record(key, value)
-        place = (about.source, about.partition)
-        if about.kind == "run":
+        lane_key, message = read_record(key, value)
+        topic_partition = (lane_key.source, lane_key.partition)
+        if lane_key.kind == "run":
             state.run = message
-        elif about.kind == "flow":
+        elif lane_key.kind == "flow":
             state.flow = message
-        elif about.kind == "position":
-            state.positions[place] = message
+        elif lane_key.kind == "position":
+            state.positions[topic_partition] = message
         else:
-            state.map_parts.setdefault(place, []).append(about.first_offset)
-            if place not in last_parts or last_parts[place][0] < about.first_offset:
-                last_parts[place] = (about.first_offset, message)
-    state.tails = {place: MapTail.of(part) for place, (_, part) in last_parts.items()}
+            state.map_parts.setdefault(topic_partition, []).append(lane_key.first_offset)
+            if topic_partition not in last_parts or last_parts[topic_partition][0] < lane_key.first_offset:
+                last_parts[topic_partition] = (lane_key.first_offset, message)
+    state.tails = {topic_partition: MapTail.of(part) for topic_partition, (_, part) in last_parts.items()}
     for firsts in state.map_parts.values():
         firsts.sort()
     return state

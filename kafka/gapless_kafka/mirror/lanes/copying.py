@@ -1,6 +1,6 @@
-"""Owns how the partitions of a lane are copied: from the reader to one transaction with the positions behind it.
+"""Owns how the partitions of a lane are copied: records are read, and written in one transaction with their positions.
 
-Must not know how a lane is taken. A transaction that fails is given up, and its records are read again.
+Must not know how a lane is acquired. When a transaction fails, it is aborted and its records are read again.
 """
 
 from __future__ import annotations
@@ -10,37 +10,38 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from gapless_kafka.mirror.lanes.commits import Change, CommitInDoubt, put_positions
+from gapless_kafka.mirror.lanes.commits import Change, UnconfirmedCommit, put_positions
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_kafka.mirror.lanes.progress import PartitionProgress, lost_offsets, position_in
+from gapless_kafka.mirror.lanes.progress import new_progress
 from gapless_kafka.mirror.lanes.recovery import Recovery
 from gapless_kafka.mirror.lanes.refusals import Refusals
 from gapless_kafka.mirror.lanes.writer import InterleavedError
 from gapless_kafka.writing.faults import is_refusal, is_transaction_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.mirror.lanes.control import LaneState
+    from gapless_kafka.mirror.lanes.progress import PartitionProgress
     from gapless_kafka.mirror.lanes.reader import Batch, Reader, Reading
     from gapless_kafka.mirror.lanes.setup import LaneSetup
-    from gapless_kafka.mirror.lanes.sources import SourceTopic, SourceView
+    from gapless_kafka.mirror.lanes.sources import SourceView
     from gapless_kafka.mirror.lanes.topic_check import TopicCheck
     from gapless_kafka.mirror.lanes.writer import LaneWriter, Written
 
 _IDLE_COMMIT_SECONDS = 20.0
-"""After which a position is committed that has moved over offsets without records."""
+"""How often positions are committed that have only moved past offsets without records."""
 
 
-class _GivenUpError(Exception):
-    """The transaction was given up, and all that was read since it began is read again."""
+class _AbortedError(Exception):
+    """The transaction was aborted; everything read since it began is read again."""
 
 
-class Copying:
-    """What a lane copies, from `begin` on."""
+class LaneCopier:
+    """Copies the partitions of one lane. Call `begin` first, and again after each failure."""
 
-    def __init__(self, setup: LaneSetup, in_doubt: CommitInDoubt | None = None) -> None:
+    def __init__(self, setup: LaneSetup, unconfirmed: UnconfirmedCommit | None = None) -> None:
         self._setup = setup
         self._reader: Reader
         self._writer: LaneWriter
@@ -50,10 +51,10 @@ class Copying:
         self._recovery = Recovery(setup)
         self._idle_commit_at = 0.0
         self._refusals = Refusals(setup.target.bootstrap_servers)
-        self._in_doubt = in_doubt if in_doubt is not None else CommitInDoubt()
+        self._unconfirmed = unconfirmed if unconfirmed is not None else UnconfirmedCommit()
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
-        self.awaits_view = False
-        """Whether a topic has changed, so that the source is to be looked at soon."""
+        self.needs_refresh = False
+        """Whether a source topic has changed, so that the next `SourceView` is needed soon."""
         self.transaction_since: float | None = None
         self.committed_at: float | None = None
         self.limited_at: float | None = None
@@ -61,175 +62,170 @@ class Copying:
         self.bytes = 0
 
     def begin(self, state: LaneState, reader: Reader, writer: LaneWriter, check: TopicCheck) -> None:
-        """Continue from what the control topic holds, with new connections."""
+        """Continue from the positions in the control topic, with new connections."""
         self._state, self._reader, self._writer, self._check = state, reader, writer, check
         self._view_number = -1
         self.transaction_since = None
         self._recovery.begin(reader)
         self._idle_commit_at = time.monotonic() + _IDLE_COMMIT_SECONDS
-        made = [one for one in self._in_doubt.take() if state.positions.get(one.one.place) == one.position]
-        # Of another thread's partitions only records count here, and heartbeats are none.
-        self._count([one for one in made if one.one.place in self.partitions or one.one.place[0] != HEARTBEAT_TOPIC])
-        former, self.partitions = self.partitions, {}
-        for place, one in former.items():
-            position = state.positions.get(place)
-            if position is not None or (one.is_new and self._refusals.holds(place)):
-                kept = one.reopened(position)
-                kept.tail = state.tails.get(place)
-                kept.map_parts, kept.expired_parts = state.map_parts.get(place, []), []
-                self.partitions[place] = kept
-                if kept.stop is None:
-                    self._reader.add({place: kept.next_offset})
+        # Changes of another thread's partitions only add to the totals, which do not include heartbeats.
+        self._apply(
+            [
+                change
+                for change in self._unconfirmed.take()
+                if state.positions.get(change.topic_partition) == change.position
+                and (change.topic_partition in self.partitions or change.topic_partition[0] != HEARTBEAT_TOPIC)
+            ]
+        )
+        previous, self.partitions = self.partitions, {}
+        for topic_partition, partition in previous.items():
+            position = state.positions.get(topic_partition)
+            if position is not None or (partition.is_new and self._refusals.is_waiting(topic_partition)):
+                reopened = partition.reopen(position)
+                reopened.tail = state.tails.get(topic_partition)
+                reopened.map_parts, reopened.expired_parts = state.map_parts.get(topic_partition, []), []
+                self.partitions[topic_partition] = reopened
+                if reopened.stop is None:
+                    self._reader.add({topic_partition: reopened.next_offset})
 
     def follow(self, view: SourceView, lane: int) -> None:
-        """Copy the partitions of a later `view` that belong to the lane, from now on."""
+        """From now on, copy the partitions of `view` that belong to the lane."""
         if view.number == self._view_number:
             return
         self._view_number = view.number
-        self.awaits_view = False
+        self.needs_refresh = False
         offsets: dict[TopicPartition, int] = {}
-        chosen = set()
-        for topic, partition in view.places(lane, self._setup.lanes):
-            place = (topic.name, partition)
-            chosen.add(place)
-            known = self.partitions.get(place)
-            if known is None:
-                known = self._taken(place, topic)
-                self.partitions[place] = known
-                if known.continues:
-                    self._recovery.look_at(place)  # which reads on there if the log has it
-                elif not known.is_done:
-                    offsets[place] = known.next_offset
-                if known.is_new:
+        selected = set()
+        for topic, number in view.lane_partitions(lane, self._setup.lanes):
+            topic_partition = (topic.name, number)
+            selected.add(topic_partition)
+            partition = self.partitions.get(topic_partition)
+            if partition is None:
+                partition = new_progress(topic_partition, topic, self._state, self._setup)
+                self.partitions[topic_partition] = partition
+                if partition.starts_at_group:
+                    self._recovery.schedule_check(topic_partition)  # reading starts if the log has the offset
+                elif not partition.is_done:
+                    offsets[topic_partition] = partition.next_offset
+                if partition.is_new:
                     self._idle_commit_at = 0.0
-            if topic.id and known.position.source_id and topic.id != known.position.source_id:
-                offsets.pop(place, None)
-                if self._recovery.follow_recreated(known, topic):
+            if topic.id and partition.position.source_id and topic.id != partition.position.source_id:
+                offsets.pop(topic_partition, None)
+                if self._recovery.follow_recreated(partition, topic):
                     self._idle_commit_at = 0.0
                 continue
-            known.source_end = (topic.id, topic.end_offsets[partition])
-            known.expire_map(topic.first_offsets[partition])
-            if known.is_suspect:
-                known.is_suspect = False
-                offsets[place] = known.next_offset
-        self._drop([place for place in self.partitions if place not in chosen])
+            partition.source_end = (topic.id, topic.end_offsets[number])
+            partition.expire_map(topic.first_offsets[number])
+            if partition.awaits_refresh:
+                partition.awaits_refresh = False
+                offsets[topic_partition] = partition.next_offset
+        self._drop([topic_partition for topic_partition in self.partitions if topic_partition not in selected])
         self._reader.add(offsets)
 
-    def step(self, wait_seconds: float, pulse: Callable[[], None], hurry: Callable[[], bool]) -> bool:
+    def step(self, wait_seconds: float, pulse: Callable[[], None], must_commit: Callable[[], bool]) -> bool:
         """Wait for records, and copy them in one transaction.
 
         Returns:
-            Whether something was committed.
+            Whether a transaction was committed.
 
         Raises:
-            KafkaException: nothing was committed, or nobody knows.
+            KafkaException: nothing was committed, or the commit is unconfirmed.
         """
         pulse()
         if self._recovery.resume(self.partitions):
             self._idle_commit_at = 0.0
-        self._reader.add({one.place: one.next_offset for one in self._refusals.due(self.partitions)})
+        self._reader.add(_next_offsets(self._refusals.take_due(self.partitions)))
         if self._wait_for_limits(wait_seconds):
             return False
         try:
-            return self._copy_one(wait_seconds, pulse, hurry)
-        except _GivenUpError:
+            return self._copy_transaction(wait_seconds, pulse, must_commit)
+        except _AbortedError:
             return False
 
-    def _copy_one(self, wait_seconds: float, pulse: Callable[[], None], hurry: Callable[[], bool]) -> bool:
-        self._take(self._reader.read(self._setup.limits.most_records(), wait_seconds))
+    def _copy_transaction(
+        self, wait_seconds: float, pulse: Callable[[], None], must_commit: Callable[[], bool]
+    ) -> bool:
+        self._process(self._reader.read(self._setup.limits.max_records(), wait_seconds))
         if not self._writer.is_open:
             return self._commit_idle(pulse)
         began = time.monotonic()
         until = began + self._setup.commit_interval_seconds
         while True:
             pulse()
-            left = until - time.monotonic()
-            full = self._writer.bytes >= self._setup.memory.transaction_bytes
-            if left <= 0 or full or hurry() or self._setup.limits.delay_seconds() or self.is_done:
+            remaining = until - time.monotonic()
+            is_full = self._writer.bytes >= self._setup.memory.transaction_bytes
+            if remaining <= 0 or is_full or must_commit() or self._setup.limits.delay_seconds() or self.is_done:
                 break
-            self._take(self._reader.read(self._setup.limits.most_records(), min(left, 0.1)))
+            self._process(self._reader.read(self._setup.limits.max_records(), min(remaining, 0.1)))
         return self._commit(pulse)
 
     @property
     def is_done(self) -> bool:
-        """Whether all partitions are where copying ends."""
-        return all(one.is_done for one in self.partitions.values())
+        """Whether every partition has stopped or reached the offset where copying ends."""
+        return all(partition.is_done for partition in self.partitions.values())
 
     @property
-    def is_unsure(self) -> bool:
-        """Whether nobody knows if the last commit was made."""
-        return bool(self._in_doubt)
+    def has_unconfirmed_commit(self) -> bool:
+        """Whether the last commit was sent but not confirmed."""
+        return bool(self._unconfirmed)
 
     @property
     def has_moved(self) -> bool:
-        """Whether a position has changed that is not committed."""
-        return any(one.has_moved for one in self.partitions.values() if one.stop is None)
+        """Whether the position of a partition has changed since the last commit."""
+        return any(partition.has_moved for partition in self.partitions.values() if partition.stop is None)
 
-    def _taken(self, place: TopicPartition, topic: SourceTopic) -> PartitionProgress:
-        """A partition that was not copied by this lane's owner before."""
-        partition, known = place[1], self._state.positions.get(place)
-        is_new, position = known is None, position_in(topic, partition, known, self._setup.epoch)
-        return PartitionProgress(
-            place,
-            position,
-            position.next_offset,
-            time.monotonic(),
-            tail=self._state.tails.get(place),
-            map_parts=self._state.map_parts.get(place, []),
-            copy_until=topic.end_offsets[partition] if self._setup.once else None,
-            is_new=is_new,
-            continues=is_new and partition in topic.former,
-            lost_before=lost_offsets(position),
-        )
-
-    def _take(self, reading: Reading) -> None:
-        for number, batch in enumerate(reading.batches):
+    def _process(self, reading: Reading) -> None:
+        for index, batch in enumerate(reading.batches):
             try:
-                self._copy(batch)
-            except _GivenUpError:
-                self._read_again({unread.place for unread in reading.batches[number:]})
+                self._copy_batch(batch)
+            except _AbortedError:
+                self._read_again({unread.topic_partition for unread in reading.batches[index:]})
                 raise
-        for place, end in reading.ends.items():
-            one = self.partitions.get(place)
-            if one is not None and not one.is_done:
-                one.end_seen, one.progressed_at, one.error = end, time.monotonic(), None
-                one.next_offset = max(one.next_offset, end)
-        for place, error in reading.errors:
-            one = self.partitions.get(place)
-            if one is not None and not one.is_done:
-                self._recovery.note(one, error)
+        for topic_partition, end in reading.ends.items():
+            partition = self._active(topic_partition)
+            if partition is not None:
+                partition.end_seen, partition.progressed_at, partition.error = end, time.monotonic(), None
+                partition.next_offset = max(partition.next_offset, end)
+        for topic_partition, error in reading.errors:
+            partition = self._active(topic_partition)
+            if partition is not None:
+                self._recovery.note_error(partition, error)
 
-    def _copy(self, batch: Batch) -> None:
-        one = self.partitions.get(batch.place)
-        if one is None or one.is_done:
+    def _active(self, topic_partition: TopicPartition) -> PartitionProgress | None:
+        """Return a partition if it is still being copied."""
+        partition = self.partitions.get(topic_partition)
+        return None if partition is None or partition.is_done else partition
+
+    def _copy_batch(self, batch: Batch) -> None:
+        partition = self._active(batch.topic_partition)
+        if partition is None:
             return
         messages = batch.messages
-        if (messages[0].offset() or 0) < one.next_offset:
-            messages = [message for message in messages if (message.offset() or 0) >= one.next_offset]
-        end = one.copy_until
+        if (messages[0].offset() or 0) < partition.next_offset:
+            messages = [message for message in messages if (message.offset() or 0) >= partition.next_offset]
+        end = partition.copy_until
         if end is not None and messages and (messages[-1].offset() or 0) >= end:
             messages = [message for message in messages if (message.offset() or 0) < end]
-            one.next_offset = end
-        kept, last = self._setup.provenance.kept(messages), messages[-1] if messages else None
-        one.returned += len(messages) - len(kept)
-        messages = kept
-        if messages:
-            written = self._append(one, batch.target or one.position.target, messages)
-            one.next_offset = max(one.next_offset, written.offsets[-1] + 1)
-            at = messages[-1].timestamp()[1]
-            one.newest_read_ms = at if at > 0 else None
-            one.error = None
-            self._setup.limits.spend(len(messages), written.bytes)
+            partition.next_offset = end
+        own, last = self._setup.provenance.without_returned(messages), messages[-1] if messages else None
+        partition.returned += len(messages) - len(own)
+        if own:
+            written = self._append(partition, batch.target or partition.position.target, own)
+            partition.next_offset = max(partition.next_offset, written.offsets[-1] + 1)
+            timestamp_ms = own[-1].timestamp()[1]
+            partition.newest_read_ms = timestamp_ms if timestamp_ms > 0 else None
+            partition.error = None
+            self._setup.limits.spend(len(own), written.bytes)
         if last is not None:
-            one.next_offset = max(one.next_offset, (last.offset() or 0) + 1)
-        if one.is_done:
-            self._reader.drop([batch.place])
+            partition.next_offset = max(partition.next_offset, (last.offset() or 0) + 1)
+        if partition.is_done:
+            self._reader.drop([batch.topic_partition])
 
-    def _append(self, one: PartitionProgress, target: str, messages: list[Any]) -> Written:
-        """Hand records over.
+    def _append(self, partition: PartitionProgress, target: str, messages: list[Any]) -> Written:
+        """Add records to the transaction, and begin one if none is open.
 
         Raises:
-            _GivenUpError: the target refuses some, these or others of the transaction.
+            _AbortedError: the target refuses records of the transaction, these or earlier ones.
             KafkaException: nothing of the transaction will be committed.
         """
         writer = self._writer
@@ -237,15 +233,15 @@ class Copying:
             if not writer.is_open:
                 writer.begin()
                 self.transaction_since = time.monotonic()
-            written = writer.append(target, one.place, messages)
+            written = writer.append(target, partition.topic_partition, messages)
         except KafkaException as error:
             if is_refusal(error.args[0]):
-                self._refusals.stop(one, target, error.args[0])
+                self._refusals.stop_partition(partition, target, error.args[0])
             elif not self._refusals.handle(error.args[0], writer, self.partitions):
                 raise
-            self._give_up()
-            raise _GivenUpError from None
-        written.is_routed = target != one.position.target
+            self._abort()
+            raise _AbortedError from None
+        written.is_routed = target != partition.position.target
         return written
 
     def _wait_for_limits(self, wait_seconds: float) -> bool:
@@ -256,12 +252,12 @@ class Copying:
         return delay > 0
 
     def _commit_idle(self, pulse: Callable[[], None]) -> bool:
-        """Commit positions that have moved over offsets without records, now and then."""
+        """Commit positions that have only moved past offsets without records, if that is due."""
         now = time.monotonic()
         if now < self._idle_commit_at and not (self._setup.once and self.is_done):
             return False
         self._idle_commit_at = now + _IDLE_COMMIT_SECONDS
-        if not any(one.has_moved for one in self.partitions.values()):
+        if not any(partition.has_moved for partition in self.partitions.values()):
             return False
         self._writer.begin()
         self.transaction_since = now
@@ -269,82 +265,82 @@ class Copying:
 
     def _commit(self, pulse: Callable[[], None]) -> bool:
         writer = self._writer
-        moved = {place[0]: one.position.source_id for place, one in self.partitions.items() if one.has_moved}
-        self._check.ask(moved)
+        moved = [partition for partition in self.partitions.values() if partition.has_moved]
+        self._check.start({partition.topic_partition[0]: partition.position.source_id for partition in moved})
         try:
             writer.flush()
             changes = put_positions(writer, self.partitions.values(), self._setup.epoch)
-            changed = self._check.changed(pulse)
-            if changed:
-                self._suspect(changed)
+            changed_topics = self._check.changed_topics(pulse)
+            if changed_topics:
+                self._pause_topics(changed_topics)
                 return False
-            self._in_doubt.put(changes)
+            self._unconfirmed.put(changes)
             writer.commit()
         except InterleavedError:
             writer.reporting.interleaved = True
-            self._give_up()
+            self._abort()
             return False
         except KafkaException as error:
-            if self.is_unsure and is_transaction_failed(error.args[0]):
-                raise  # who opens the lane again finds out whether the commit was made
+            if self.has_unconfirmed_commit and is_transaction_failed(error.args[0]):
+                raise  # `begin` finds out whether it was committed
             if not self._refusals.handle(error.args[0], writer, self.partitions):
                 raise
-            self._give_up()
+            self._abort()
             return False
-        self._note_commit()
-        return True
-
-    def _note_commit(self) -> None:
         self.transaction_since, self.committed_at = None, time.monotonic()
         self._idle_commit_at = self.committed_at + _IDLE_COMMIT_SECONDS
-        self._count(self._in_doubt.take())
-        self._refusals.committed(self._writer)
+        self._apply(self._unconfirmed.take())
+        self._refusals.after_commit(self._writer)
+        return True
 
-    def _count(self, changes: list[Change]) -> None:
-        """Take note of what is committed."""
+    def _apply(self, changes: list[Change]) -> None:
+        """Update partitions and totals with changes that are committed."""
         now = time.monotonic()
-        for one, position, tail, parts, records, size in changes:
-            one.committed(position, tail, records, size, now)
-            one.map_parts += [first for first in parts if first not in one.map_parts[-1:]]
+        for partition, position, tail, parts, records, size in changes:
+            partition.apply_commit(position, tail, records, size, now)
+            partition.map_parts += [first for first in parts if first not in partition.map_parts[-1:]]
             self.records += records
             self.bytes += size
 
-    def _suspect(self, topics: set[str]) -> None:
-        """Wait for a look at the source, because what was read of some topics may be of recreated ones."""
-        self._give_up()
-        self.awaits_view = True
-        for one in self.partitions.values():
-            if one.place[0] in topics:
-                one.is_suspect = True
-                self._reader.drop([one.place])
+    def _pause_topics(self, topics: set[str]) -> None:
+        """Abort, and read nothing from `topics` until the source is refreshed: they may have been recreated."""
+        self._abort()
+        self.needs_refresh = True
+        for partition in self.partitions.values():
+            if partition.topic_partition[0] in topics:
+                partition.awaits_refresh = True
+                self._reader.drop([partition.topic_partition])
 
-    def _give_up(self) -> None:
+    def _abort(self) -> None:
         """Abort the transaction, and read its records again."""
         self._writer.abort()
-        self._in_doubt.take()
+        self._unconfirmed.take()
         self.transaction_since = None
-        self._rewind(list(self.partitions.values()))
+        rewound = []
+        for partition in self.partitions.values():
+            if partition.next_offset != partition.position.next_offset:
+                partition.next_offset = partition.position.next_offset
+                partition.returned = 0
+                rewound.append(partition)
+        self._reader.drop(partition.topic_partition for partition in rewound)
+        self._reader.add(_next_offsets(partition for partition in rewound if partition.stop is None))
 
-    def _read_again(self, places: set[TopicPartition]) -> None:
-        """Go back to what is known of some partitions, of which records were read and not looked at."""
-        known = [one for place in places if (one := self.partitions.get(place)) is not None and not one.is_done]
-        self._reader.add({one.place: one.next_offset for one in known})
+    def _read_again(self, topic_partitions: set[TopicPartition]) -> None:
+        """Read partitions again whose records were read and not processed."""
+        active = map(self._active, topic_partitions)
+        self._reader.add(_next_offsets(partition for partition in active if partition is not None))
 
-    def _rewind(self, some: list[PartitionProgress]) -> None:
-        """Go back to what is committed."""
-        moved = [one for one in some if one.next_offset != one.position.next_offset]
-        for one in moved:
-            one.next_offset = one.position.next_offset
-            one.returned = 0
-        self._reader.drop(one.place for one in moved)
-        self._reader.add({one.place: one.next_offset for one in moved if one.stop is None})
+    def _drop(self, topic_partitions: list[TopicPartition]) -> None:
+        """Stop copying partitions that no longer belong to the mirror."""
+        self._reader.drop(topic_partitions)
+        for topic_partition in topic_partitions:
+            partition = self.partitions.pop(topic_partition)
+            if not partition.is_new:
+                self._state.positions[topic_partition] = partition.position
+                self._state.map_parts[topic_partition] = partition.map_parts
+                if partition.tail is not None:
+                    self._state.tails[topic_partition] = partition.tail
 
-    def _drop(self, places: list[TopicPartition]) -> None:
-        self._reader.drop(places)
-        for place in places:
-            one = self.partitions.pop(place)
-            if not one.is_new:
-                self._state.positions[place] = one.position
-                self._state.map_parts[place] = one.map_parts
-                if one.tail is not None:
-                    self._state.tails[place] = one.tail
+
+def _next_offsets(partitions: Iterable[PartitionProgress]) -> dict[TopicPartition, int]:
+    return {partition.topic_partition: partition.next_offset for partition in partitions}

@@ -1,7 +1,7 @@
-"""Owns one lane: it is taken, its partitions are copied in transactions, and it is given back.
+"""Owns one lane: it is opened, its partitions are copied in transactions, and it is closed.
 
-Whoever takes a lane fences its former owner first and reads the positions then; so nothing is lost and nothing is
-written twice, whoever else is alive. Must not know who assigns lanes.
+`open` fences the previous owner and then reads the positions, so nothing is lost or written twice even if the previous
+owner still runs. Must not know who assigns lanes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,13 @@ from confluent_kafka import KafkaException
 from gapless_api.base.errors import SourceStalledError
 from gapless_kafka.access.errors import reason_in
 from gapless_kafka.mirror.lanes.control import read_lanes
-from gapless_kafka.mirror.lanes.copying import Copying
-from gapless_kafka.mirror.lanes.left_open import LEFT_OPEN, MARKER_SECONDS, LeftOpen, TransactionLeftOpenError
+from gapless_kafka.mirror.lanes.copying import LaneCopier
+from gapless_kafka.mirror.lanes.hanging_transaction import (
+    HANGING_TRANSACTION,
+    MARKER_SECONDS,
+    HangingTransaction,
+    HangingTransactionError,
+)
 from gapless_kafka.mirror.lanes.observations import LaneObservation, LanePhase, SeenError
 from gapless_kafka.mirror.lanes.reader import LaneReader
 from gapless_kafka.mirror.lanes.records import FLOW, FLOW_KEY, RUN, RUN_KEY, RunRecord, content
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
     from gapless_api.base.errors import GaplessError
-    from gapless_kafka.mirror.lanes.commits import CommitInDoubt
+    from gapless_kafka.mirror.lanes.commits import UnconfirmedCommit
     from gapless_kafka.mirror.lanes.control import LaneState
     from gapless_kafka.mirror.lanes.reader import Reader
     from gapless_kafka.mirror.lanes.setup import LaneSetup
@@ -43,11 +48,11 @@ log = structlog.get_logger("mirror")
 
 
 class LaneFencedError(Exception):
-    """Another producer of the lane has begun: this one writes nothing any more."""
+    """A newer producer has fenced this one, which can no longer write."""
 
 
 class Lane:
-    """One lane of a mirror, in one thread; only `observation` may be called by others."""
+    """One lane of a mirror. Not thread-safe, except for `observation`."""
 
     def __init__(  # noqa: PLR0913 -- what names a lane, and how it is run
         self,
@@ -55,24 +60,24 @@ class Lane:
         setup: LaneSetup,
         *,
         pulse: Callable[[], None] = lambda: None,
-        hurry: Callable[[], bool] = lambda: False,
+        must_commit: Callable[[], bool] = lambda: False,
         reader: Callable[[], Reader] | None = None,
-        in_doubt: CommitInDoubt | None = None,
+        unconfirmed: UnconfirmedCommit | None = None,
     ) -> None:
-        """Nothing is sent before `open`.
+        """Kafka is not called before `open`.
 
         Args:
             number: of the lane.
             setup: what all lanes have in common.
-            pulse: called while Kafka is waited for; it may raise to end the work at once, and aborts the transaction.
-            hurry: whether a transaction that is open is to be committed now.
-            reader: makes what reads in place of a `LaneReader`.
-            in_doubt: what is not known of the lane's last commit, if this process had it before.
+            pulse: called while waiting for Kafka; it may raise to stop at once, which aborts the transaction.
+            must_commit: whether an open transaction must be committed now.
+            reader: creates the reader; by default a `LaneReader`.
+            unconfirmed: of the lane's last owner in this process.
         """
         self.number = number
         self._setup = setup
         self._outer_pulse = pulse
-        self._hurry = hurry
+        self._must_commit = must_commit
         self._new_reader = reader
         self._opened: ExitStack | None = None
         self._phase = LanePhase.CLOSED
@@ -80,15 +85,15 @@ class Lane:
         self._error: SeenError | None = None
         self._producer: TransactionalProducer | None = None
         self._reporting = Reporting(interleaved=setup.reports_all)
-        self.copying = Copying(setup, in_doubt)
+        self.copier = LaneCopier(setup, unconfirmed)
 
     def open(self) -> None:
-        """Fence the former owner, and read how far it was.
+        """Fence the previous owner, and read its committed positions.
 
         Raises:
-            LaneFencedError: somebody else opened the lane meanwhile.
-            TakenOverError: another run has taken over.
-            GaplessError: Kafka denies it or does not answer.
+            LaneFencedError: another owner has opened the lane meanwhile.
+            TakenOverError: a later run has taken over.
+            GaplessError: Kafka denies access or does not answer.
         """
         setup, identity = self._setup, self._setup.identity
         self.close()
@@ -106,134 +111,133 @@ class Lane:
                 writer = LaneWriter(producer, identity.control_topic, self.number, setup.provenance, self._reporting)
                 state = self._state()
                 if setup.transactional and state.open_from is not None:
-                    state = self._settle(writer, state)
+                    state = self._resolve_hanging(writer, state)
                 own = self._run
-                news = [(RUN_KEY, content(RUN, own))] if check_run(state.run, own) else []
+                changed = [(RUN_KEY, content(RUN, own))] if check_run(state.run, own) else []
                 if self.number == 0 and setup.flow is not None and setup.flow != state.flow:
-                    news.append((FLOW_KEY, content(FLOW, setup.flow)))
-                if news:
+                    changed.append((FLOW_KEY, content(FLOW, setup.flow)))
+                if changed:
                     writer.begin()
-                    for key, value in news:
+                    for key, value in changed:
                         writer.put(key, value)
                     writer.commit()
             except KafkaException as error:
-                raise self._failure(error) from None
+                raise self._translate(error) from None
             reader = self._reader()
             opened.callback(reader.close)
-            self.copying.begin(state, reader, writer, TopicCheck(setup.source))
+            self.copier.begin(state, reader, writer, TopicCheck(setup.source))
             self._opened = opened.pop_all()
         self._phase = LanePhase.COPYING
         self._error = None
 
     def check_run(self) -> None:
-        """Make sure that the lane went to another owner of this run, after LaneFencedError.
+        """After LaneFencedError, check that the new owner belongs to this run.
 
         Raises:
-            TakenOverError: another run has taken over.
-            GaplessError: Kafka denies it or does not answer.
+            TakenOverError: it belongs to a later run.
+            GaplessError: Kafka denies access or does not answer.
         """
         check_run(self._state().run, self._run)
 
     def follow(self, view: SourceView) -> None:
-        """Copy the partitions of `view` that belong to the lane, from now on."""
-        self.copying.follow(view, self.number)
+        """From now on, copy the partitions of `view` that belong to the lane."""
+        self.copier.follow(view, self.number)
 
     def step(self, wait_seconds: float = 0.2) -> bool:
         """Wait for records, and copy them in one transaction.
 
         Returns:
-            Whether something was committed.
+            Whether a transaction was committed.
 
         Raises:
             LaneFencedError: the lane has another owner; nothing of this step was written.
-            GaplessError: Kafka denies it or does not answer; nothing of this step was written, or it is committed and
-                `open` finds it.
+            GaplessError: Kafka denies access or does not answer. Nothing of this step was written, or the commit is
+                unconfirmed and `open` finds out.
         """
         try:
-            done = self.copying.step(wait_seconds, self._pulse, self._hurry)
+            is_committed = self.copier.step(wait_seconds, self._pulse, self._must_commit)
         except KafkaException as error:
-            raise self._failure(error) from None
-        if done:
+            raise self._translate(error) from None
+        if is_committed:
             self._error = None
-        return done
+        return is_committed
 
     def close(self) -> None:
-        """Abort what is not committed, and let the connections go."""
+        """Abort the open transaction, and close the connections."""
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
         self._phase = LanePhase.CLOSED
 
-    def failed(self, error: GaplessError) -> None:
-        """Show `error` to observers until the lane works again."""
+    def note_failure(self, error: GaplessError) -> None:
+        """Show `error` to observers until the next commit."""
         seen = self._error
         if seen is None or seen.message != str(error):
             self._error = SeenError(message=str(error), name=seen.name if seen else "", seen_at=time.monotonic())
         self._phase = LanePhase.RETRYING
 
     def observation(self) -> LaneObservation:
-        """What can be seen of the lane; called by other threads, too."""
+        """Return the state of the lane; other threads may call this."""
         return LaneObservation(
             lane=self.number,
             phase=self._phase,
             tick_at=self._tick_at,
-            transaction_since=self.copying.transaction_since,
-            committed_at=self.copying.committed_at,
-            records=self.copying.records,
-            bytes=self.copying.bytes,
+            transaction_since=self.copier.transaction_since,
+            committed_at=self.copier.committed_at,
+            records=self.copier.records,
+            bytes=self.copier.bytes,
             error=self._error,
-            awaits_view=self.copying.awaits_view,
-            limited_at=self.copying.limited_at,
-            partitions=tuple(one.observation() for one in list(self.copying.partitions.values())),
+            needs_refresh=self.copier.needs_refresh,
+            limited_at=self.copier.limited_at,
+            partitions=tuple(partition.observation() for partition in list(self.copier.partitions.values())),
         )
 
     @property
     def _run(self) -> RunRecord:
-        """The run that this owner belongs to."""
+        """The run of this process."""
         return RunRecord(engine=self._setup.engine, epoch=self._setup.epoch)
 
     def _state(self) -> LaneState:
-        """What the control topic holds."""
+        """Read the state of the lane from the control topic."""
         setup = self._setup
         return read_lanes(setup.target, setup.identity.control_topic, [self.number], pulse=self._pulse)[self.number]
 
     def _reader(self) -> Reader:
         if self._new_reader is not None:
             return self._new_reader()
-        return LaneReader(self._setup.source, queue_kib=self._setup.memory.queue_kib, complain=self._note)
+        return LaneReader(self._setup.source, queue_kib=self._setup.memory.queue_kib, on_error=self._note_error)
 
-    def _settle(self, writer: LaneWriter, state: LaneState) -> LaneState:
-        """End the former owner's transaction, which Kafka has left open, and read the positions again."""
-        left = LeftOpen(self._setup, self.number, state, writer, self._pulse)
+    def _resolve_hanging(self, writer: LaneWriter, state: LaneState) -> LaneState:
+        """End the previous owner's hanging transaction, and read the state of the lane again."""
+        transaction = HangingTransaction(self._setup, self.number, state, writer, self._pulse)
         try:
             with closing(self._reader()) as reader:
-                left.settle(reader)
+                transaction.resolve(reader)
             deadline = time.monotonic() + MARKER_SECONDS
-            while (settled := self._state()).open_from is not None:
+            while (resolved := self._state()).open_from is not None:
                 if time.monotonic() > deadline:
-                    raise left.error()
-        except TransactionLeftOpenError as error:
-            self._error = SeenError(message=str(error), name=LEFT_OPEN, seen_at=time.monotonic())
+                    raise transaction.error()
+        except HangingTransactionError as error:
+            self._error = SeenError(message=str(error), name=HANGING_TRANSACTION, seen_at=time.monotonic())
             raise
         log.warning("transaction settled", lane=self.number, first_offset=state.open_from)
         if self._new_reader is not None:
-            raise SourceStalledError(
-                f"A transaction of lane {self.number} that Kafka had left open was settled; the next turn continues."
-            )
-        return settled
+            raise SourceStalledError(f"A hanging transaction of lane {self.number} was ended; the next turn continues.")
+        return resolved
 
     def _pulse(self) -> None:
         self._tick_at = time.monotonic()
         self._outer_pulse()
 
-    def _note(self, error: KafkaError) -> None:
+    def _note_error(self, error: KafkaError) -> None:
         self._error = SeenError(message=reason_in(error.str()), name=error.name(), seen_at=time.monotonic())
 
-    def _failure(self, error: KafkaException) -> Exception:
+    def _translate(self, error: KafkaException) -> Exception:
+        """Return the error of this module, or of the project, for one of Kafka's."""
         reported: KafkaError = error.args[0]
-        self._note(reported)
+        self._note_error(reported)
         if is_fenced(reported):
             return LaneFencedError()
         topic = self._setup.identity.control_topic
-        found: Exception = error if self._producer is None else self._producer.error_for(reported, topic)
-        return found
+        translated: Exception = error if self._producer is None else self._producer.error_for(reported, topic)
+        return translated

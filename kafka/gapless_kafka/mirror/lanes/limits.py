@@ -1,7 +1,7 @@
-"""Owns how fast the lanes of a process copy together, in bytes and records per second; pure but for its clock.
+"""Owns the rate limits that the lanes of a process share, in bytes and records per second; pure except for its clock.
 
-What was copied is paid afterwards: a lane waits until the account is even, and reads no more at once than a quarter of
-a second allows.
+Records are charged after they were copied: the lanes wait until the rate is met again, and one read is limited to the
+records of a quarter of a second.
 """
 
 from __future__ import annotations
@@ -14,69 +14,69 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_AT_ONCE_SECONDS = 0.25
-_MOST_AT_ONCE = 5000
-_GUESSED_BYTES = 1024
-"""Of a record, before the first one."""
+_READ_SECONDS = 0.25
+_MAX_RECORDS = 5000
+_INITIAL_RECORD_BYTES = 1024
+"""The assumed size of a record before the first one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Limits; ``None`` for none."""
+    """Rate limits; ``None`` for no limit."""
 
     bytes_per_second: float | None = None
     records_per_second: float | None = None
 
 
 class Limits:
-    """The account of a process. Safe for threads."""
+    """The rate limiter of a process. Thread-safe."""
 
     def __init__(self, rates: Rates, *, now: Callable[[], float] = time.monotonic) -> None:
         self._rates = rates
         self._now = now
         self._lock = threading.Lock()
         self._free_at = 0.0
-        """When what was copied so far is paid."""
-        self._average_bytes = float(_GUESSED_BYTES)
+        """When the rate is met again."""
+        self._average_bytes = float(_INITIAL_RECORD_BYTES)
 
     def __reduce__(self) -> tuple[type[Limits], tuple[Rates]]:
-        """Another process gets an account of its own."""
+        """Another process gets a limiter of its own."""
         return Limits, (self._rates,)
 
-    def divided(self, parts: int) -> Limits:
-        """The account of one of so many processes that copy together."""
-        some = (self._rates.bytes_per_second, self._rates.records_per_second)
-        return Limits(Rates(*(None if rate is None else rate / parts for rate in some)))
+    def divide(self, parts: int) -> Limits:
+        """Return the limiter of each of `parts` processes that share the limits."""
+        rates = (self._rates.bytes_per_second, self._rates.records_per_second)
+        return Limits(Rates(*(None if rate is None else rate / parts for rate in rates)))
 
     @property
     def rates(self) -> Rates:
-        """The limits that are in force."""
+        """The current limits."""
         return self._rates
 
     def change(self, rates: Rates) -> None:
-        """Copy as fast as `rates` say from now on; what is owed is forgiven."""
+        """Use `rates` from now on, without waiting for records that were copied before."""
         with self._lock:
             if rates != self._rates:
                 self._rates = rates
                 self._free_at = 0.0
 
     def delay_seconds(self) -> float:
-        """How long to wait before the next records."""
+        """Return how long to wait before the next read."""
         with self._lock:
             return max(self._free_at - self._now(), 0.0)
 
-    def most_records(self) -> int:
-        """How many records to read at once."""
+    def max_records(self) -> int:
+        """Return how many records one read may return."""
         with self._lock:
-            found = float(_MOST_AT_ONCE)
+            limit = float(_MAX_RECORDS)
             if self._rates.records_per_second is not None:
-                found = min(found, self._rates.records_per_second * _AT_ONCE_SECONDS)
+                limit = min(limit, self._rates.records_per_second * _READ_SECONDS)
             if self._rates.bytes_per_second is not None:
-                found = min(found, self._rates.bytes_per_second * _AT_ONCE_SECONDS / self._average_bytes)
-            return max(int(found), 1)
+                limit = min(limit, self._rates.bytes_per_second * _READ_SECONDS / self._average_bytes)
+            return max(int(limit), 1)
 
     def spend(self, records: int, size: int) -> None:
-        """Take note of what is copied."""
+        """Charge copied records and their bytes."""
         with self._lock:
             seconds = 0.0
             if self._rates.records_per_second is not None:

@@ -1,4 +1,4 @@
-"""Owns what follows when a position cannot be read any more: nothing, a loss, or another topic; pure."""
+"""Owns how a loss is detected and described when a source log no longer holds a position; pure."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from dataclasses import dataclass
 
 from gapless_kafka.mirror.lanes.observations import Stop
 
-OVERTOOK, RECREATED = "RetentionOvertook", "TopicRecreated"
+RETENTION_OVERTOOK, TOPIC_RECREATED = "RetentionOvertook", "TopicRecreated"
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Source records that are gone before they were copied."""
+    """Source records that were deleted before they were copied."""
 
     first: int
     end: int
-    """Exclusive; not after `first` when nobody can tell how many are lost."""
+    """Exclusive; equal to `first` when the number of lost records is unknown."""
     next_offset: int
     """Where copying can continue."""
     stop: Stop
-    """Why the partition stops, unless such a loss is skipped."""
+    """Why the partition stops, unless losses are skipped."""
 
 
-def unreadable(place: str, position: int, log_start: int, log_end: int) -> Loss | None:
-    """What a log that does not hold a position means; ``None`` if it holds it.
+def loss_at(position: int, log_start: int, log_end: int, name: str) -> Loss | None:
+    """Return the loss if the source log does not hold `position`, otherwise ``None``.
 
     Args:
-        place: the partition, for messages.
-        position: the offset that is read next.
-        log_start: the first offset that the source has.
+        position: the offset to read next.
+        log_start: the first offset in the log.
         log_end: the offset after its last one.
+        name: the partition, for messages.
     """
     if log_start > position:
         return Loss(
@@ -37,8 +37,8 @@ def unreadable(place: str, position: int, log_start: int, log_end: int) -> Loss 
             log_start,
             log_start,
             Stop(
-                reason=OVERTOOK,
-                message=f"The source has deleted the offsets {position}-{log_start - 1} of {place} before they were "
+                reason=RETENTION_OVERTOOK,
+                message=f"The source has deleted the offsets {position}-{log_start - 1} of {name} before they were "
                 f"copied ({log_start - position} offsets); keep records longer, and start the mirror with "
                 f"--on-data-loss=skip-and-record to continue at {log_start}.",
             ),
@@ -49,33 +49,33 @@ def unreadable(place: str, position: int, log_start: int, log_end: int) -> Loss 
             position,
             log_end,
             Stop(
-                reason=RECREATED,
-                message=f"The source log of {place} ends at {log_end} and was copied up to {position}: the topic was "
-                f"recreated or has lost records; start the mirror with --on-data-loss=skip-and-record to continue "
-                f"at {log_end}.",
+                reason=TOPIC_RECREATED,
+                message=f"The source log of {name} ends at {log_end}, but {name} was copied up to {position}: the "
+                f"topic was recreated or has lost records; start the mirror with --on-data-loss=skip-and-record to "
+                f"continue at {log_end}.",
             ),
         )
     return None
 
 
-def recreated(place: str, position: int, known_end: int, ids: tuple[str, str], log_start: int) -> Loss:
-    """What it means that a topic was deleted and recreated.
+def recreation_loss(name: str, position: int, known_end: int, ids: tuple[str, str], log_start: int) -> Loss:
+    """Return the loss when a topic was deleted and recreated.
 
     Args:
-        place: the partition, for messages.
-        position: the offset that was to be read next in the former topic.
-        known_end: the last end that was seen of it.
-        ids: the topic IDs, of the former one and of the new one.
-        log_start: the first offset of the new one.
+        name: the partition, for messages.
+        position: the next offset to read in the deleted topic.
+        known_end: the last known end of the deleted topic.
+        ids: the topic IDs, old and new.
+        log_start: the first offset in the new topic.
     """
     return Loss(
         position,
         max(known_end, position),
         log_start,
         Stop(
-            reason=RECREATED,
-            message=f"The source topic of {place} was deleted and recreated (topic ID {ids[0]} -> {ids[1]}) when it "
-            f"was copied up to {position}; start the mirror with --on-data-loss=skip-and-record to copy the new topic "
-            f"from its beginning, behind the records of the former one.",
+            reason=TOPIC_RECREATED,
+            message=f"The source topic of {name} was deleted and recreated (topic ID {ids[0]} -> {ids[1]}) after "
+            f"offset {position} was reached; start the mirror with --on-data-loss=skip-and-record to append the new "
+            f"topic from its beginning.",
         ),
     )

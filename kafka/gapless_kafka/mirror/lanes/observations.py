@@ -1,4 +1,4 @@
-"""Owns what can be seen of a lane from outside while it works: frozen observations, for status, metrics and stalls.
+"""Owns the observable state of a lane: frozen observations for status, metrics and stall detection.
 
 Times with the suffix ``_at`` are seconds of the monotonic clock of the process.
 """
@@ -13,30 +13,30 @@ from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 
 
 class LanePhase(StrEnum):
-    """What a lane is at."""
+    """What a lane is doing."""
 
     OPENING = "opening"
-    """It fences the former owner and reads the positions."""
+    """It fences the previous owner and reads the positions."""
     COPYING = "copying"
     RETRYING = "retrying"
-    """It failed, and opens again after a pause."""
+    """It failed, and reopens after a pause."""
     CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenError:
-    """An error, when it was seen last."""
+    """An error, and when it last occurred."""
 
     message: str
     """One sentence."""
     name: str
-    """Of Kafka's client, such as NOT_COORDINATOR; empty when it is none of Kafka's."""
+    """The error name in Kafka's client, such as NOT_COORDINATOR; empty for other errors."""
     seen_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Why a partition is not copied any further, while the rest of the lane goes on."""
+    """Why a partition is no longer copied; other partitions of the lane are not affected."""
 
     reason: str
     """RetentionOvertook, TopicRecreated or TargetRefuses."""
@@ -45,36 +45,36 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionObservation:
-    """One source partition."""
+    """The state of one source partition."""
 
     topic: str
     partition: int
     target: str
     source_id: str
     position: int
-    """The source offset after the last one that is committed."""
+    """The source offset after the last committed one."""
     end_seen: int | None
-    """The end of what can be read, when the reader was there last; ``None`` for never."""
+    """The last stable offset when the reader last reached it; ``None`` for never."""
     progressed_at: float
-    """When records were committed last, or the reader was at the end; at first when the partition was taken."""
+    """When records were last committed or the reader reached the end; at first, when the lane got the partition."""
     records: int
-    """Written since the process has the lane."""
+    """Written since this process acquired the lane."""
     bytes: int
     lost: int
-    """Offsets that were skipped by request, in all."""
+    """Offsets that were skipped by request, in total."""
     newest_ms: int | None = None
-    """The timestamp of the last record that was committed; ``None`` for none by this process, or for no timestamp."""
+    """The timestamp of the last record that this process committed; ``None`` for no record, or no timestamp."""
     lost_now: int = 0
-    """Those of them that this process has skipped."""
+    """Offsets that this process has skipped."""
     returned: int = 0
-    """Records that came from the target and were left out, since the process has the lane."""
+    """Records that were left out because they came from the target, since this process acquired the lane."""
     error: SeenError | None = None
-    """Of reading it."""
+    """The last error of reading."""
     stop: Stop | None = None
 
 
-class Copied(NamedTuple):
-    """Records, and the bytes of their keys and values."""
+class CopiedTotals(NamedTuple):
+    """Copied records, and the bytes of their keys and values."""
 
     records: int
     bytes: int
@@ -82,29 +82,32 @@ class Copied(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneObservation:
-    """One lane that this process owns."""
+    """The state of a lane that this process owns."""
 
     lane: int
     phase: LanePhase
     tick_at: float
-    """When the lane's thread showed a sign of life last."""
+    """When the lane's thread was last active."""
     transaction_since: float | None
-    """When the transaction that is open began."""
+    """When the open transaction began."""
     committed_at: float | None
-    """When a transaction was committed last."""
+    """When a transaction was last committed."""
     records: int
-    """Written since this process has the lane, of all its partitions."""
+    """Written since this process acquired the lane, including heartbeats."""
     bytes: int
     error: SeenError | None
-    """Of writing, or of the lane as such."""
-    awaits_view: bool = False
-    """Whether a topic of the source has changed, so that it is to be looked at soon."""
+    """The last error that concerns no single partition."""
+    needs_refresh: bool = False
+    """Whether a source topic has changed, so that the source must be refreshed soon."""
     limited_at: float | None = None
-    """When the lane waited last because of the limits of its process."""
+    """When the lane last waited because of rate limits."""
     partitions: tuple[PartitionObservation, ...] = ()
 
     @property
-    def copied(self) -> Copied:
-        """What was written since this process has the lane, without heartbeats."""
-        beats = [one for one in self.partitions if one.topic == HEARTBEAT_TOPIC]
-        return Copied(self.records - sum(one.records for one in beats), self.bytes - sum(one.bytes for one in beats))
+    def copied(self) -> CopiedTotals:
+        """Totals since this process acquired the lane, without heartbeats."""
+        heartbeats = [partition for partition in self.partitions if partition.topic == HEARTBEAT_TOPIC]
+        return CopiedTotals(
+            self.records - sum(partition.records for partition in heartbeats),
+            self.bytes - sum(partition.bytes for partition in heartbeats),
+        )

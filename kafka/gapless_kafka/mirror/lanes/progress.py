@@ -1,10 +1,11 @@
-"""Owns how far one source partition of a lane is: what is committed, what is being written, and what was seen.
+"""Owns the progress of one source partition of a lane: what is committed, what is being written, and what was read.
 
-Changes only by its lane's thread; others read observations.
+Only the lane's thread changes it; other threads read observations.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gapless_api.offsets.ids import TopicPartition
+    from gapless_kafka.mirror.lanes.control import LaneState
     from gapless_kafka.mirror.lanes.records import LostRange
+    from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceTopic
     from gapless_kafka.writing.offset_map import Run
 
@@ -24,97 +27,98 @@ if TYPE_CHECKING:
 class PartitionProgress:
     """One source partition."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     position: LanePosition
-    """As it is committed, or as it will be for a new partition."""
+    """The committed position; for a new partition, where copying starts."""
     next_offset: int
-    """That is read next; behind the position while a transaction is open."""
+    """The source offset to read next; ahead of the position while a transaction is open."""
     progressed_at: float
+    """See `PartitionObservation.progressed_at`."""
     tail: MapTail | None = None
     map_parts: list[int] = field(default_factory=list)
     """The first offsets of the parts of the offset map, ascending; the last one is that of `tail`."""
     expired_parts: list[int] = field(default_factory=list)
-    """Those of parts that are removed with the next position."""
+    """The first offsets of parts that are deleted with the next position."""
     end_seen: int | None = None
     source_end: tuple[str, int] = ("", 0)
-    """The end of what can be read, when the source was looked at last, with the topic ID that it belongs to."""
+    """The topic ID and the end of the partition at the last refresh of the source."""
     copy_until: int | None = None
-    """Where copying ends; ``None`` for never."""
+    """The source offset where copying ends, exclusive; ``None`` for no end."""
     newest_read_ms: int | None = None
-    """The timestamp of the last record that was handed over."""
+    """The timestamp of the last record in the open transaction."""
     newest_ms: int | None = None
-    """As of the last commit."""
+    """The timestamp of the last committed record."""
     records: int = 0
     bytes: int = 0
     error: SeenError | None = None
     stop: Stop | None = None
     is_new: bool = False
     """Whether no position is committed yet."""
-    continues: bool = False
-    """Whether a new one begins where the program before the mirror stood, so that what is gone is a loss."""
-    is_suspect: bool = False
-    """Whether its topic may be another one now, so that it is not read until the next look at the source."""
+    starts_at_group: bool = False
+    """Whether a new partition starts at the offset of a consumer group, so that offsets deleted since are a loss."""
+    awaits_refresh: bool = False
+    """Whether its topic may have been recreated, so that it is not read until the next refresh of the source."""
     lost_before: int = 0
-    """Offsets that were skipped before the process had the lane."""
-    undecided: LanePosition | None = None
-    """The position before a loss was skipped that is recorded with the next one; ``None`` for no such loss."""
+    """Offsets that were skipped before this process acquired the lane."""
+    before_skip: LanePosition | None = None
+    """The committed position while a skipped loss is not committed; ``None`` for no such loss."""
     returned: int = 0
-    """Records that were left out since the position, because they came from the target."""
+    """Records after the position that were left out because they came from the target."""
     returned_now: int = 0
-    """Those that were left out since the process has the lane, up to the position."""
+    """Records up to the position that were left out since this process acquired the lane."""
 
     @property
     def has_moved(self) -> bool:
-        """Whether the position that is committed is an older one, or there is none."""
-        return self.is_new or self.undecided is not None or self.next_offset != self.position.next_offset
+        """Whether there is a new position to commit."""
+        return self.is_new or self.before_skip is not None or self.next_offset != self.position.next_offset
 
     @property
     def is_done(self) -> bool:
-        """Whether everything was copied that is to be copied."""
+        """Whether the partition has stopped or reached the offset where copying ends."""
         return self.stop is not None or (self.copy_until is not None and self.next_offset >= self.copy_until)
 
     def expire_map(self, log_start: int) -> None:
-        """Remove the parts of the offset map that are only about offsets that the source has deleted."""
+        """Drop the parts of the offset map that only cover offsets before `log_start`."""
         while len(self.map_parts) > 1 and self.map_parts[1] <= log_start:
             self.expired_parts.append(self.map_parts.pop(0))
 
-    def forget_map(self) -> None:
-        """Remove the offset map, because it is about another topic."""
+    def clear_map(self) -> None:
+        """Drop the offset map, because the topic was recreated."""
         self.expired_parts += self.map_parts
         self.map_parts, self.tail = [], None
 
-    def reopened(self, found: LanePosition | None) -> PartitionProgress:
-        """The same partition after its lane was opened again, at the position that was found; ``None`` for none."""
-        position = found if found is not None else self.undecided or self.position
+    def reopen(self, committed: LanePosition | None) -> PartitionProgress:
+        """Return the partition for a reopened lane, at its `committed` position; ``None`` if it has none."""
+        position = committed if committed is not None else self.before_skip or self.position
         return replace(
             self,
             position=position,
             next_offset=position.next_offset,
-            is_new=found is None,
-            undecided=None,
-            is_suspect=False,
+            is_new=committed is None,
+            before_skip=None,
+            awaits_refresh=False,
             returned=0,
         )
 
-    def decide(self, next_offset: int, lost: Sequence[LostRange]) -> None:
-        """Continue at an offset behind a loss, which the next position records."""
-        self.undecided = self.undecided or self.position
+    def skip_to(self, next_offset: int, lost: Sequence[LostRange]) -> None:
+        """Continue at `next_offset`; the next position records what was lost."""
+        self.before_skip = self.before_skip or self.position
         self.position = replace(self.position, next_offset=next_offset, lost=(*self.position.lost, *lost))
         self.next_offset = next_offset
 
     @property
     def known_end(self) -> int:
-        """The last end that is known of the topic that the position is about."""
+        """The last known end of the topic with the ID in the position."""
         topic_id, end = self.source_end
         return max(end if topic_id == self.position.source_id else 0, self.position.next_offset)
 
-    def take_back(self) -> None:
-        """Forget a decision that is not committed, because it was about another topic."""
-        if self.undecided is not None:
-            self.position, self.next_offset, self.undecided = self.undecided, self.undecided.next_offset, None
+    def undo_skip(self) -> None:
+        """Return to the committed position, because the skip was based on a recreated topic."""
+        if self.before_skip is not None:
+            self.position, self.next_offset, self.before_skip = self.before_skip, self.before_skip.next_offset, None
 
     def position_after(self, records: int, size: int, epoch: int) -> LanePosition:
-        """The position to commit with so many records."""
+        """Return the position to commit with `records` records of `size` bytes."""
         return replace(
             self.position,
             epoch=epoch,
@@ -125,15 +129,15 @@ class PartitionProgress:
         )
 
     def tails_after(self, runs: Sequence[Run]) -> list[MapTail]:
-        """The parts of the offset map to write with records that went where `runs` say."""
+        """Return the parts of the offset map to write for records that were written as `runs` describe."""
         tail = self.tail
         if tail is None or (tail.target, tail.source_id) != (self.position.target, self.position.source_id):
             tail = MapTail(self.position.target, self.position.source_id)
         return [part for part in tail.extended(runs) if part.runs]
 
-    def committed(self, position: LanePosition, tail: MapTail | None, records: int, size: int, now: float) -> None:
-        """Take note of a commit."""
-        self.position, self.tail, self.is_new, self.undecided = position, tail, False, None
+    def apply_commit(self, position: LanePosition, tail: MapTail | None, records: int, size: int, now: float) -> None:
+        """Update the progress after a commit."""
+        self.position, self.tail, self.is_new, self.before_skip = position, tail, False, None
         self.expired_parts = []
         self.records += records
         self.bytes += size
@@ -143,8 +147,8 @@ class PartitionProgress:
             self.progressed_at, self.newest_ms = now, self.newest_read_ms
 
     def observation(self) -> PartitionObservation:
-        """As others see it."""
-        topic, partition = self.place
+        """Return an immutable copy for other threads."""
+        topic, partition = self.topic_partition
         lost = lost_offsets(self.position)
         return PartitionObservation(
             topic=topic,
@@ -165,17 +169,36 @@ class PartitionProgress:
         )
 
 
-def position_in(topic: SourceTopic, partition: int, known: LanePosition | None, epoch: int) -> LanePosition:
-    """Where a partition is taken up, given the position that is known of it."""
-    if known is None:
-        first = topic.begin_offset(partition)
+def new_progress(
+    topic_partition: TopicPartition, topic: SourceTopic, state: LaneState, setup: LaneSetup
+) -> PartitionProgress:
+    """Return a partition that a lane starts to copy, at its committed position or at its start."""
+    number, committed = topic_partition[1], state.positions.get(topic_partition)
+    is_new, position = committed is None, _start_position(topic, number, committed, setup.epoch)
+    return PartitionProgress(
+        topic_partition,
+        position,
+        position.next_offset,
+        time.monotonic(),
+        tail=state.tails.get(topic_partition),
+        map_parts=state.map_parts.get(topic_partition, []),
+        copy_until=topic.end_offsets[number] if setup.once else None,
+        is_new=is_new,
+        starts_at_group=is_new and number in topic.group_offsets,
+        lost_before=lost_offsets(position),
+    )
+
+
+def _start_position(topic: SourceTopic, partition: int, committed: LanePosition | None, epoch: int) -> LanePosition:
+    if committed is None:
+        first = topic.start_offset(partition)
         return LanePosition(target=topic.target, source_id=topic.id, epoch=epoch, start=first, next_offset=first)
-    if known.target == topic.target:
-        return known
-    # The topic of the new name has nothing of what was copied before.
-    return replace(known, target=topic.target, start=known.next_offset)
+    if committed.target == topic.target:
+        return committed
+    # The target was renamed: the topic of the new name has no earlier records.
+    return replace(committed, target=topic.target, start=committed.next_offset)
 
 
 def lost_offsets(position: LanePosition) -> int:
-    """How many offsets were skipped by request."""
-    return sum(one.last - one.first + 1 for one in position.lost)
+    """Count the offsets that were skipped by request."""
+    return sum(lost.last - lost.first + 1 for lost in position.lost)

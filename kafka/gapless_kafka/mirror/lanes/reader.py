@@ -1,6 +1,6 @@
-"""Owns how the records of a lane are read: by assignment at given offsets, without any consumer group of the source.
+"""Owns how the records of a lane are read: by assignment at given offsets, without a consumer group in the source.
 
-Must not know where records go. What it reports of errors is decided by its user.
+Must not know where records go. Errors are returned, not handled.
 """
 
 from __future__ import annotations
@@ -22,70 +22,64 @@ if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_kafka.access.connection import KafkaConnection
 
-_PAUSE_SECONDS = 0.01
-"""For further records behind the first one."""
+_MORE_SECONDS = 0.01
+"""How long to wait for more records after the first one."""
 
 
 class Batch(NamedTuple):
-    """Records of one partition, ascending."""
+    """Records of one partition, in offset order."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     messages: list[Any]
-    """Records of Kafka's client, or what has the same calls."""
+    """`confluent_kafka.Message`, or objects with the same methods."""
     target: str | None = None
-    """Another target topic than that of the partition; ``None`` for that."""
+    """The target topic; ``None`` for that of the partition."""
 
 
 class Reading(NamedTuple):
-    """What came."""
+    """The result of one read."""
 
     batches: list[Batch]
     ends: dict[TopicPartition, int]
-    """The ends that were reached, of what can be read at this moment."""
+    """The last stable offsets of partitions that were read to their end."""
     errors: list[tuple[TopicPartition, KafkaError]]
-    """Of partitions."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing came."""
-        return not (self.batches or self.ends or self.errors)
 
 
 class Reader(Protocol):
-    """What a lane reads from; see `LaneReader`."""
+    """The source of a lane's records; see `LaneReader`."""
 
     def add(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read further partitions, each from an offset; one that is read already continues there."""
+        """Read these partitions from the given offsets; one that is being read already continues from there."""
 
-    def drop(self, places: Iterable[TopicPartition]) -> None:
-        """Read some partitions no more."""
+    def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Stop reading these partitions."""
 
-    def log_range(self, place: TopicPartition, *, timeout_seconds: float = 10.0) -> tuple[int, int]:
-        """The start of a partition's log, and its end. Raises KafkaException."""
+    def log_range(self, topic_partition: TopicPartition, *, timeout_seconds: float = 10.0) -> tuple[int, int]:
+        """Return the start and the end of a partition's log. Raises KafkaException."""
 
-    def read(self, most: int, timeout_seconds: float) -> Reading:
-        """Wait for records, and take at most `most`."""
+    def read(self, max_records: int, timeout_seconds: float) -> Reading:
+        """Wait for records, and return at most `max_records`."""
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
 
 
 class LaneReader:
-    """One consumer. `close` at the end."""
+    """Reads with one consumer. Call `close` at the end."""
 
     def __init__(
         self,
         connection: KafkaConnection,
         *,
         queue_kib: int = 8_192,
-        complain: Callable[[KafkaError], None] = lambda _error: None,
+        on_error: Callable[[KafkaError], None] = lambda _error: None,
     ) -> None:
-        """Create the client. Raises ConfigurationError when it refuses the settings.
+        """Create the client. Raises ConfigurationError when it rejects the settings.
 
         Args:
             connection: to the source.
-            queue_kib: how much is fetched ahead.
-            complain: called for errors that are of no partition, in `read`.
+            queue_kib: how many KiB of records to prefetch.
+            on_error: called in `read` for errors that concern no single partition.
         """
         quiet = logging.getLogger("gapless.librdkafka")
         quiet.propagate = False
@@ -107,57 +101,61 @@ class LaneReader:
             "fetch.error.backoff.ms": 200,
             "reconnect.backoff.max.ms": 2000,
             "log_level": 0,
-            "error_cb": complain,
+            "error_cb": on_error,
         }
         try:
             self._consumer = Consumer(options, logger=quiet)
         except KafkaException as error:
             raise BAD_SETTINGS.error(connection.bootstrap_servers, reason=reason_in(error.args[0].str())) from None
-        self._places: set[TopicPartition] = set()
+        self._assigned: set[TopicPartition] = set()
 
     def add(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read further partitions, each from an offset; one that is read already continues there."""
-        self.drop(place for place in offsets if place in self._places)
+        """Read these partitions from the given offsets; one that is being read already continues from there."""
+        self.drop(topic_partition for topic_partition in offsets if topic_partition in self._assigned)
         if offsets:
-            self._consumer.incremental_assign([KafkaPartition(*place, offset) for place, offset in offsets.items()])
-            self._places |= offsets.keys()
+            self._consumer.incremental_assign(
+                [KafkaPartition(*topic_partition, offset) for topic_partition, offset in offsets.items()]
+            )
+            self._assigned |= offsets.keys()
 
-    def drop(self, places: Iterable[TopicPartition]) -> None:
-        """Read some partitions no more."""
-        dropped = [place for place in places if place in self._places]
+    def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Stop reading these partitions."""
+        dropped = [topic_partition for topic_partition in topic_partitions if topic_partition in self._assigned]
         if dropped:
-            self._consumer.incremental_unassign([KafkaPartition(*place) for place in dropped])
-            self._places.difference_update(dropped)
+            self._consumer.incremental_unassign([KafkaPartition(*topic_partition) for topic_partition in dropped])
+            self._assigned.difference_update(dropped)
 
-    def log_range(self, place: TopicPartition, *, timeout_seconds: float = 10.0) -> tuple[int, int]:
-        """The start of a partition's log, and its end. Raises KafkaException."""
-        low, high = self._consumer.get_watermark_offsets(KafkaPartition(*place), timeout=timeout_seconds, cached=False)
+    def log_range(self, topic_partition: TopicPartition, *, timeout_seconds: float = 10.0) -> tuple[int, int]:
+        """Return the start and the end of a partition's log. Raises KafkaException."""
+        low, high = self._consumer.get_watermark_offsets(
+            KafkaPartition(*topic_partition), timeout=timeout_seconds, cached=False
+        )
         return int(low), int(high)
 
-    def read(self, most: int, timeout_seconds: float) -> Reading:
-        """Wait for records, and take at most `most`."""
+    def read(self, max_records: int, timeout_seconds: float) -> Reading:
+        """Wait for records, and return at most `max_records`."""
         messages: list[Any] = self._consumer.consume(1, timeout_seconds)
-        if messages and most > 1:
-            messages += self._consumer.consume(most - 1, _PAUSE_SECONDS)
+        if messages and max_records > 1:
+            messages += self._consumer.consume(max_records - 1, _MORE_SECONDS)
         reading = Reading([], {}, [])
-        for place, some in groupby(messages, _place_of):
-            if place is not None:
-                if place in self._places:
-                    reading.batches.append(Batch(place, list(some)))
+        for topic_partition, group in groupby(messages, _topic_partition_of):
+            if topic_partition is not None:
+                if topic_partition in self._assigned:
+                    reading.batches.append(Batch(topic_partition, list(group)))
                 continue
-            for message in some:
-                found = (message.topic(), message.partition())
+            for message in group:
+                source = (message.topic(), message.partition())
                 if message.error().name() == "_PARTITION_EOF":
-                    reading.ends[found] = message.offset()
+                    reading.ends[source] = message.offset()
                 else:
-                    reading.errors.append((found, message.error()))
+                    reading.errors.append((source, message.error()))
         return reading
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._consumer.close()
 
 
-def _place_of(message: Any) -> TopicPartition | None:
-    """The partition of a record; ``None`` for what is no record."""
+def _topic_partition_of(message: Any) -> TopicPartition | None:
+    """Return the partition of a record; ``None`` for an error."""
     return None if message.error() is not None else (message.topic(), message.partition())

@@ -1,7 +1,7 @@
-"""Owns the records of a mirror's control topic: who runs it, how far source partitions are, and where records went.
+"""Owns the records of a mirror's control topic: the run, the positions of source partitions, and their offset maps.
 
 Must not know how they are read or written. Keys are JSON with members in a fixed order, so that compaction keeps the
-last record of each.
+last record of each key.
 """
 
 import json
@@ -14,19 +14,19 @@ from gapless_kafka.writing.offset_map import Run, pack_runs, unpack_runs
 
 Kind = Literal["run", "flow", "position", "map"]
 Message = TypeVar("Message")
-MOST_RUNS = 250
-"""In one part of an offset map; the last part is written again with each transaction."""
+MAX_RUNS = 250
+"""In one part of an offset map. The last part is written again with each transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneKey:
-    """What a record is about."""
+    """The key of a record."""
 
     kind: Kind
     source: str = ""
     partition: PartitionNumber = 0
     first_offset: Offset = 0
-    """Of a part of an offset map: its first source offset."""
+    """The first source offset of a part of an offset map."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRecord:
-    """What the mirror copies, and from where; in its first lane. Mirrors the other way read it."""
+    """What the mirror copies, and from where. Stored in the first lane; mirrors in the opposite direction read it."""
 
     source_id: str
     """Kafka's id of the source cluster."""
@@ -56,7 +56,7 @@ class FlowRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRange:
-    """Source offsets that were skipped by request because nobody has them any more."""
+    """Source offsets that were deleted before they were copied, and skipped by request."""
 
     first: Offset
     last: Offset
@@ -70,7 +70,7 @@ class LostRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanePosition:
-    """How far a source partition is copied."""
+    """The position of a source partition."""
 
     target: str
     """The topic on the target cluster; the partition has the same number."""
@@ -79,21 +79,21 @@ class LanePosition:
     epoch: int
     """Of the run that wrote this."""
     start: Offset
-    """The first source offset that the mirror answers for."""
+    """The first source offset that the mirror is responsible for."""
     next_offset: Offset
-    """The source offset that is read next."""
+    """The source offset to read next."""
     records: int = 0
-    """How many were written in all."""
+    """Written in total."""
     bytes: int = 0
     """Of their keys and values."""
     returned: int = 0
-    """Records that came from the target, and were not copied back to it."""
+    """Records that came from the target and were not copied back."""
     lost: tuple[LostRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneMapPart:
-    """Where some records went."""
+    """A part of an offset map: the target offsets of a range of source offsets."""
 
     target: str
     source_id: str
@@ -112,24 +112,24 @@ FLOW_KEY = json.dumps(KEY.to_json(LaneKey(kind="flow")), separators=(",", ":")).
 
 
 def content(form: Form[Message], message: Message) -> bytes:
-    """A message as the key or value of a record."""
+    """Encode a message as the key or value of a record."""
     return json.dumps(form.to_json(message), separators=(",", ":")).encode()
 
 
 def position_key(source: str, partition: int) -> bytes:
-    """The key of a partition's position."""
+    """Return the key of a partition's position."""
     return content(KEY, LaneKey(kind="position", source=source, partition=partition))
 
 
 def map_key(source: str, partition: int, first_offset: int) -> bytes:
-    """The key of the part of a partition's offset map that begins with `first_offset`."""
+    """Return the key of the part of a partition's offset map that begins with `first_offset`."""
     return content(KEY, LaneKey(kind="map", source=source, partition=partition, first_offset=first_offset))
 
 
 def read_record(key: bytes | None, value: bytes) -> tuple[LaneKey, Any]:
-    """Read a record of the control topic. Raises WireError for what is none."""
-    found = KEY.from_json(parsed((key or b"").decode("utf-8", "replace")))
-    return found, _FORMS[found.kind].from_json(parsed(value.decode("utf-8", "replace")))
+    """Decode a record of the control topic. Raises WireError."""
+    lane_key = KEY.from_json(parsed((key or b"").decode("utf-8", "replace")))
+    return lane_key, _FORMS[lane_key.kind].from_json(parsed(value.decode("utf-8", "replace")))
 
 
 @dataclass
@@ -142,26 +142,26 @@ class MapTail:
 
     @classmethod
     def of(cls, part: LaneMapPart) -> "MapTail":
-        """Continue a part. Raises ValueError if its runs cannot be read."""
+        """Return the tail for a part that was read. Raises ValueError if its runs are invalid."""
         return cls(part.target, part.source_id, unpack_runs(part.runs))
 
     def extended(self, runs: Iterable[Run]) -> "list[MapTail]":
-        """This part with `runs` behind it, and further ones where it is full; nothing is changed here."""
+        """Return copies: this part with `runs` appended, and further parts when one is full."""
         parts = [MapTail(self.target, self.source_id, list(self.runs))]
         for run in runs:
             last = parts[-1].runs
-            if last and _follows(last[-1], run):
+            if last and _continues(last[-1], run):
                 last[-1] = Run(last[-1].first, last[-1].length + run.length, last[-1].target)
-            elif len(last) < MOST_RUNS:
+            elif len(last) < MAX_RUNS:
                 last.append(run)
             else:
                 parts.append(MapTail(self.target, self.source_id, [run]))
         return parts
 
     def record(self) -> LaneMapPart:
-        """As it is written."""
+        """Return the record to write."""
         return LaneMapPart(target=self.target, source_id=self.source_id, runs=pack_runs(self.runs))
 
 
-def _follows(before: Run, run: Run) -> bool:
-    return run.first == before.first + before.length and run.target == before.target + before.length
+def _continues(previous: Run, run: Run) -> bool:
+    return run.first == previous.first + previous.length and run.target == previous.target + previous.length

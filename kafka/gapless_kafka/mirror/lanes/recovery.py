@@ -1,4 +1,4 @@
-"""Owns what a lane does about partitions that it cannot read on: it finds out why, and stops them or skips the loss."""
+"""Owns how a lane handles partitions that it cannot read: it finds the cause, and stops them or skips the loss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from gapless_api.codec.canonical import moment_text
 from gapless_kafka.access.errors import fault_of, reason_in
-from gapless_kafka.mirror.lanes.losses import RECREATED, Loss, recreated, unreadable
+from gapless_kafka.mirror.lanes.losses import TOPIC_RECREATED, Loss, loss_at, recreation_loss
 from gapless_kafka.mirror.lanes.observations import SeenError
 from gapless_kafka.mirror.lanes.records import LostRange
 from gapless_kafka.mirror.lanes.setup import OnDataLoss
@@ -28,99 +28,103 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.lanes.sources import SourceTopic
 
-_AGAIN_SECONDS = 1.0
-_ANSWER_SECONDS = 5.0
+_RETRY_SECONDS = 1.0
+_TIMEOUT_SECONDS = 5.0
 _EXPIRED = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
 log = structlog.get_logger("mirror")
 
 
 class Recovery:
-    """The partitions of a lane that cannot be read on."""
+    """Checks the source logs of a lane's partitions that cannot be read."""
 
     def __init__(self, setup: LaneSetup) -> None:
         self._setup = setup
         self._reader: Reader
-        self._look_at: dict[TopicPartition, float] = {}
-        """When to look at the logs of partitions."""
+        self._check_at: dict[TopicPartition, float] = {}
+        """When to check the log of a partition, on the monotonic clock."""
 
     def begin(self, reader: Reader) -> None:
         """Continue with a new reader."""
         self._reader = reader
-        self._look_at.clear()
+        self._check_at.clear()
 
-    def look_at(self, place: TopicPartition) -> None:
-        """Read a partition on once its log is known to hold the position."""
-        self._look_at.setdefault(place, 0.0)
+    def schedule_check(self, topic_partition: TopicPartition) -> None:
+        """Let `resume` check that the log of a partition holds its next offset, and read it then."""
+        self._check_at.setdefault(topic_partition, 0.0)
 
-    def note(self, one: PartitionProgress, error: KafkaError) -> None:
-        """Take note of an error of a partition."""
+    def note_error(self, partition: PartitionProgress, error: KafkaError) -> None:
+        """Show an error of reading a partition to observers, or schedule a check if the offset is out of range."""
         if error.name() in _EXPIRED:
-            self.look_at(one.place)
+            self.schedule_check(partition.topic_partition)
             return
         fault = fault_of(error.name())
-        message = str(fault.error(self._setup.source.bootstrap_servers, f"the topic {one.place[0]}"))
+        message = str(fault.error(self._setup.source.bootstrap_servers, f"the topic {partition.topic_partition[0]}"))
         message = f"{message} ({reason_in(error.str())})"
-        one.error = SeenError(message=message, name=error.name(), seen_at=time.monotonic())
+        partition.error = SeenError(message=message, name=error.name(), seen_at=time.monotonic())
 
     def resume(self, partitions: Mapping[TopicPartition, PartitionProgress]) -> bool:
-        """Look at the logs of partitions that cannot be read on; whether a loss was skipped."""
+        """Check the logs of the scheduled partitions and read them again; return whether a loss was skipped."""
         now, skipped = time.monotonic(), False
-        for place in [place for place, at in self._look_at.items() if at <= now]:
-            one = partitions.get(place)
-            if one is None:
-                del self._look_at[place]
+        for topic_partition in [topic_partition for topic_partition, at in self._check_at.items() if at <= now]:
+            partition = partitions.get(topic_partition)
+            if partition is None:
+                del self._check_at[topic_partition]
                 continue
             try:
-                low, high = self._reader.log_range(place, timeout_seconds=_ANSWER_SECONDS)
+                low, high = self._reader.log_range(topic_partition, timeout_seconds=_TIMEOUT_SECONDS)
             except KafkaException as error:
-                self._look_at[place] = now + _AGAIN_SECONDS
-                self.note(one, error.args[0])
+                self._check_at[topic_partition] = now + _RETRY_SECONDS
+                self.note_error(partition, error.args[0])
                 continue
-            del self._look_at[place]
-            skipped |= self._continue_after(one, low, high)
+            del self._check_at[topic_partition]
+            skipped |= self._resume_partition(partition, low, high)
         return skipped
 
-    def follow_recreated(self, one: PartitionProgress, topic: SourceTopic) -> bool:
-        """Follow a topic that was deleted and recreated, if that is what the user decided; whether it is followed."""
-        if one.stop is not None and one.stop.reason != RECREATED:
+    def follow_recreated(self, partition: PartitionProgress, topic: SourceTopic) -> bool:
+        """Copy a recreated topic if losses are skipped, otherwise stop the partition; return whether it is copied."""
+        if partition.stop is not None and partition.stop.reason != TOPIC_RECREATED:
             return False
-        self._reader.drop([one.place])
-        one.take_back()  # what was decided when its log ended too early
-        ids = (one.position.source_id, topic.id)
-        name, partition = one.place
-        first = topic.first_offsets[partition]
-        # The end that the reader saw last may be that of the new topic.
-        loss = recreated(f"{name}/{partition}", one.position.next_offset, one.known_end, ids, first)
-        if not self._skip(one, loss):
+        self._reader.drop([partition.topic_partition])
+        partition.undo_skip()  # a skip from before the new topic ID was known
+        ids = (partition.position.source_id, topic.id)
+        name, number = partition.topic_partition
+        first = topic.first_offsets[number]
+        # Not `end_seen`, which may be the end of the new topic.
+        loss = recreation_loss(f"{name}/{number}", partition.position.next_offset, partition.known_end, ids, first)
+        if not self._skip(partition, loss):
             return False
-        one.position = replace(one.position, source_id=topic.id, start=first)
-        one.forget_map()
-        one.end_seen = None
-        one.copy_until = topic.end_offsets[partition] if self._setup.once else None
-        self._reader.add({one.place: one.next_offset})
+        partition.position = replace(partition.position, source_id=topic.id, start=first)
+        partition.clear_map()
+        partition.end_seen = None
+        partition.copy_until = topic.end_offsets[number] if self._setup.once else None
+        self._reader.add({partition.topic_partition: partition.next_offset})
         return True
 
-    def _continue_after(self, one: PartitionProgress, low: int, high: int) -> bool:
+    def _resume_partition(self, partition: PartitionProgress, low: int, high: int) -> bool:
         loss = None
-        begins = one.is_new and not one.continues
-        if begins and one.next_offset == one.position.start and low > one.next_offset:
-            # Nothing was promised yet: records that expire before copying begins are no loss.
-            one.position = replace(one.position, start=low, next_offset=low)
-            one.next_offset = low
+        starts = partition.is_new and not partition.starts_at_group
+        if starts and partition.next_offset == partition.position.start and low > partition.next_offset:
+            # Records that expire before copying starts are no loss.
+            partition.position = replace(partition.position, start=low, next_offset=low)
+            partition.next_offset = low
         else:
-            loss = unreadable(f"{one.place[0]}/{one.place[1]}", one.next_offset, low, high)
-            if loss is not None and not self._skip(one, loss):
+            loss = loss_at(partition.next_offset, low, high, "{}/{}".format(*partition.topic_partition))
+            if loss is not None and not self._skip(partition, loss):
                 return False
-        self._reader.add({one.place: one.next_offset})
+        self._reader.add({partition.topic_partition: partition.next_offset})
         return loss is not None
 
-    def _skip(self, one: PartitionProgress, loss: Loss) -> bool:
-        """Continue behind a loss if that is what the user decided; otherwise stop the partition."""
-        about = {"topic": one.place[0], "partition": one.place[1], "reason": loss.stop.reason}
+    def _skip(self, partition: PartitionProgress, loss: Loss) -> bool:
+        """Continue after a loss if losses are skipped, otherwise stop the partition; return whether it continues."""
+        about = {
+            "topic": partition.topic_partition[0],
+            "partition": partition.topic_partition[1],
+            "reason": loss.stop.reason,
+        }
         if self._setup.on_data_loss is OnDataLoss.FAIL:
-            if one.stop != loss.stop:
+            if partition.stop != loss.stop:
                 log.warning("partition stopped", **about, message=loss.stop.message)
-            one.stop = loss.stop
+            partition.stop = loss.stop
             return False
         log.warning("offsets lost", **about, first=loss.first, count=loss.end - loss.first, next=loss.next_offset)
         lost: tuple[LostRange, ...] = ()
@@ -130,9 +134,9 @@ class Recovery:
                     first=loss.first,
                     last=loss.end - 1,
                     reason=loss.stop.reason,
-                    source_id=one.position.source_id,
+                    source_id=partition.position.source_id,
                     time=moment_text(datetime.now(UTC)),
                 ),
             )
-        one.decide(loss.next_offset, lost)
+        partition.skip_to(loss.next_offset, lost)
         return True

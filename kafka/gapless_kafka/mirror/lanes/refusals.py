@@ -1,7 +1,7 @@
-"""Owns what happens when the target refuses records: the partition waits and is tried again, the others go on.
+"""Owns what happens when the target refuses records: their partition stops and is retried, the others are copied.
 
-A transaction fails as one, and most records have no delivery report: so it is written again with a report for each,
-which tells the partition that is refused.
+A transaction fails as a unit, and most records have no delivery report. So it is written again with a report for each
+record, which names the refused partition.
 """
 
 from __future__ import annotations
@@ -24,68 +24,67 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.writer import LaneWriter
 
 TARGET_REFUSES = "TargetRefuses"
-_AGAIN_SECONDS = 20.0
+_RETRY_SECONDS = 20.0
 log = structlog.get_logger("mirror")
 
 
 class Refusals:
-    """Which partitions of a lane wait because the target has refused their records."""
+    """The partitions of a lane that wait because the target has refused their records."""
 
     def __init__(self, servers: str) -> None:
         """`servers` are the target's, for messages."""
         self._servers = servers
-        self._again_at: dict[TopicPartition, float] = {}
+        self._retry_at: dict[TopicPartition, float] = {}
 
     def handle(
         self, error: KafkaError, writer: LaneWriter, partitions: Mapping[TopicPartition, PartitionProgress]
     ) -> bool:
-        """Find out what was refused; whether the lane can go on with the transaction given up."""
+        """Stop the partitions whose records were refused; return whether the lane can abort and continue."""
         if is_transaction_failed(error):
             writer.await_error()
         elif not is_refusal(error):
             return False
         refused = {
-            written.place: (written.target, reported)
+            written.topic_partition: (written.target, reported)
             for written in writer.written
             for reported in written.errors
             if is_refusal(reported)
         }
-        for place, (target, reported) in refused.items():
-            self.stop(partitions[place], target, reported)
-        told, writer.reporting.refused = writer.reporting.refused, True
-        return bool(refused) or not told
+        for topic_partition, (target, reported) in refused.items():
+            self.stop_partition(partitions[topic_partition], target, reported)
+        had_reports, writer.reporting.refused = writer.reporting.refused, True
+        return bool(refused) or not had_reports
 
-    def stop(self, one: PartitionProgress, target: str, error: KafkaError) -> None:
-        """Let a partition wait because of the topic that its records were sent to."""
+    def stop_partition(self, partition: PartitionProgress, target: str, error: KafkaError) -> None:
+        """Stop a partition for a while because the topic `target` refused its records."""
         message = str(writing_error(error, self._servers, target))
-        one.stop = Stop(reason=TARGET_REFUSES, message=message)
+        partition.stop = Stop(reason=TARGET_REFUSES, message=message)
         log.warning(
             "partition waits",
-            topic=one.place[0],
-            partition=one.place[1],
+            topic=partition.topic_partition[0],
+            partition=partition.topic_partition[1],
             reason=TARGET_REFUSES,
             message=message,
-            again_in_seconds=_AGAIN_SECONDS,
+            again_in_seconds=_RETRY_SECONDS,
         )
-        self._again_at[one.place] = time.monotonic() + _AGAIN_SECONDS
+        self._retry_at[partition.topic_partition] = time.monotonic() + _RETRY_SECONDS
 
-    def holds(self, place: TopicPartition) -> bool:
-        """Whether a partition waits."""
-        return place in self._again_at
+    def is_waiting(self, topic_partition: TopicPartition) -> bool:
+        """Whether a partition waits for its retry."""
+        return topic_partition in self._retry_at
 
-    def due(self, partitions: Mapping[TopicPartition, PartitionProgress]) -> list[PartitionProgress]:
-        """The partitions to try again; they wait no more."""
+    def take_due(self, partitions: Mapping[TopicPartition, PartitionProgress]) -> list[PartitionProgress]:
+        """Start the partitions again whose retry is due, and return them."""
         now = time.monotonic()
-        places = [place for place, at in self._again_at.items() if at <= now]
-        found = []
-        for place in places:
-            del self._again_at[place]
-            one = partitions.get(place)
-            if one is not None and one.stop is not None and one.stop.reason == TARGET_REFUSES:
-                one.stop = None
-                found.append(one)
-        return found
+        due = []
+        for topic_partition in [topic_partition for topic_partition, at in self._retry_at.items() if at <= now]:
+            del self._retry_at[topic_partition]
+            partition = partitions.get(topic_partition)
+            if partition is not None and partition.stop is not None and partition.stop.reason == TARGET_REFUSES:
+                partition.stop = None
+                due.append(partition)
+        return due
 
-    def committed(self, writer: LaneWriter) -> None:
-        """A transaction was committed: go on without a report for each record, unless one is expected to be refused."""
-        writer.reporting.refused = bool(self._again_at)
+    def after_commit(self, writer: LaneWriter) -> None:
+        """Write without a report for each record again, unless a partition waits for its retry."""
+        writer.reporting.refused = bool(self._retry_at)

@@ -1,4 +1,4 @@
-"""Owns the rule of which run of an engine a process belongs to, and when it must end; pure."""
+"""Owns which run of the mirror a process belongs to, and when a later run takes over; pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def run_to_join(found: Iterable[RunRecord | None], engine: str, *, shares: bool) -> RunRecord:
-    """The run that a process of `engine` belongs to.
+def run_to_join(runs: Iterable[RunRecord | None], engine: str, *, shares: bool) -> RunRecord:
+    """Return the run that a process of `engine` belongs to.
 
     Args:
-        found: the last run of each lane.
+        runs: the last run of each lane.
         engine: of the process.
-        shares: whether processes of this engine share the lanes; otherwise each one begins a run of its own.
+        shares: whether processes of this engine share the lanes; otherwise each process starts a new run.
     """
-    last = max((run for run in found if run is not None), key=lambda run: run.epoch, default=None)
+    last = max((run for run in runs if run is not None), key=lambda run: run.epoch, default=None)
     if last is None:
         return RunRecord(engine=engine, epoch=1)
     if shares and last.engine == engine:
@@ -27,17 +27,21 @@ def run_to_join(found: Iterable[RunRecord | None], engine: str, *, shares: bool)
     return RunRecord(engine=engine, epoch=last.epoch + 1)
 
 
-def check_run(found: RunRecord | None, own: RunRecord) -> bool:
-    """Whether a lane must be told that the run `own` has it.
+def check_run(recorded: RunRecord | None, own: RunRecord) -> bool:
+    """Return whether the run `own` must be recorded in the lane.
+
+    Args:
+        recorded: the run in the lane's records; ``None`` for none.
+        own: of this process.
 
     Raises:
-        TakenOverError: a later run has it.
+        TakenOverError: a later run has taken over the lane.
     """
-    if found is None or found.epoch < own.epoch:
+    if recorded is None or recorded.epoch < own.epoch:
         return True
-    if found != own:
+    if recorded != own:
         raise TakenOverError(
-            f"A later run of the same mirror (engine {found.engine}, run {found.epoch}) has taken over and continues "
-            f"it; this one has ended."
+            f"A later run of the same mirror (engine {recorded.engine}, run {recorded.epoch}) has taken over; this "
+            f"run has ended."
         )
     return False

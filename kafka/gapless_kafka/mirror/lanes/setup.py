@@ -1,4 +1,4 @@
-"""Owns what all lanes of a process have in common."""
+"""Owns the configuration that all lanes of a process share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from gapless_kafka.mirror.lanes.limits import Limits, Rates
-from gapless_kafka.mirror.lanes.provenance import NOT_LOOKED_AT, Provenance
+from gapless_kafka.mirror.lanes.provenance import NO_PROVENANCE, Provenance
 from gapless_kafka.writing.transactions import ProducerOptions
 
 if TYPE_CHECKING:
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.records import FlowRecord
 
 
-_FETCHED_KIB = 24 * 1024
-_TRANSACTIONS_BYTES = 64 * 1024 * 1024
+_PROCESS_QUEUE_KIB = 24 * 1024
+_PROCESS_TRANSACTION_BYTES = 64 * 1024 * 1024
 """Of all lanes of a process together."""
 
 
 class OnDataLoss(StrEnum):
-    """What happens when source records are gone before they were copied."""
+    """What happens when source records were deleted before they were copied."""
 
     FAIL = "fail"
-    """The partition stops; the rest goes on."""
+    """The partition stops; the others are copied."""
     SKIP_AND_RECORD = "skip-and-record"
-    """The position records what is lost, and copying continues behind it."""
+    """The position records the loss, and copying continues after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneMemory:
-    """What a lane may hold in memory."""
+    """The memory limits of a lane."""
 
     queue_kib: int = 8 * 1024
-    """Fetched ahead."""
+    """Of prefetched records."""
     transaction_bytes: int = 16 * 1024 * 1024
-    """A transaction is committed when it holds so much."""
+    """A transaction of this size is committed."""
 
     @classmethod
     def of_process(cls, lanes: int) -> Self:
-        """The part of each of some lanes in what a process may hold."""
-        most = cls()
+        """Divide the limits of a process among its lanes."""
+        limit = cls()
         return cls(
-            max(min(_FETCHED_KIB // lanes, most.queue_kib), 1024),
-            max(min(_TRANSACTIONS_BYTES // lanes, most.transaction_bytes), 1024 * 1024),
+            max(min(_PROCESS_QUEUE_KIB // lanes, limit.queue_kib), 1024),
+            max(min(_PROCESS_TRANSACTION_BYTES // lanes, limit.transaction_bytes), 1024 * 1024),
         )
 
 
@@ -66,12 +66,11 @@ class LaneSetup:
     commit_interval_seconds: float = 0.5
     memory: LaneMemory = LaneMemory()
     reports_all: bool = False
-    """Whether each record is reported, because others write to the same partitions."""
+    """Whether each record gets a delivery report, because other producers write to the same partitions."""
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
     once: bool = False
-    """Whether copying ends at the ends that the source had when the lane began."""
-    provenance: Provenance = NOT_LOOKED_AT
-    """What happens to the header that says where a record came from."""
+    """Whether copying ends at the source offsets that were the ends when the lane started."""
+    provenance: Provenance = NO_PROVENANCE
     flow: FlowRecord | None = None
-    """What the first lane tells other mirrors."""
+    """Written by the first lane, for other mirrors."""
     limits: Limits = field(default_factory=lambda: Limits(Rates()))

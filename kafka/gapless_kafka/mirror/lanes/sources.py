@@ -1,4 +1,4 @@
-"""Owns what a lane knows about the source: which topics are copied, under which names, and how far they reach; pure."""
+"""Owns a lane's view of the source: which topics are copied, to which targets, and their offsets; pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TopicProblem:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Where source topics go."""
+    """The target topics of source topics."""
 
     targets: Mapping[str, str]
     """The target topic of each source topic that is copied; it exists with as many partitions or more."""
@@ -37,13 +37,12 @@ class Router(Protocol):
     """The rule that names target topics and makes sure that they exist."""
 
     def routes(self, topics: Sequence[TopicCut]) -> Routes:
-        """Name the target of each source topic, and create or grow it where it is missing.
+        """Name the target of each source topic, and create missing topics and partitions.
 
-        Called with all source topics of the mirror at each refresh, by every process of the mirror; so it is
-        idempotent.
+        Every process of the mirror calls this at each refresh with all source topics, so it is idempotent.
 
         Raises:
-            GaplessError: Kafka does not answer, or denies what no topic can do without.
+            GaplessError: Kafka does not answer, or denies an operation that every topic needs.
         """
 
 
@@ -60,46 +59,50 @@ class SourceTopic:
     end_offsets: tuple[int, ...]
     """By partition: the last stable offset."""
     high_watermarks: tuple[int, ...] = ()
-    former: Mapping[int, int] = field(default_factory=dict)
-    """By partition: the position of the program whose work the mirror continues, where that had one."""
+    group_offsets: Mapping[int, int] = field(default_factory=dict)
+    """By partition: the committed offset of the consumer group that the mirror continues from, if there is one."""
 
-    def begin_offset(self, partition: int) -> int:
-        """Where a partition begins that the mirror has no position of."""
-        return self.former.get(partition, self.first_offsets[partition])
+    def start_offset(self, partition: int) -> int:
+        """Return the offset where copying starts if the mirror has no position of the partition."""
+        return self.group_offsets.get(partition, self.first_offsets[partition])
 
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """All that is copied, as it was at the last refresh."""
+    """All topics to copy, as they were at the last refresh."""
 
     topics: Mapping[str, SourceTopic] = field(default_factory=dict)
     """By name."""
     problems: tuple[TopicProblem, ...] = ()
     number: int = 0
-    """Counts refreshes; a later view has a higher number."""
+    """The number of the refresh, ascending."""
 
-    def places(self, lane: int, lanes: int) -> Iterator[tuple[SourceTopic, int]]:
-        """The source partitions of a lane."""
+    def lane_partitions(self, lane: int, lanes: int) -> Iterator[tuple[SourceTopic, int]]:
+        """Iterate over the source partitions of a lane."""
         for topic in self.topics.values():
             for partition in range(len(topic.first_offsets)):
                 if lane_of(topic.name, partition, lanes) == lane:
                     yield topic, partition
 
 
-def view_of(
-    cuts: Sequence[TopicCut], routes: Routes, *, number: int, former: Mapping[TopicPartition, int] | None = None
+def build_view(
+    cuts: Sequence[TopicCut],
+    routes: Routes,
+    *,
+    number: int,
+    group_offsets: Mapping[TopicPartition, int] | None = None,
 ) -> SourceView:
-    """What a refresh has found.
+    """Return the view after a refresh.
 
     Args:
         cuts: of the source topics.
-        routes: where they go.
+        routes: their targets.
         number: see `SourceView`.
-        former: positions of the program whose work the mirror continues.
+        group_offsets: committed offsets of the consumer group that the mirror continues from.
     """
     by_topic: dict[str, dict[int, int]] = {}
-    for (topic, partition), position in (former or {}).items():
-        by_topic.setdefault(topic, {})[partition] = position
+    for (topic, partition), offset in (group_offsets or {}).items():
+        by_topic.setdefault(topic, {})[partition] = offset
     topics = {
         cut.topic: SourceTopic(
             cut.topic,

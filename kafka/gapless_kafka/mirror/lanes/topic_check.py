@@ -1,7 +1,7 @@
-"""Owns the check that records were read from the topics that the positions are about, and not from recreated ones.
+"""Owns the check that records were read from the topics of the positions, and not from recreated ones.
 
-A topic ID never comes back. So when a topic has the known ID after its records were read, they are of that topic. The
-question is put when a transaction has been read, and answered while its records are being written.
+Topic IDs are never reused. So if a topic has the expected ID after its records were read, they belong to that topic.
+The request is sent when the records of a transaction have been read, and answered while they are being written.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from gapless_kafka.access.connection import KafkaConnection
 
-_ANSWER_SECONDS = 10.0
+_TIMEOUT_SECONDS = 10.0
 _NO_ID = "A" * 22
-"""How a broker that knows no topic IDs shows one: sixteen bytes of zero."""
+"""The topic ID from a broker without topic IDs: sixteen zero bytes."""
 
 
 class TopicCheck:
-    """Asks the source; one for each lane."""
+    """Checks topic IDs in the source; one for each lane."""
 
     def __init__(self, connection: KafkaConnection) -> None:
         options = {
@@ -37,41 +37,45 @@ class TopicCheck:
             "error_cb": lambda _error: None,
         }
         self._admin = AdminClient(options)
-        self._asked: Mapping[str, Any] = {}
+        self._futures: Mapping[str, Any] = {}
         self._ids: Mapping[str, str] = {}
 
-    def ask(self, ids: Mapping[str, str]) -> None:
-        """Put the question for topics, by their names with the IDs that they should have."""
-        self._ids = {topic: known for topic, known in ids.items() if known}
-        self._asked = {}
+    def start(self, ids: Mapping[str, str]) -> None:
+        """Ask for the IDs of topics.
+
+        Args:
+            ids: the expected topic IDs by name; a topic with an empty ID is not checked.
+        """
+        self._ids = {topic: topic_id for topic, topic_id in ids.items() if topic_id}
+        self._futures = {}
         if self._ids:
             topics = TopicCollection(list(self._ids))
-            self._asked = self._admin.describe_topics(topics, request_timeout=_ANSWER_SECONDS)
+            self._futures = self._admin.describe_topics(topics, request_timeout=_TIMEOUT_SECONDS)
 
-    def changed(self, pulse: Callable[[], None]) -> set[str]:
-        """Wait for the answers: which topics were deleted, or recreated.
+    def changed_topics(self, pulse: Callable[[], None]) -> set[str]:
+        """Wait for the answers, and return the topics that were deleted or recreated.
 
         Raises:
             KafkaException: Kafka does not answer.
         """
-        deadline = time.monotonic() + _ANSWER_SECONDS + 1
-        while not all(one.done() for one in self._asked.values()) and time.monotonic() < deadline:
+        deadline = time.monotonic() + _TIMEOUT_SECONDS + 1
+        while not all(future.done() for future in self._futures.values()) and time.monotonic() < deadline:
             pulse()
             time.sleep(0.002)
-        found = set()
-        for topic, one in self._asked.items():
+        changed = set()
+        for topic, future in self._futures.items():
             try:
-                described = one.result(timeout=0.1)
-            except FutureTimeoutError:  # a process that was stopped for long finds no answer at once
+                description = future.result(timeout=0.1)
+            except FutureTimeoutError:  # the process was suspended until after the deadline
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None  # noqa: SLF001
             except KafkaException as error:
                 fault = fault_of(error.args[0].name())
                 if fault is NO_TOPIC:
-                    found.add(topic)
-                elif fault is not DENIED:  # who may read and not describe is not checked
+                    changed.add(topic)
+                elif fault is not DENIED:  # the check needs Describe, and copying does not
                     raise
             else:
-                if str(described.topic_id or _NO_ID) not in {self._ids[topic], _NO_ID}:
-                    found.add(topic)
-        self._asked = {}
-        return found
+                if str(description.topic_id or _NO_ID) not in {self._ids[topic], _NO_ID}:
+                    changed.add(topic)
+        self._futures = {}
+        return changed

@@ -1,11 +1,12 @@
-"""Owns how records of a lane are written with the positions behind them: in one transaction, in order, each confirmed.
+"""Owns how records of a lane are written: with the new positions in one transaction, in order, and each one confirmed.
 
-Records keep partition, key, value, headers and timestamp; null and empty stay apart. Kafka's client takes the timestamp
-0 for "now", so a record of 1 January 1970, 00:00:00.000 gets 1 ms later; one without timestamp stays without.
+Records keep partition, key, value, headers and timestamp; null and empty stay distinct. Kafka's client replaces the
+timestamp 0 by the current time, so a record of 1 January 1970, 00:00:00.000 gets the timestamp 1 ms; a record without
+timestamp is written without one.
 
-A delivery report for each record would take a third of the time. Of records in a row only the first and the last are
-reported: when their offsets are as far apart as they are themselves, nothing is between them. Otherwise somebody else
-writes to the same partition, and the transaction is written again with a report for each.
+A delivery report for each record would take a third of the time, so only the first and the last of a batch are
+reported. When their target offsets are as far apart as their indexes, the batch is contiguous. Otherwise another
+producer writes to the same partition, and the transaction is written again with a report for each record.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 
 from gapless_api.base.errors import SourceStalledError
-from gapless_kafka.mirror.lanes.provenance import NOT_LOOKED_AT
+from gapless_kafka.mirror.lanes.provenance import NO_PROVENANCE
 from gapless_kafka.mirror.lanes.records import map_key
 from gapless_kafka.writing.faults import failure_of, is_unknown_to_client
 from gapless_kafka.writing.offset_map import runs_of
@@ -37,61 +38,61 @@ if TYPE_CHECKING:
     from gapless_kafka.writing.offset_map import Run
     from gapless_kafka.writing.transactions import TransactionalProducer
 
-_NO_PART = map_key("", 0, 0)
-"""The key of a part of an offset map that there never is."""
+_NOOP_KEY = map_key("", 0, 0)
+"""The key of a part of an offset map that never exists."""
 _REPORT_SECONDS = 1.0
-_MOST_QUEUED = 200_000
-"""Records that wait in the client."""
+_MAX_QUEUED_RECORDS = 200_000
+"""In the queue of the client."""
 
 
 class InterleavedError(Exception):
-    """Somebody else has written between our records: write them again with a report for each."""
+    """Another producer has written between our records: they must be written again with a report for each."""
 
 
 @dataclass(slots=True)
 class Reporting:
-    """Why each record is reported, although that takes time."""
+    """The reasons for a delivery report for each record."""
 
     refused: bool = False
-    """Some records are refused, and it is to be known which, for now."""
+    """The target refuses some records, and the reports show which ones."""
     interleaved: bool = False
-    """Somebody else writes to the same partitions."""
+    """Another producer writes to the same partitions."""
 
 
 class Written:
-    """Records in a row that were handed to the client."""
+    """A batch of records that was added to the transaction."""
 
-    __slots__ = ("bytes", "errors", "is_routed", "offsets", "place", "reported", "target", "targets")
+    __slots__ = ("bytes", "errors", "is_routed", "offsets", "reported", "target", "targets", "topic_partition")
 
-    def __init__(self, place: TopicPartition, messages: Sequence[Message]) -> None:
-        self.place = place
-        """The partition of the source."""
+    def __init__(self, topic_partition: TopicPartition, messages: Sequence[Message]) -> None:
+        self.topic_partition = topic_partition
+        """Of the source."""
         self.offsets = _offsets(messages)
-        """Of the source; the records themselves are not kept, which the client has copies of."""
+        """Of the source. The records are not kept: the client has copies."""
         self.bytes = 0
         self.target = ""
         """The topic of the target."""
         self.is_routed = False
-        """Whether they go to another topic than that of the partition, so that its offset map leaves them out."""
+        """Whether `target` is not the topic of the partition; such records are not in the offset map."""
         self.targets: list[int] = []
-        """Target offsets: of the first and the last one, or of all."""
+        """Target offsets: of the first and the last record, or of all."""
         self.reported = 0
-        """How many reports there will be."""
+        """The number of expected delivery reports."""
         self.errors: list[KafkaError] = []
 
-    def take(self, error: KafkaError | None, message: Any) -> None:
-        """Called by the client for each report."""
+    def on_delivery(self, error: KafkaError | None, message: Any) -> None:
+        """Store a delivery report; called by the client."""
         if error is None:
             self.targets.append(message.offset())
         else:
             self.errors.append(error)
 
     def runs(self) -> Iterator[Run]:
-        """Where the records went, once all are delivered.
+        """Return the target offsets of the records, once all are delivered.
 
         Raises:
-            KafkaException: one was not taken.
-            InterleavedError: it cannot be told.
+            KafkaException: Kafka rejected a record.
+            InterleavedError: the target offsets are unknown.
         """
         if self.errors:
             raise KafkaException(failure_of(self.errors))
@@ -106,7 +107,7 @@ class Written:
 
 
 def _offsets(messages: Sequence[Message]) -> Sequence[int]:
-    """The offsets of some records, in little room."""
+    """Return the offsets of records in a compact form."""
     first, last = messages[0].offset() or 0, messages[-1].offset() or 0
     if last - first == len(messages) - 1:
         return range(first, last + 1)
@@ -114,30 +115,30 @@ def _offsets(messages: Sequence[Message]) -> Sequence[int]:
 
 
 class LaneWriter:
-    """Writes transactions of one lane."""
+    """Writes the transactions of one lane."""
 
     def __init__(
         self,
         producer: TransactionalProducer,
         control_topic: str,
         lane: int,
-        provenance: Provenance = NOT_LOOKED_AT,
+        provenance: Provenance = NO_PROVENANCE,
         reporting: Reporting | None = None,
     ) -> None:
-        """`producer` is in its block; `reporting` is what was found out when the lane was opened before."""
+        """`producer` has been entered; `reporting` is kept while the lane is reopened."""
         self._producer = producer
         self._control_topic = control_topic
         self._lane = lane
         self.provenance = provenance
         self.reporting = reporting if reporting is not None else Reporting()
         self.written: list[Written] = []
-        """In the transaction that is open."""
+        """In the open transaction."""
         self.bytes = 0
         """Of their keys and values."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is."""
+        """Whether a transaction is open."""
         return self._producer.is_open
 
     def begin(self) -> None:
@@ -145,68 +146,76 @@ class LaneWriter:
         self.written, self.bytes = [], 0
         self._producer.begin()
 
-    def append(self, target: str, place: TopicPartition, messages: Sequence[Message]) -> Written:
-        """Hand over records of one partition, in their order. Raises KafkaException."""
-        one = Written(place, messages)
-        one.target = target
-        self.written.append(one)
+    def append(self, target: str, topic_partition: TopicPartition, messages: Sequence[Message]) -> Written:
+        """Write records of one partition, in their order. Raises KafkaException."""
+        written = Written(topic_partition, messages)
+        written.target = target
+        self.written.append(written)
         producer = self._producer
-        while len(producer.client) + len(messages) > _MOST_QUEUED:
+        while len(producer.client) + len(messages) > _MAX_QUEUED_RECORDS:
             producer.poll()
         every = self.reporting.refused or self.reporting.interleaved
-        one.reported = len(messages) if every else min(len(messages), 2)
-        columns, one.bytes = self._columns(one, messages, every=every)
-        produce, first, may_ask = producer.client.produce, 0, True
+        written.reported = len(messages) if every else min(len(messages), 2)
+        columns, written.bytes = self._columns(written, messages, every=every)
+        produce, first, may_refresh = producer.client.produce, 0, True
         while True:
             values, keys, reports, stamps, *headers = (iter(column[first:]) for column in columns)
             calls = map(
-                produce, repeat(target), values, keys, repeat(place[1]), reports, repeat(None), stamps, *headers
+                produce,
+                repeat(target),
+                values,
+                keys,
+                repeat(topic_partition[1]),
+                reports,
+                repeat(None),
+                stamps,
+                *headers,
             )
             try:
                 deque(calls, maxlen=0)
                 break
             except (BufferError, KafkaException) as error:
-                first = len(messages) - length_hint(values) - 1  # the record that was not taken
+                first = len(messages) - length_hint(values) - 1  # the record that was rejected
                 if isinstance(error, BufferError):
                     producer.poll()
-                elif not first and may_ask and is_unknown_to_client(error.args[0]):
-                    may_ask = False
+                elif not first and may_refresh and is_unknown_to_client(error.args[0]):
+                    may_refresh = False
                     producer.refresh_metadata(target)
                 else:
                     raise
         producer.client.poll(0)
-        self.bytes += one.bytes
-        return one
+        self.bytes += written.bytes
+        return written
 
-    def _columns(self, one: Written, messages: Sequence[Message], *, every: bool) -> tuple[list[list[Any]], int]:
-        """What the client is called with for the records, by argument, and the bytes of their keys and values.
+    def _columns(self, written: Written, messages: Sequence[Message], *, every: bool) -> tuple[list[list[Any]], int]:
+        """Return the arguments of `produce` for all records, and the bytes of their keys and values.
 
-        Arguments are taken and handed over without a step of Python for each record, which took a quarter more.
+        They are columns, for `map`: a loop in Python over the records took a quarter more time.
         """
         kind: Any = type(messages[0])
         keys, values, headers = (list(map(call, messages)) for call in (kind.key, kind.value, kind.headers))
         size = sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
-        # 0 means "now" to the client.
+        # The client would replace 0 by the current time.
         stamps = [at if at > 0 else 1 if at == 0 else NO_TIMESTAMP for _, at in map(kind.timestamp, messages)]
-        reports = [one.take if every else None] * len(messages)
-        reports[0] = reports[-1] = one.take
+        reports = [written.on_delivery if every else None] * len(messages)
+        reports[0] = reports[-1] = written.on_delivery
         columns = [values, keys, reports, stamps]
         if self.provenance.adds or any(headers):
-            columns.append([self.provenance.continued(pairs) or [] for pairs in headers])
+            columns.append([self.provenance.extend(pairs) or [] for pairs in headers])
         return columns, size
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Hand over a record of the lane in the control topic. Raises KafkaException."""
+        """Write a record to the lane's partition of the control topic. Raises KafkaException."""
         self._producer.put(self._control_topic, self._lane, key, value)
 
     def touch(self) -> None:
-        """Hand over a record of the lane in the control topic that says nothing. Raises KafkaException."""
-        self.put(_NO_PART, None)
+        """Write a record without meaning to the control topic. Raises KafkaException."""
+        self.put(_NOOP_KEY, None)
 
     def await_error(self) -> None:
-        """Wait until a delivery report tells why the transaction has failed, but not for long."""
+        """Wait a moment for a delivery report with the reason why the transaction has failed."""
         deadline = time.monotonic() + _REPORT_SECONDS
-        while not any(one.errors for one in self.written) and time.monotonic() < deadline:
+        while not any(written.errors for written in self.written) and time.monotonic() < deadline:
             self._producer.poll()
 
     def flush(self) -> None:
@@ -214,18 +223,20 @@ class LaneWriter:
         self._producer.flush(self.touch)
 
     def commit(self) -> None:
-        """Commit. Raises KafkaException: nothing was committed, or nobody knows."""
+        """Commit. Raises KafkaException: nothing was committed, or the commit is unconfirmed."""
         self._producer.commit()
         self.written = []
 
     def abort(self) -> None:
-        """Give up the transaction, if one is open.
+        """Abort the open transaction, if there is one.
 
         Raises:
-            SourceStalledError: a broker was away meanwhile, so that the transaction before this one may have been left
-                open and is aborted, too (see `left_open`); who opens the lane again finds out.
+            SourceStalledError: a broker was unreachable meanwhile. The previous transaction may hang, and be aborted
+                with this one (see `hanging_transaction`); the lane must be reopened to find out.
         """
         self._producer.abort()
         self.written = []
         if self._producer.was_cut_off:
-            raise SourceStalledError("A broker of the target was away; the lane finds out what is committed.")
+            raise SourceStalledError(
+                "A broker of the target was unreachable; the lane reopens to read what was committed."
+            )

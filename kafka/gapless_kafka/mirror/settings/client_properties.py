@@ -1,4 +1,4 @@
-"""Owns what each property of Kafka's clients means to a mirror: a setting, nothing, or a reason to refuse it. Pure.
+"""Owns the rules for properties of Kafka's clients: mapped to a setting, ignored, or refused. Pure.
 
 The names are those of the consumers and producers from Kafka 0.8 to 4, of the mirror that came with them, and the few
 of librdkafka by which certificates are named.
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The property becomes a setting."""
+    """The property is mapped to a setting."""
 
     setting: str
-    """``{side}`` stands for source or target."""
+    """With the placeholder ``{side}`` for source or target."""
     convert: Callable[[str], str] = str
-    """Turns the value into the setting's text; raises ValueError with what it must be."""
+    """Converts the value to the setting's text; raises ValueError with the completion of "must be …"."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoMeaning:
-    """The property is named once in the log."""
+    """The property is ignored, and logged once."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Some values cannot work here; the others have no meaning."""
+    """Some values are refused; the others are ignored."""
 
     values: frozenset[str]
-    """In small letters; empty for all but the empty text."""
+    """Refused values, in lower case; empty to refuse all but the empty text."""
     reason: str
-    """Why, and what to do."""
+    """Why they are refused, and what to do."""
     otherwise: str
-    """Why the other values have no meaning."""
+    """Why the other values are ignored."""
     accepted: str = ""
     """The name of the only class that is accepted, without its package."""
 
     def refuses(self, value: str) -> bool:
-        """Whether `value` cannot work."""
+        """Whether `value` is refused."""
         if self.values:
             return value.lower() in self.values
         return bool(value) and value.rpartition(".")[2] != self.accepted
@@ -54,7 +54,7 @@ Rule = Mapped | NoMeaning | Refused
 
 
 def seconds_of_milliseconds(text: str) -> str:
-    """The number of seconds. Raises ValueError."""
+    """Convert milliseconds to seconds. Raises ValueError."""
     try:
         milliseconds = int(text)
     except ValueError:
@@ -63,24 +63,24 @@ def seconds_of_milliseconds(text: str) -> str:
 
 
 def pattern_of_whitelist(text: str) -> str:
-    """The topics of the old mirror as one expression: it takes a comma for "or"."""
+    """Return the regular expression for a whitelist of the old mirror, in which a comma means "or"."""
     words = [word.strip() for word in text.strip("\"'").split(",") if word.strip()]
     return "|".join(words)
 
 
 def pattern_without(text: str) -> str:
-    """All topics but those of the old mirror's blacklist."""
+    """Return the regular expression for all topics except those of a blacklist of the old mirror."""
     return f"(?!(?:{pattern_of_whitelist(text)})$).+"
 
 
 def mirror_name_of_group(text: str) -> str:
-    """A name for a mirror that comes as near as possible to that of a consumer group."""
+    """Return a valid mirror name that is similar to the name of a consumer group."""
     allowed = "".join(letter if letter.isascii() and (letter.isalnum() or letter in ".-") else "-" for letter in text)
     return allowed.lower().strip(".-")[:63].strip(".-") or "mirror"
 
 
 def compression(text: str) -> str:
-    """The codec, for which old producers write numbers."""
+    """Return the compression codec, for which old producers accept numbers."""
     return {"0": "none", "1": "gzip", "2": "snappy", "3": "lz4", "uncompressed": "none"}.get(text.lower(), text.lower())
 
 
@@ -121,7 +121,7 @@ COMMON: Mapping[str, Rule] = {
     ),
     **_none("config.providers config.providers.* security.providers", "only Kafka's own programs have providers"),
 }
-"""Properties that both clients have, but for those of TLS and logins."""
+"""Properties of both clients, except those of TLS and logins."""
 
 CONSUMER: Mapping[str, Rule] = {
     **COMMON,
@@ -230,7 +230,7 @@ MIRROR: Mapping[str, Rule] = {
     ),
     **_none("new.consumer num.producers queue.size", _TUNING),
 }
-"""Options of the old mirror, which scripts also keep in these files."""
+"""Options of the old mirror, which some scripts also store in these files."""
 
 SECURITY: Mapping[str, Rule] = {
     "security.protocol": Mapped("{side}Tls"),
@@ -269,7 +269,7 @@ SECURITY: Mapping[str, Rule] = {
         ),
     ),
 }
-"""Properties of TLS and logins, without those that hold secrets."""
+"""Properties of TLS and logins, except secrets."""
 
 SECRETS: Mapping[str, str] = {
     "sasl.password": "{side}SaslPasswordFile",
@@ -280,11 +280,11 @@ SECRETS: Mapping[str, str] = {
     "ssl.keystore.certificate.chain": "{side}CertFile",
     "ssl.truststore.certificates": "{side}CaFile",
 }
-"""Properties that hold a secret, or a file's text, with the setting that names a file for it."""
+"""Properties with a secret or the content of a file, and the setting that names a file instead."""
 
 
 def rule_of(key: str, rules: Mapping[str, Rule]) -> Rule | None:
-    """The rule of a property; ``None`` for none."""
+    """Return the rule for a property; ``None`` if unknown."""
     if key in rules:
         return rules[key]
     return next((rule for name, rule in rules.items() if name.endswith("*") and key.startswith(name[:-1])), None)

@@ -1,6 +1,6 @@
-"""Owns which engines can run a mirror: the workers of this package, and those that other packages announce.
+"""Owns which engines can run a mirror: the workers of this package, and those that other packages register.
 
-An engine announces itself as an entry point of the group "gapless.mirror_engines"; its settings become settings of
+An engine is registered as an entry point of the group "gapless.mirror_engines"; its settings become settings of
 ``gapless mirror``. Must not know any of them.
 """
 
@@ -28,9 +28,9 @@ class MirrorEngine(Protocol):
     """An engine of another package."""
 
     settings: tuple[Setting, ...]
-    """What it can be told, besides what every engine is."""
+    """The settings that only engines of this kind have."""
     exclusive: tuple[str, ...]
-    """The settings of these that no other engine can obey."""
+    """The names of those settings that no other engine supports."""
 
     def run(
         self,
@@ -40,28 +40,28 @@ class MirrorEngine(Protocol):
         is_stopping: Callable[[], bool],
         on_tick: Callable[[Any], None],
     ) -> Any:
-        """Copy until `is_stopping`, or until all is copied with ``once``; return a WorkerAccount.
+        """Copy until `is_stopping`, or with ``once`` until everything is copied; return a WorkerTotals.
 
         Args:
             values: of the settings.
-            setup: of all lanes; this process has all of them.
+            setup: what all lanes have in common; this process copies all of them.
             sources: a SourceWatch, refreshed at least once.
-            is_stopping: whether to end.
+            is_stopping: whether to stop.
             on_tick: to be called several times a second with a WorkerObservation.
 
         Raises:
-            GaplessError: what ended it.
+            GaplessError: why it has failed.
         """
 
 
 @cache
 def engines() -> dict[str, MirrorEngine]:
-    """The engines of other packages, by name."""
-    return {one.name: one.load() for one in sorted(entry_points(group=_GROUP), key=lambda one: one.name)}
+    """Load the engines of other packages, by name."""
+    return {entry.name: entry.load() for entry in sorted(entry_points(group=_GROUP), key=lambda entry: entry.name)}
 
 
 def check_engine(values: Mapping[str, Any]) -> None:
-    """Refuse settings that the engine cannot obey. Raises ConfigurationError."""
+    """Check that no setting of another engine is given. Raises ConfigurationError."""
     for name, engine in engines().items():
         for setting in engine.exclusive:
             if values["engine"] != name and values[setting] is not None:
@@ -69,7 +69,7 @@ def check_engine(values: Mapping[str, Any]) -> None:
 
 
 def engine_name(text: str) -> str:
-    """Check the name of an engine. Raises ValueError with the end of the sentence "it must be …"."""
+    """Check the name of an engine. Raises ValueError with the completion of "it must be …"."""
     if text == WORKERS or text in engines():
         return text
     if text == SPARK:

@@ -1,6 +1,6 @@
-"""Owns how a properties file of Kafka's own programs is read: with Java's syntax. Pure but for the reading.
+"""Owns the reader of Java properties files of Kafka's own programs.
 
-Values are never in an error: they may be passwords.
+Errors never contain values, which may be passwords.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _PROVIDER = re.compile(r"\$\{[^}]+:[^}]*\}")
 
 
 class Property(NamedTuple):
-    """One line of a file, which may have been several."""
+    """A property of a file."""
 
     key: str
     value: str
-    place: str
+    origin: str
     """File and line, for messages."""
 
 
 def read_java_properties(file: Path) -> dict[str, Property]:
-    """Read `file`; of a key that stands there twice the last one counts, as for Java.
+    """Read `file`; the last one of duplicate keys counts, as in Java.
 
     Raises:
         ConfigurationError: the file cannot be read, or a value comes from a provider of Kafka Connect.
@@ -49,35 +49,35 @@ def read_java_properties(file: Path) -> dict[str, Property]:
         parts = _PARTS.fullmatch(line)
         if parts is None:  # pragma: no cover -- the expression matches every line
             continue
-        key, value = _unescaped(parts["key"]), _unescaped(parts["value"]).strip()
-        place = f"in {file}, line {number}"
+        key, value = _unescape(parts["key"]), _unescape(parts["value"]).strip()
+        origin = f"in {file}, line {number}"
         if _PROVIDER.search(value):
             raise ConfigurationError(
-                f"The property {key} ({place}) takes its value from a configuration provider, which only Kafka's own "
+                f"The property {key} ({origin}) takes its value from a configuration provider, which only Kafka's own "
                 f"programs have; write the value there, or a password to a file of its own and give that file with "
                 f"--source-sasl-password-file or --target-sasl-password-file."
             )
-        found[key] = Property(key, value, place)
+        found[key] = Property(key, value, origin)
     return found
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines with content, each with its number, where a backslash at the end continues a line."""
-    begun, first = "", 0
+    """Split a text into lines with content, each with its number; a backslash at the end continues a line."""
+    pending, first = "", 0
     for number, natural in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         line = natural.lstrip(" \t\f")
-        if not begun:
+        if not pending:
             if not line or line[0] in "#!":
                 continue
             first = number
         if (len(line) - len(line.rstrip("\\"))) % 2:
-            begun += line[:-1]
+            pending += line[:-1]
             continue
-        yield first, begun + line
-        begun = ""
-    if begun:
-        yield first, begun
+        yield first, pending + line
+        pending = ""
+    if pending:
+        yield first, pending
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _LETTERS.get(found[2], found[2]), text)
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else _LETTERS.get(match[2], match[2]), text)

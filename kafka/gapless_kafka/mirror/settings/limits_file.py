@@ -1,4 +1,4 @@
-"""Owns the file of limits: it is read again when it changes, and a file that cannot be read changes nothing."""
+"""Owns the limits file: it is read again when it changes; an invalid file leaves the limits unchanged."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TABLE = SettingsTable("GAPLESS_MIRROR_LIMITS_", LIMIT_SETTINGS)
-_LOOK_EVERY_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 
 
 def read_rates(file: Path, default: Rates, processes: int) -> Rates:
-    """The part of each of some processes in the limits of a file; a limit that it does not name is the default's.
+    """Return the limits of a file for each of `processes` processes; a limit that it does not set is the default.
 
     Raises:
-        ConfigurationError: the file cannot be read, or a line is wrong.
+        ConfigurationError: the file cannot be read, or a line is invalid.
     """
-    found = resolve(_TABLE, file=file, environment={}, options={}).values
-    size, records = found["maxBytesPerSecond"], found["maxRecordsPerSecond"]
+    values = resolve(_TABLE, file=file, environment={}, options={}).values
+    size, records = values["maxBytesPerSecond"], values["maxRecordsPerSecond"]
     return Rates(
         default.bytes_per_second if size is None else size / processes,
         default.records_per_second if records is None else records / processes,
@@ -33,39 +33,39 @@ def read_rates(file: Path, default: Rates, processes: int) -> Rates:
 
 
 class LimitsFile:
-    """Watches a file of limits."""
+    """Watches a limits file."""
 
     def __init__(
-        self, file: Path, default: Rates, processes: int, *, failed: Callable[[ConfigurationError], None]
+        self, file: Path, default: Rates, processes: int, *, on_error: Callable[[ConfigurationError], None]
     ) -> None:
-        """Nothing is read yet.
+        """Read nothing yet.
 
         Args:
             file: with lines key=value.
-            default: what is in force for what the file does not name.
+            default: for limits that the file does not set, already divided.
             processes: which share the limits.
-            failed: called once for each state of the file that cannot be read.
+            on_error: called once for each version of the file that cannot be read.
         """
-        self._file, self._default, self._processes, self._failed = file, default, processes, failed
-        self._seen: tuple[int, int, int] | None = None
-        self._look_at = 0.0
+        self._file, self._default, self._processes, self._on_error = file, default, processes, on_error
+        self._version: tuple[int, int, int] | None = None
+        self._check_at = 0.0
 
     def changed(self) -> Rates | None:
-        """The rates of a file that has changed since the last call; ``None`` for no change."""
+        """Return the rates if the file has changed since the last call, otherwise ``None``."""
         now = time.monotonic()
-        if now < self._look_at:
+        if now < self._check_at:
             return None
-        self._look_at = now + _LOOK_EVERY_SECONDS
+        self._check_at = now + _CHECK_SECONDS
         try:
-            found = self._file.stat()
-            state = (found.st_mtime_ns, found.st_size, found.st_ino)
+            status = self._file.stat()
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
         except OSError:
-            state = (0, 0, 0)
-        if state == self._seen:
+            version = (0, 0, 0)
+        if version == self._version:
             return None
-        self._seen = state
+        self._version = version
         try:
             return read_rates(self._file, self._default, self._processes)
         except ConfigurationError as error:
-            self._failed(error)
+            self._on_error(error)
             return None

@@ -1,7 +1,7 @@
-"""Owns how a flow of MirrorMaker 2's mm2.properties becomes settings of one mirror.
+"""Owns how a flow of MirrorMaker 2's mm2.properties is translated to settings of a mirror.
 
-Properties stand at four places: ``A->B.name`` for the flow, ``A.name`` for a cluster, ``name`` for all, and below each
-of them ``consumer.``, ``producer.`` and ``admin.`` for one client. The nearest one counts.
+A property has one of three scopes: ``A->B.name`` for a flow, ``A.name`` for a cluster, and ``name`` for all. In each,
+``consumer.``, ``producer.`` and ``admin.`` restrict it to one client. The narrowest scope takes precedence.
 """
 
 from __future__ import annotations
@@ -64,37 +64,39 @@ def translate_mm2(
         properties: of the file.
         flow: ``A->B``; ``None`` for the only one that is enabled.
         file: for messages.
-        given: settings that are given elsewhere; they win.
+        given: settings that are given elsewhere, which take precedence.
 
     Raises:
         ConfigurationError: no flow or several are enabled, a property is unknown, or cannot work here.
     """
     clusters = [name.strip() for name in properties["clusters"].value.split(",") if name.strip()]
-    chosen = _chosen(properties, clusters, flow, file)
+    chosen = _select_flow(properties, clusters, flow, file)
     scopes = _Scopes(properties, clusters, chosen)
-    found = Translation()
+    translation = Translation()
     for each in [*scopes.flow.values(), *scopes.worker.values()]:
         rule = rule_of(each.key, FLOW_RULES) or rule_of(each.key, WORKER)
         if rule is not None:
-            apply_rule(found, each, rule, "")
+            apply_rule(translation, each, rule, "")
     for side, cluster, client, rules in (
         ("source", chosen.source, "consumer", CONSUMER),
         ("target", chosen.target, "producer", PRODUCER),
     ):
-        some = translate(scopes.client(cluster, side, client).values(), ClientRules(rules, side, given))
-        # Consumers of MirrorMaker 2 have no group, and its topics are looked for at an interval of their own.
-        found.texts |= {name: text for name, text in some.texts.items() if name not in {"name", "topicRefresh"}}
-        found.ignored |= some.ignored
+        translated = translate(scopes.client(cluster, side, client).values(), ClientRules(rules, side, given))
+        # MirrorMaker 2's consumers have no group, and it refreshes topics at an interval of its own.
+        translation.texts |= {
+            name: text for name, text in translated.texts.items() if name not in {"name", "topicRefresh"}
+        }
+        translation.ignored |= translated.ignored
     refuse_limits(
         scopes.client(chosen.source, "source", "consumer"),
         scopes.client(chosen.target, "target", "producer"),
         producer=file,
     )
-    _add_choice(found, scopes.flow, chosen, file)
-    return found
+    _add_choice(translation, scopes.flow, chosen, file)
+    return translation
 
 
-def _chosen(properties: Mapping[str, Property], clusters: list[str], flow: str | None, file: Path) -> FlowName:
+def _select_flow(properties: Mapping[str, Property], clusters: list[str], flow: str | None, file: Path) -> FlowName:
     enabled = []
     for source in clusters:
         for target in clusters:
@@ -116,13 +118,13 @@ def _chosen(properties: Mapping[str, Property], clusters: list[str], flow: str |
 
 
 class _Scopes:
-    """The properties of a file by what they belong to, without the prefixes; the nearest place wins."""
+    """The properties of a file by scope, without prefixes; narrower scopes take precedence."""
 
     def __init__(self, properties: Mapping[str, Property], clusters: list[str], chosen: FlowName) -> None:
         self.flow: dict[str, Property] = {}
         self.worker: dict[str, Property] = {}
         self._clients: dict[tuple[str, str], dict[str, Property]] = {}
-        prefixes = sorted((f"{one}->{other}." for one in clusters for other in clusters), key=len, reverse=True)
+        prefixes = sorted((f"{source}->{target}." for source in clusters for target in clusters), key=len, reverse=True)
         ranked: list[tuple[int, str, Property]] = []
         for each in properties.values():
             prefix = next((prefix for prefix in prefixes if each.key.startswith(prefix)), None)
@@ -136,26 +138,26 @@ class _Scopes:
             cluster = next((name for name in clusters if each.key.startswith(f"{name}.")), None)
             side = next((name for name in ("source", "target") if each.key.startswith(f"{name}.")), None)
             scope = cluster or (f"{side}!" if side is not None else "")
-            place = _without(each, f"{cluster or side}.") if scope else each
-            ranked.append((1 if scope else 0, scope, place))
-        for _, scope, each in sorted(ranked, key=lambda one: one[0]):
-            self._sort_in(scope, each, chosen)
+            origin = _without(each, f"{cluster or side}.") if scope else each
+            ranked.append((1 if scope else 0, scope, origin))
+        for _, scope, each in sorted(ranked, key=lambda entry: entry[0]):
+            self._assign(scope, each, chosen)
 
     def client(self, cluster: str, side: str, client: str) -> dict[str, Property]:
-        """The properties of one client of a cluster: general ones, those of the cluster, those of the client."""
+        """Return the properties of one client of a cluster, in ascending precedence of their scopes."""
         rules = CONSUMER if client == "consumer" else PRODUCER
-        found: dict[str, Property] = {}
+        properties: dict[str, Property] = {}
         for scope in ("", cluster, f"{side}!"):
             general = self._clients.get((scope, ""), {})
-            found |= {key: each for key, each in general.items() if _is_of(key, rules)}
-            found |= self._clients.get((scope, client), {})
-        return found
+            properties |= {key: each for key, each in general.items() if _is_of(key, rules)}
+            properties |= self._clients.get((scope, client), {})
+        return properties
 
-    def _sort_in(self, scope: str, each: Property, chosen: FlowName) -> None:
+    def _assign(self, scope: str, each: Property, chosen: FlowName) -> None:
         rule = rule_of(each.key, FLOW_RULES)
         client = next((name for name in _CLIENTS if each.key.startswith(f"{name}.")), "")
         if client and each.key not in FLOW_RULES and each.key not in WORKER:
-            bare = _without(_without(each, f"{client}."), "override.")  # which Kafka Connect calls it for a connector
+            bare = _without(_without(each, f"{client}."), "override.")  # the prefix of a connector in Kafka Connect
             self._clients.setdefault((scope, client), {})[bare.key] = bare
         elif rule is not None:
             if scope in {"", chosen.target, "target!"}:
@@ -179,37 +181,37 @@ def _without(each: Property, prefix: str) -> Property:
 def _unknown(each: Property) -> ConfigurationError:
     close = difflib.get_close_matches(each.key, [*FLOW_RULES, *WORKER, *CONSUMER, *PRODUCER], n=1, cutoff=0.75)
     hint = f" (did you mean {close[0]}?)" if close else ""
-    return ConfigurationError(f"Unknown property {each.key} {each.place}{hint}; correct or delete the line.")
+    return ConfigurationError(f"Unknown property {each.key} {each.origin}{hint}; correct or delete the line.")
 
 
-def _add_choice(found: Translation, flow: Mapping[str, Property], chosen: FlowName, file: Path) -> None:
-    """Add what several properties say together: topics and groups without the excluded ones, and the names."""
-    place = f"from the flow {chosen} in {file}"
-    found.texts["name"] = (mirror_name_of_group(f"{chosen.source}-{chosen.target}"), place)
-    found.texts["sourceName"] = (chosen.source, place)
-    found.texts["rename"] = (policy_template(flow), place)
-    found.texts["topicPattern"] = (
+def _add_choice(translation: Translation, flow: Mapping[str, Property], chosen: FlowName, file: Path) -> None:
+    """Add the settings that combine several properties: names, and topics and groups without the excluded ones."""
+    origin = f"from the flow {chosen} in {file}"
+    translation.texts["name"] = (mirror_name_of_group(f"{chosen.source}-{chosen.target}"), origin)
+    translation.texts["sourceName"] = (chosen.source, origin)
+    translation.texts["rename"] = (policy_template(flow), origin)
+    translation.texts["topicPattern"] = (
         expression(
             flow, ("topics", "topics.whitelist"), ".*", ("topics.exclude", "topics.blacklist"), _DEFAULT_EXCLUDE
         ),
-        place,
+        origin,
     )
-    synchronises = flow.get("sync.group.offsets.enabled")
-    if synchronises is not None and synchronises.value.lower() == "true":
+    syncs_groups = flow.get("sync.group.offsets.enabled")
+    if syncs_groups is not None and syncs_groups.value.lower() == "true":
         excluded = ("groups.exclude", "groups.blacklist")
-        found.texts["groupPattern"] = (
+        translation.texts["groupPattern"] = (
             expression(flow, ("groups", "groups.whitelist"), ".*", excluded, _DEFAULT_GROUPS_EXCLUDE),
-            place,
+            origin,
         )
     for setting in ("topicPattern", "groupPattern"):
-        _check_expression(setting, *found.texts.get(setting, ("", "")))
+        _check_expression(setting, *translation.texts.get(setting, ("", "")))
 
 
-def _check_expression(setting: str, text: str, place: str) -> None:
+def _check_expression(setting: str, text: str, origin: str) -> None:
     try:
         re.compile(text)
     except re.error as error:
         raise ConfigurationError(
-            f"The expression for {setting} ({place}) has a syntax that only Java knows ({error}); give --topics, "
+            f"The expression for {setting} ({origin}) has a syntax that only Java knows ({error}); give --topics, "
             f"--topic-pattern or --group-pattern."
         ) from None

@@ -1,4 +1,4 @@
-"""Owns what each property of a flow of MirrorMaker 2 means: a setting, nothing, or a reason to refuse it. Pure."""
+"""Owns the rules for properties of MirrorMaker 2 flows: mapped to a setting, ignored, or refused. Pure."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ WORKER: Mapping[str, Rule] = {
 
 
 def policy_template(flow: Mapping[str, Property]) -> str:
-    """The rename rule of the replication policy. Raises ConfigurationError for a policy of another class."""
+    """Return the rename rule of the replication policy. Raises ConfigurationError for an unknown policy class."""
     policy, separator = flow.get("replication.policy.class"), flow.get("replication.policy.separator")
     name = policy.value.rpartition(".")[2] if policy is not None else "DefaultReplicationPolicy"
     if name not in _POLICIES:
-        place = policy.place if policy is not None else ""
+        origin = policy.origin if policy is not None else ""
         raise ConfigurationError(
-            f"The property replication.policy.class={name} ({place}) is a class of Java, which cannot run here; give "
+            f"The property replication.policy.class={name} ({origin}) is a class of Java, which cannot run here; give "
             f"its rule with --rename, such as --rename={{source}}.{{topic}}."
         )
     return _POLICIES[name].format(separator=separator.value if separator is not None else ".")
@@ -122,7 +122,7 @@ def expression(
     excluded_names: tuple[str, ...],
     default_excluded: str,
 ) -> str:
-    """One regular expression for names that are chosen and not excluded; both properties are lists of expressions."""
+    """Combine two properties with lists of expressions into one regular expression: selected and not excluded names."""
     chosen = _joined(flow, names, default)
     excluded = _joined(flow, excluded_names, default_excluded)
     return f"(?!(?:{excluded})$)(?:{chosen})" if excluded else chosen

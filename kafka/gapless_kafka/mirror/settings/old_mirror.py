@@ -1,4 +1,4 @@
-"""Owns how the two properties files of Kafka's old mirror, kafka-mirror-maker.sh, become settings."""
+"""Owns how the two properties files of Kafka's old mirror, kafka-mirror-maker.sh, are translated to settings."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def translate_old_mirror(consumer: Path | None, producer: Path | None, *, given:
     """Translate the files of ``--consumer.config`` and ``--producer.config``.
 
     Args:
-        consumer: reads the source.
-        producer: writes to the target.
-        given: settings that are given elsewhere; they win.
+        consumer: the file for the source.
+        producer: the file for the target.
+        given: settings that are given elsewhere, which take precedence.
 
     Raises:
         ConfigurationError: a file cannot be read, a property is unknown, or a combination cannot work.
@@ -48,12 +48,12 @@ def refuse_limits(reading: Mapping[str, Property], writing: Mapping[str, Propert
     if not fetches or (request is None and producer is None):
         return
     fetch = fetches[-1]
-    least = _bytes(request) if request is not None else _DEFAULT_LIMIT
-    if _bytes(fetch) > least:
-        place = request.place if request is not None else f"the default in {producer}"
+    limit = _bytes(request) if request is not None else _DEFAULT_LIMIT
+    if _bytes(fetch) > limit:
+        origin = request.origin if request is not None else f"the default in {producer}"
         raise ConfigurationError(
-            f"The consumer fetches records of up to {_bytes(fetch):,} bytes ({fetch.key} {fetch.place}), and the "
-            f"producer sends none above {least:,} ({_REQUEST}, {place}): a record between the two would stop the "
+            f"The consumer fetches records of up to {_bytes(fetch):,} bytes ({fetch.key} {fetch.origin}), and the "
+            f"producer sends none above {limit:,} ({_REQUEST}, {origin}): a record between the two would stop the "
             f"mirror. Raise {_REQUEST}, and max.message.bytes of the target topics, or lower {fetch.key}."
         )
 
@@ -62,4 +62,4 @@ def _bytes(found: Property) -> int:
     try:
         return int(found.value)
     except ValueError:
-        raise ConfigurationError(f"The property {found.key} ({found.place}) must be a number of bytes.") from None
+        raise ConfigurationError(f"The property {found.key} ({found.origin}) must be a number of bytes.") from None

@@ -1,6 +1,6 @@
-"""Owns the settings that name files of Kafka's own mirrors, and how what these files say becomes settings.
+"""Owns the settings that name files of Kafka's own mirrors, and how these files are merged with other settings.
 
-What is given in another way wins: the environment, the command line.
+The environment and the command line take precedence.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PEER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "whitelist",
-        "Topics as Kafka's first mirror takes them: a regular expression, in which a comma also means or.",
+        "Topics in the syntax of Kafka's first mirror: a regular expression, in which a comma also means or.",
         aliases=("include",),
         metavar="REGEX",
         own=True,
@@ -54,7 +54,7 @@ PEER_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "flow",
-        "Which flow of FILE, if that is the mm2.properties of MirrorMaker 2 and has several.",
+        "Flow to use if FILE is the mm2.properties of MirrorMaker 2 and has several flows.",
         metavar="A->B",
         own=True,
         group=_GROUP,
@@ -68,34 +68,34 @@ def resolved_with_peer_files(
     options: Mapping[str, str | None],
     environment: Mapping[str, str] = os.environ,
 ) -> Resolved:
-    """Resolve settings like `resolve`, with what files of Kafka's own mirrors say in the place of defaults.
+    """Resolve settings like `resolve`, with the files of Kafka's own mirrors instead of defaults.
 
     FILE may be the mm2.properties of MirrorMaker 2.
 
     Raises:
-        ConfigurationError: as `resolve`; or such a file cannot be read, or says what cannot work.
+        ConfigurationError: like `resolve`; or such a file cannot be read, or is invalid for a mirror.
     """
     flows = _mm2(file)
     given = _given(table, None if flows else file, options, environment)
-    found = _translated(file, flows, given)
+    translation = _translate(file, flows, given)
     by_name = {setting.name: setting for setting in table.settings}
     merged = dict(options)
-    for name, (text, place) in found.texts.items():
+    for name, (text, origin) in translation.texts.items():
         if name not in by_name or name in given:
             continue
         try:
             by_name[name].parse(text)
         except ValueError as error:
-            raise ConfigurationError(f"The setting {name} is {text!r} ({place}): it must be {error}.") from None
+            raise ConfigurationError(f"The setting {name} is {text!r} ({origin}): it must be {error}.") from None
         merged[name] = text
     resolved = resolve(table, file=None if flows else file, environment=environment, options=merged)
-    return replace(resolved, ignored={**found.ignored, **resolved.ignored})
+    return replace(resolved, ignored={**translation.ignored, **resolved.ignored})
 
 
 def _given(
     table: SettingsTable, file: Path | None, options: Mapping[str, str | None], environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """The texts of settings that are given in our own ways, which win."""
+    """Return the settings that are given in the usual ways, which take precedence."""
     given = {name: text for name, text in options.items() if text}
     for variable, name in table.variables.items():
         if environment.get(variable, "").strip():
@@ -107,18 +107,18 @@ def _given(
     return given
 
 
-def _translated(file: Path | None, flows: Mapping[str, Property], given: Mapping[str, str]) -> Translation:
-    found = Translation()
+def _translate(file: Path | None, flows: Mapping[str, Property], given: Mapping[str, str]) -> Translation:
+    translation = Translation()
     if file is not None and flows:
-        found = translate_mm2(flows, given.get("flow"), file=file, given=given)
+        translation = translate_mm2(flows, given.get("flow"), file=file, given=given)
     elif given.get("flow"):
         raise ConfigurationError("The setting flow needs the mm2.properties of MirrorMaker 2 as FILE; give that file.")
     elif given.get("consumerConfig") or given.get("producerConfig"):
         consumer, producer = (_path(given.get(name)) for name in ("consumerConfig", "producerConfig"))
-        found = translate_old_mirror(consumer, producer, given=given)
+        translation = translate_old_mirror(consumer, producer, given=given)
     if given.get("whitelist"):
-        found.texts["topicPattern"] = (pattern_of_whitelist(given["whitelist"]), "given with whitelist")
-    return found
+        translation.texts["topicPattern"] = (pattern_of_whitelist(given["whitelist"]), "given with whitelist")
+    return translation
 
 
 def _path(text: str | None) -> Path | None:
@@ -126,6 +126,6 @@ def _path(text: str | None) -> Path | None:
 
 
 def _mm2(file: Path | None) -> Mapping[str, Property]:
-    """The properties of `file` if they are those of MirrorMaker 2."""
+    """Return the properties of `file` if they are those of MirrorMaker 2."""
     properties = read_java_properties(file) if file is not None else {}
     return properties if is_mm2(properties) else {}

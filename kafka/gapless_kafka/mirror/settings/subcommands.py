@@ -1,4 +1,4 @@
-"""Owns the settings of ``gapless mirror diff`` and ``groups``; those of the mirror may stand in the same file."""
+"""Owns the settings of ``gapless mirror diff`` and ``groups``; a file may also contain those of the mirror."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _JSON = Setting(
 
 
 def _table(names: Collection[str], *more: Setting) -> SettingsTable:
-    """The settings of the mirror with these names, those of both clusters, and `more`."""
-    shown = [one for one in MIRROR.settings if one.group in _CLUSTERS or one.name in _SHARED or one.name in names]
+    """Return the settings of the mirror with these names, those of both clusters, and `more`."""
+    own = [each for each in MIRROR.settings if each.group in _CLUSTERS or each.name in _SHARED or each.name in names]
     return SettingsTable(
         MIRROR.prefix,
-        (*shown, *more),
-        foreign={one.name: "a setting of gapless mirror itself" for one in MIRROR.settings if one not in shown},
+        (*own, *more),
+        foreign={each.name: "a setting of gapless mirror itself" for each in MIRROR.settings if each not in own},
     )
 
 
@@ -48,4 +48,4 @@ _PLAN = Setting(
     group="Output",
 )
 GROUPS = _table({"name", "groups", "groupPrefix", "groupPattern"}, _PLAN, _JSON)
-DIFF = _table({*(one.name for one in TOPIC_CHOICE_SETTINGS), "rename", "sourceName"}, _JSON)
+DIFF = _table({*(setting.name for setting in TOPIC_CHOICE_SETTINGS), "rename", "sourceName"}, _JSON)

@@ -30,8 +30,8 @@ _WHAT, _HOW, _WORK, _LIMITS, _LOSS, _OUTPUT = (
 
 
 def _allowed(cluster: str, heading: str, verb: str) -> Setting:
-    told = f"Topics of the {cluster} that may be {verb}, by name or as a prefix with *; any other topic is not copied."
-    return replace(ALLOWED_TOPICS, name=f"{cluster}AllowedTopics", help=told, group=heading)
+    text = f"Topics of the {cluster} that may be {verb}, by name or as a prefix with *; any other topic is not copied."
+    return replace(ALLOWED_TOPICS, name=f"{cluster}AllowedTopics", help=text, group=heading)
 
 
 LIMIT_SETTINGS = (
@@ -54,12 +54,12 @@ LIMIT_SETTINGS = (
         group=_LIMITS,
     ),
 )
-"""Those that a file of limits may hold."""
+"""The settings that a limits file may contain."""
 _own = (
     Setting(
         "name",
-        "Name of the mirror. Workers with the same name share its work, and every run continues where the last one "
-        "was; two mirrors to one cluster need two names.",
+        "Name of the mirror. Workers with the same name share its lanes, and each run continues from the positions of "
+        "the last one. Mirrors to the same target cluster need different names.",
         parse=mirror_name,
         default="mirror",
         shown_default="mirror",
@@ -67,10 +67,10 @@ _own = (
         own=True,
         group=_WHAT,
     ),
-    *(replace(one, group=_WHAT) for one in TOPIC_CHOICE_SETTINGS),
+    *(replace(setting, group=_WHAT) for setting in TOPIC_CHOICE_SETTINGS),
     Setting(
         "topicRefresh",
-        "How often new topics and partitions are looked for; they are copied from their beginning.",
+        "How often the source is checked for new topics and partitions, which are copied from their beginning.",
         parse=duration(1),
         default=30.0,
         shown_default="30s",
@@ -80,16 +80,16 @@ _own = (
     ),
     Setting(
         "startAtGroup",
-        "Consumer group of the source at whose positions the mirror begins, such as that of the mirror before it; it "
-        "must have no members. Partitions without a position of the group begin at their first record, and those that "
-        "this mirror has copied before continue at its own positions.",
+        "Consumer group in the source at whose committed offsets a new mirror starts, such as that of the mirror that "
+        "it replaces. It must have no members. Partitions without a committed offset start at their first record, and "
+        "partitions that this mirror has copied before continue from its own positions.",
         metavar="GROUP",
         own=True,
         group=_WHAT,
     ),
     Setting(
         "once",
-        "Copy what is there now and end.",
+        "Copy up to the current ends of the source partitions, then exit.",
         parse=boolean,
         default=False,
         shown_default="false",
@@ -100,8 +100,8 @@ _own = (
     ),
     Setting(
         "delivery",
-        "exactly-once: records and the position behind them are written in one transaction; at-least-once: without "
-        "transactions, so that records may be repeated after a failure.",
+        "exactly-once: records and the new positions are written in one transaction; at-least-once: without "
+        "transactions, so records may be duplicated after a failure.",
         parse=choice("exactly-once", "at-least-once"),
         default="exactly-once",
         shown_default="exactly-once",
@@ -111,8 +111,8 @@ _own = (
     ),
     Setting(
         "commitInterval",
-        "Longest time that records wait in a transaction; readers of committed records see them after it. At most 10s: "
-        "a transaction that stays open for longer is reported as a stall.",
+        "Maximum duration of a transaction; consumers of committed records see its records after that. At most 10s: a "
+        "transaction that stays open for longer is reported as a stall.",
         parse=duration(0.01, 10),
         default=0.5,
         shown_default="0.5s",
@@ -122,7 +122,7 @@ _own = (
     ),
     Setting(
         "compression",
-        "How batches are compressed for the target.",
+        "Compression of the batches that are written to the target.",
         parse=choice("none", "gzip", "snappy", "lz4", "zstd"),
         default="lz4",
         shown_default="lz4",
@@ -132,8 +132,8 @@ _own = (
     ),
     Setting(
         "engine",
-        "What copies. workers: processes of this program, which share the lanes with those of other hosts; spark: "
-        "tasks of Spark, which hold all lanes. Each engine continues where the other one stopped.",
+        "Engine that copies. workers: processes of this program, which share the lanes with those on other hosts; "
+        "spark: Spark tasks, which copy all lanes. Each engine continues from the positions of the other one.",
         parse=engine_name,
         default=WORKERS,
         shown_default=WORKERS,
@@ -143,7 +143,7 @@ _own = (
     ),
     Setting(
         "workers",
-        "Processes on this host. Further hosts with the same name share the work, too.",
+        "Processes on this host. Workers on other hosts with the same name share the lanes with them.",
         parse=integer(1, 256),
         default=1,
         shown_default="1",
@@ -154,7 +154,8 @@ _own = (
     ),
     Setting(
         "lanes",
-        "Into how many parts the work is divided, at most one worker each; fixed when the mirror runs first.",
+        "Number of lanes into which the partitions are divided, which limits the number of workers. Fixed at the "
+        "first run of the mirror.",
         parse=integer(1, 1000),
         default=8,
         shown_default="8",
@@ -165,7 +166,8 @@ _own = (
     *LIMIT_SETTINGS,
     Setting(
         "limitsFile",
-        "File with lines maxBytesPerSecond=… and maxRecordsPerSecond=…, which is read again when it changes and wins.",
+        "File with lines maxBytesPerSecond=… and maxRecordsPerSecond=…. It is read again when it changes, and takes "
+        "precedence over the settings.",
         parse=Path,
         metavar="FILE",
         own=True,
@@ -173,9 +175,9 @@ _own = (
     ),
     Setting(
         "onDataLoss",
-        "What happens when source records are gone before they were copied, or a topic was recreated. fail: the "
-        "partition stops, and the rest goes on; skip-and-record: the position records the lost offsets, and copying "
-        "continues behind them.",
+        "What to do when source records were deleted before they were copied, or a topic was recreated. fail: stop the "
+        "partition, and copy the others; skip-and-record: record the lost offsets in the position, and continue after "
+        "them.",
         parse=choice("fail", "skip-and-record"),
         default="fail",
         shown_default="fail",
@@ -185,8 +187,8 @@ _own = (
     ),
     Setting(
         "heartbeat",
-        "Write a record to the topic gapless_heartbeats of the source every few seconds for each lane, and copy it, so "
-        "that an idle mirror differs from a broken one. Without the right to write there, it works without.",
+        "Write a record for each lane to the source topic gapless_heartbeats every few seconds, and copy it, to tell "
+        "an idle mirror from a broken one. Without the right to write there, the mirror runs without heartbeats.",
         parse=boolean,
         default=True,
         shown_default="true",
@@ -196,8 +198,8 @@ _own = (
     ),
     Setting(
         "lookInterval",
-        "How often both clusters are looked at for the reason of a standstill, and for lag. What has kept something "
-        "from being copied for six looks is reported.",
+        "How often both clusters are checked for lag and stalls. A problem that prevents copying for six "
+        "checks in a row is reported as a stall.",
         parse=duration(0.1),
         default=5.0,
         shown_default="5s",
@@ -207,7 +209,7 @@ _own = (
     ),
     Setting(
         "metricsPort",
-        "Port at which metrics are served for Prometheus; further workers of this host use the ports behind it.",
+        "Port for Prometheus metrics; further workers on this host use the next ports.",
         parse=integer(1, 65535),
         metavar="PORT",
         own=True,
@@ -232,7 +234,7 @@ MIRROR = SettingsTable(
         _allowed(TARGET, "Target cluster", "written"),
         replace(CONNECT_TIMEOUT, group=_WORK),
         *_own,
-        *(one for engine in engines().values() for one in engine.settings),
+        *(setting for engine in engines().values() for setting in engine.settings),
         *TOPIC_SETTINGS,
         *GROUP_SETTINGS,
         *PEER_SETTINGS,
@@ -245,7 +247,7 @@ STATUS = SettingsTable(
     (
         *settings_of_cluster(SOURCE, required=True, group="Source cluster"),
         *settings_of_cluster(TARGET, required=True, group="Target cluster"),
-        *(one for one in MIRROR.settings if one.name in _SHARED),
+        *(setting for setting in MIRROR.settings if setting.name in _SHARED),
         Setting(
             "json",
             "Print JSON instead of a table.",
@@ -258,5 +260,5 @@ STATUS = SettingsTable(
             group=_OUTPUT,
         ),
     ),
-    foreign={one.name: "a setting of gapless mirror itself" for one in MIRROR.settings},
+    foreign={setting.name: "a setting of gapless mirror itself" for setting in MIRROR.settings},
 )

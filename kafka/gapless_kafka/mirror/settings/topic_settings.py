@@ -1,4 +1,4 @@
-"""Owns the settings by which a mirror names and creates topics; must not know how it does."""
+"""Owns the settings for naming and creating topics in the target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _GROUP = "Topics of the target"
 TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "rename",
-        "What a topic is called in the target: {topic} stands for its name in the source, {source} for sourceName.",
+        "Name of a topic in the target: {topic} is replaced by its name in the source, {source} by sourceName.",
         parse=rename_template,
         default=SAME_NAME,
         shown_default=SAME_NAME,
@@ -18,11 +18,11 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         own=True,
         group=_GROUP,
     ),
-    Setting("sourceName", "What {source} stands for in rename.", default="", own=True, group=_GROUP),
+    Setting("sourceName", "Value of {source} in rename.", default="", own=True, group=_GROUP),
     Setting(
         "createTopics",
-        "Whether missing topics are created, with the settings and the partition count of the source, and partitions "
-        "added that the source gets.",
+        "Whether to create missing topics, with the configuration and the number of partitions of the source, and to "
+        "add partitions when the source gets more.",
         parse=boolean,
         default=True,
         shown_default="true",
@@ -33,7 +33,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "replicationFactor",
-        "Replicas of topics that are created.",
+        "Replication factor of created topics.",
         parse=integer(1, 1000),
         shown_default="that of the target's brokers",
         metavar="NUMBER",
@@ -42,9 +42,9 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "provenance",
-        "Whether records get the header gapless-mirror, which lists the clusters that they came from, so that a mirror "
-        "the other way leaves them out. auto: where a mirror goes the other way; always: circles of three clusters "
-        "need it; never: the header is not looked at either.",
+        "Whether records get the header gapless-mirror with the clusters that they came from, so that a mirror in the "
+        "opposite direction does not copy them back. auto: if there is such a mirror; always: needed for loops of "
+        "three clusters; never: the header is not read either.",
         parse=choice(AUTO, ALWAYS, NEVER),
         default=AUTO,
         shown_default=AUTO,

@@ -1,7 +1,7 @@
-"""Owns how the properties of one client of Kafka become settings of a mirror: each is mapped, named, or refused. Pure.
+"""Owns how the properties of a Kafka client are translated to settings of a mirror: mapped, ignored or refused. Pure.
 
-No text that is returned or raised holds a secret: properties with secrets are refused by their names, unless a setting
-names the file that is used in their place.
+No returned or raised text contains a secret: properties with secrets are refused by name, unless a setting names a file
+that is used instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gapless_kafka.mirror.settings.java_properties import Property
 
-_MOST_SHOWN = 100
+_MAX_LENGTH = 100
 _STORES = {"ssl.truststore.location": ("CaFile",), "ssl.keystore.location": ("CertFile", "KeyFile")}
 _PEM = (".pem", ".crt", ".cer")
 _USERNAME = re.compile(r"""\busername\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s;"]+))""")
@@ -34,27 +34,27 @@ _PROTOCOLS = {
 
 @dataclass(slots=True)
 class Translation:
-    """Settings that files of another program describe."""
+    """The settings that were translated from files of another program."""
 
     texts: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """By setting: its text and where it comes from."""
+    """By setting: its text, and its origin for messages."""
     ignored: dict[str, str] = field(default_factory=dict)
-    """Properties that have no meaning here, with why."""
+    """Properties without meaning for a mirror, with the reason."""
 
-    def add(self, setting: str, text: str, found: Property) -> None:
-        """Take a setting over."""
-        self.texts[setting] = (text, f"from {found.key} {found.place}")
+    def add(self, setting: str, text: str, origin: Property) -> None:
+        """Add a setting."""
+        self.texts[setting] = (text, f"from {origin.key} {origin.origin}")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRules:
-    """What the properties of one client mean."""
+    """The rules for the properties of one client."""
 
     rules: Mapping[str, Rule]
     side: str
     """source or target."""
     given: Collection[str] = ()
-    """Settings that are given elsewhere; they win."""
+    """Settings that are given elsewhere, which take precedence."""
 
 
 def translate(properties: Iterable[Property], client: ClientRules) -> Translation:
@@ -63,53 +63,53 @@ def translate(properties: Iterable[Property], client: ClientRules) -> Translatio
     Raises:
         ConfigurationError: a property is unknown, cannot work here, or holds a secret.
     """
-    found = Translation()
+    translation = Translation()
     security = {}
     for each in properties:
         if each.key in SECRETS or rule_of(each.key, SECURITY) is not None:
             security[each.key] = each
         else:
-            apply_rule(found, each, _rule(each, client.rules), client.side)
-    _translate_security(found, security, client)
-    return found
+            apply_rule(translation, each, _rule(each, client.rules), client.side)
+    _translate_security(translation, security, client)
+    return translation
 
 
-def apply_rule(found: Translation, each: Property, rule: Rule, side: str) -> None:
-    """Add what `rule` makes of a property. Raises ConfigurationError."""
+def apply_rule(translation: Translation, each: Property, rule: Rule, side: str) -> None:
+    """Apply a rule to a property. Raises ConfigurationError."""
     if isinstance(rule, Mapped):
         if not each.value:
             return
         try:
             text = rule.convert(each.value)
         except ValueError as error:
-            raise ConfigurationError(f"The property {each.key} ({each.place}) must be {error}.") from None
-        found.add(rule.setting.format(side=side), text, each)
+            raise ConfigurationError(f"The property {each.key} ({each.origin}) must be {error}.") from None
+        translation.add(rule.setting.format(side=side), text, each)
     elif isinstance(rule, NoMeaning):
-        found.ignored[each.key] = rule.why
+        translation.ignored[each.key] = rule.why
     elif rule.refuses(each.value):
-        raise ConfigurationError(f"The property {each.key}={each.value} ({each.place}) {rule.reason}.")
+        raise ConfigurationError(f"The property {each.key}={each.value} ({each.origin}) {rule.reason}.")
     else:
-        found.ignored[each.key] = rule.otherwise
+        translation.ignored[each.key] = rule.otherwise
 
 
-def _translate_security(found: Translation, security: Mapping[str, Property], client: ClientRules) -> None:
+def _translate_security(translation: Translation, security: Mapping[str, Property], client: ClientRules) -> None:
     protocol = security.get("security.protocol")
     name = protocol.value.upper() if protocol is not None else "PLAINTEXT"
     if name not in _PROTOCOLS:
-        place = protocol.place if protocol is not None else ""
-        raise ConfigurationError(f"The property security.protocol ({place}) must be one of {', '.join(_PROTOCOLS)}.")
+        origin = protocol.origin if protocol is not None else ""
+        raise ConfigurationError(f"The property security.protocol ({origin}) must be one of {', '.join(_PROTOCOLS)}.")
     tls, sasl = _PROTOCOLS[name]
     if protocol is not None:
-        found.add(f"{client.side}Tls", str(tls).lower(), protocol)
+        translation.add(f"{client.side}Tls", str(tls).lower(), protocol)
     for key, each in security.items():
         if (key.startswith("ssl.") and not tls) or (key.startswith("sasl.") and not sasl):
-            found.ignored[key] = f"security.protocol is {name}"
+            translation.ignored[key] = f"security.protocol is {name}"
         elif key in _STORES:
-            _take_store(found, each, client, security.get(key.replace("location", "type")))
+            _add_store(translation, each, client, security.get(key.replace("location", "type")))
         elif key in SECRETS:
-            _take_secret(found, each, client)
+            _add_login(translation, each, client)
         elif key != "security.protocol":
-            apply_rule(found, each, _rule(each, SECURITY), client.side)
+            apply_rule(translation, each, _rule(each, SECURITY), client.side)
     if sasl and "sasl.mechanism" not in security and f"{client.side}SaslMechanism" not in client.given:
         raise ConfigurationError(
             f"The login of security.protocol={name} has no sasl.mechanism, which would be Kerberos for Kafka; log in "
@@ -117,43 +117,45 @@ def _translate_security(found: Translation, security: Mapping[str, Property], cl
         )
 
 
-def _take_store(found: Translation, each: Property, client: ClientRules, kind: Property | None) -> None:
+def _add_store(translation: Translation, each: Property, client: ClientRules, kind: Property | None) -> None:
     names = [f"{client.side}{setting}" for setting in _STORES[each.key]]
     if all(name in client.given for name in names):
-        found.ignored[each.key] = f"{' and '.join(names)} is given"
+        translation.ignored[each.key] = f"{' and '.join(names)} is given"
         return
     is_pem = kind.value.upper() == "PEM" if kind is not None else each.value.lower().endswith(_PEM)
     if not is_pem:
         options = " and ".join(f"--{kebab(name)}=FILE" for name in names)
         raise ConfigurationError(
-            f"The property {each.key} ({each.place}) names a key store of Java, which this program does not read; "
+            f"The property {each.key} ({each.origin}) names a key store of Java, which this program does not read; "
             f"export it as PEM and give {options}."
         )
     for name in names:
-        found.add(name, each.value, each)
+        translation.add(name, each.value, each)
 
 
-def _take_secret(found: Translation, each: Property, client: ClientRules) -> None:
-    """Take the name of a login over, and never what is secret."""
+def _add_login(translation: Translation, each: Property, client: ClientRules) -> None:
+    """Add the user name of a login, but no secret."""
     user = _USERNAME.search(each.value) if each.key == "sasl.jaas.config" else None
     if user is not None:
-        found.add(f"{client.side}SaslUsername", user["quoted"] if user["quoted"] is not None else user["bare"], each)
+        translation.add(
+            f"{client.side}SaslUsername", user["quoted"] if user["quoted"] is not None else user["bare"], each
+        )
     setting = SECRETS[each.key].format(side=client.side)
     if setting in client.given:
-        found.ignored[each.key] = f"{setting} names the file that is used"
+        translation.ignored[each.key] = f"{setting} names the file that is used"
         return
     raise ConfigurationError(
-        f"The property {each.key} ({each.place}) holds a secret, which is read from a file of its own only; write it "
-        f"to a file that only this user can read and give --{kebab(setting)}=FILE. The property may stay: it is not "
-        f"used then."
+        f"The property {each.key} ({each.origin}) holds a secret, which is only read from a separate file; write "
+        f"it to a file that only this user can read, and give --{kebab(setting)}=FILE. The property may stay: it is "
+        f"ignored then."
     )
 
 
 def _rule(each: Property, rules: Mapping[str, Rule]) -> Rule:
-    found = rule_of(each.key, rules)
-    if found is not None:
-        return found
+    rule = rule_of(each.key, rules)
+    if rule is not None:
+        return rule
     close = difflib.get_close_matches(each.key, [*rules, *SECURITY], n=1, cutoff=0.75)
     hint = f" (did you mean {close[0]}?)" if close else ""
-    shown = each.key if each.key.isprintable() and len(each.key) <= _MOST_SHOWN else repr(each.key[:_MOST_SHOWN])
-    raise ConfigurationError(f"Unknown property {shown} {each.place}{hint}; correct or delete the line.")
+    shown = each.key if each.key.isprintable() and len(each.key) <= _MAX_LENGTH else repr(each.key[:_MAX_LENGTH])
+    raise ConfigurationError(f"Unknown property {shown} {each.origin}{hint}; correct or delete the line.")

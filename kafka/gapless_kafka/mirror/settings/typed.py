@@ -1,4 +1,4 @@
-"""Owns what the settings of ``gapless mirror`` become: frozen dataclasses, one for each idea."""
+"""Owns the typed settings of ``gapless mirror``, and what is built from them: connections and the lane setup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSettings(TypedSettings):
-    """What a mirror copies, and how."""
+    """The settings of a mirror."""
 
     name: str
     topic_refresh: float
@@ -51,16 +51,16 @@ class MirrorSettings(TypedSettings):
 
     @property
     def identity(self) -> MirrorIdentity:
-        """The mirror."""
+        """The names of the mirror in Kafka."""
         return MirrorIdentity(self.name)
 
     @property
     def processes(self) -> int:
-        """How many processes of this host copy."""
+        """The number of processes on this host that copy."""
         return self.workers if self.engine == WORKERS else 1
 
     def rates(self, processes: int) -> Rates:
-        """The part that each of some processes has of the limits."""
+        """Return the limits of each of `processes` processes."""
         return Rates(
             None if self.max_bytes_per_second is None else self.max_bytes_per_second / processes,
             None if self.max_records_per_second is None else self.max_records_per_second / processes,
@@ -68,37 +68,37 @@ class MirrorSettings(TypedSettings):
 
 
 def cluster_connection(values: Mapping[str, Any], cluster: Literal["source", "target"]) -> KafkaConnection:
-    """The connection to one of the two clusters, checked. Raises ConfigurationError."""
+    """Return the connection to one of the two clusters. Raises ConfigurationError if it is invalid."""
     return connection_from(values_of_cluster(cluster, values), client_id="gapless-mirror")
 
 
 def lane_setup(values: Mapping[str, Any], lanes: int, epoch: int, clusters: Clusters) -> LaneSetup:
-    """What the lanes of a process have in common.
+    """Return the configuration that the lanes of a process share.
 
     Args:
         values: of the settings.
-        lanes: how many the mirror has.
+        lanes: of the mirror.
         epoch: of the run that the process belongs to.
-        clusters: which they are.
+        clusters: source and target.
 
     Raises:
-        ConfigurationError: settings of a connection do not fit together.
+        ConfigurationError: the settings of a connection contradict each other.
     """
-    told = MirrorSettings.of(values)
+    settings = MirrorSettings.of(values)
     return LaneSetup(
-        identity=told.identity,
+        identity=settings.identity,
         lanes=lanes,
         source=cluster_connection(values, "source"),
         target=cluster_connection(values, "target"),
-        engine=told.engine,
+        engine=settings.engine,
         epoch=epoch,
-        producer=ProducerOptions(compression=told.compression),
-        transactional=told.delivery == "exactly-once",
-        commit_interval_seconds=told.commit_interval,
-        on_data_loss=OnDataLoss(told.on_data_loss),
-        once=told.once,
+        producer=ProducerOptions(compression=settings.compression),
+        transactional=settings.delivery == "exactly-once",
+        commit_interval_seconds=settings.commit_interval,
+        on_data_loss=OnDataLoss(settings.on_data_loss),
+        once=settings.once,
         provenance=clusters.provenance,
         flow=clusters.record,
-        memory=LaneMemory.of_process(-(-lanes // told.processes)),
-        limits=Limits(told.rates(told.processes)),
+        memory=LaneMemory.of_process(-(-lanes // settings.processes)),
+        limits=Limits(settings.rates(settings.processes)),
     )

@@ -1,4 +1,4 @@
-"""Owns how settings become the keeper of a mirror's topics, and which topics are refused."""
+"""Owns how the topic keeper of a mirror, and the check for refused topics, are built from settings."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def rename_rule(values: Mapping[str, Any]) -> RenameRule:
-    """The rule that settings describe. Raises ConfigurationError when it needs a name and there is none."""
+    """Return the rename rule. Raises ConfigurationError when it needs a source name and there is none."""
     return RenameRule(values["rename"], values["sourceName"])
 
 
 def refusals(values: Mapping[str, Any], otherwise: Callable[[str], None]) -> Callable[[str], None]:
-    """What raises ConfigurationError for a source topic that must not be copied.
+    """Return a function that raises ConfigurationError for a source topic that must not be copied.
 
     Args:
-        values: of the settings, with the topics that each cluster opens.
-        otherwise: the same for topics that both clusters open.
+        values: of the settings, with the allowed topics of each cluster.
+        otherwise: a further check of allowed topics.
     """
     rule = rename_rule(values)
     source: AllowedTopics | None = values["sourceAllowedTopics"]
@@ -42,7 +42,7 @@ def refusals(values: Mapping[str, Any], otherwise: Callable[[str], None]) -> Cal
 
 
 def topic_keeper(values: Mapping[str, Any], source: KafkaConnection, target: KafkaConnection) -> TopicKeeper:
-    """The keeper that settings describe. Raises ConfigurationError like `rename_rule`."""
+    """Return the topic keeper. Raises ConfigurationError like `rename_rule`."""
     timeout = values["connectTimeout"]
     return TopicKeeper(
         TargetTopics(source, timeout_seconds=timeout),

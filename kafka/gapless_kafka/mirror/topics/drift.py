@@ -1,4 +1,4 @@
-"""Owns in what the topics of a target differ from those that they are copies of. Pure."""
+"""Owns the comparison of target topics with their source topics. Pure."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ def drift_report(
         source: topics of the source, by their names.
         target: topics of the target, by their names.
     """
-    found = []
+    differing = []
     unknown = []
     for topic, name in sorted(names.items()):
-        differences = tuple(_differences(source.get(topic), target.get(name)))
+        original, copy = source.get(topic), target.get(name)
+        differences = tuple(_differences(original, copy))
         if differences:
-            found.append(TopicDrift(topic=topic, target=name, differences=differences))
-        if any(one is not None and not one.configuration for one in (source.get(topic), target.get(name))):
+            differing.append(TopicDrift(topic=topic, target=name, differences=differences))
+        if any(each is not None and not each.configuration for each in (original, copy)):
             unknown.append(topic)
-    return DriftReport(topics_compared=len(names), topics=tuple(found), settings_unknown=tuple(unknown))
+    return DriftReport(topics_compared=len(names), topics=tuple(differing), settings_unknown=tuple(unknown))
 
 
 def _differences(source: TopicDescription | None, target: TopicDescription | None) -> Iterator[Drift]:
@@ -43,8 +44,8 @@ def _differences(source: TopicDescription | None, target: TopicDescription | Non
         return
     if source.partitions != target.partitions:
         yield Drift(what="partitions", source=str(source.partitions), target=str(target.partitions))
-    for setting, (expected, has) in compared_settings(source, target).items():
-        yield Drift(what=setting, source=expected, target=has)
+    for setting, (expected, actual) in compared_settings(source, target).items():
+        yield Drift(what=setting, source=expected, target=actual)
 
 
 def _presence(topic: TopicDescription | None) -> str:
@@ -52,15 +53,15 @@ def _presence(topic: TopicDescription | None) -> str:
 
 
 def drift_table(report: DriftReport) -> str:
-    """The report as a table for a terminal, without a line for topics that do not differ."""
+    """Format the report as a table of the topics that differ."""
     if not report.topics:
         lines = [f"No drift in {report.topics_compared:,} topics."]
     else:
         rows = [("TOPIC", "TARGET", "SETTING", "SOURCE", "TARGET HAS")]
         rows += [
-            (topic.topic, topic.target, one.what, one.source or "-", one.target or "-")
+            (topic.topic, topic.target, drift.what, drift.source or "-", drift.target or "-")
             for topic in report.topics
-            for one in topic.differences
+            for drift in topic.differences
         ]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

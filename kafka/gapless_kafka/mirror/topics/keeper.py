@@ -1,4 +1,4 @@
-"""Owns that the topics of the target are there: looks at both clusters, plans, and carries the plan out."""
+"""Owns the topics of the target: it describes the topics of both clusters, plans changes, and carries them out."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What the keeper found and did."""
+class KeepResult:
+    """What the keeper has changed, and which topics can be copied."""
 
     created: tuple[str, ...]
     """Topics of the target."""
@@ -38,7 +38,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class TopicKeeper:
-    """Keeps the topics of the target like those of the source; any number of programs may do so at the same time."""
+    """Creates and grows the topics of the target; several programs may do so at the same time."""
 
     source: TargetTopics
     target: TargetTopics
@@ -49,15 +49,15 @@ class TopicKeeper:
     """-1 for that of the target's brokers."""
 
     def plan(self, topics: Sequence[str], copied: Mapping[str, int]) -> tuple[Mapping[str, str], TopicsPlan]:
-        """Name the targets, and plan what is to be done for them.
+        """Name the targets, and plan their creation and growth.
 
         Args:
             topics: of the source.
-            copied: for those of which something was copied, the count of partitions that were.
+            copied: by topic, how many partitions were copied before.
 
         Raises:
             ConfigurationError: Kafka does not allow a name.
-            SourceUnreachableError: a cluster does not answer, or denies it.
+            SourceUnreachableError: a cluster does not answer, or denies access.
         """
         names = topic_names(topics, self.rule)
         source, target = self.source.describe(topics), self.target.describe(list(names.targets.values()))
@@ -67,11 +67,11 @@ class TopicKeeper:
             plan.creations, plan.growths, plan.refusals, (*names.warnings, *plan.warnings), plan.ready
         )
 
-    def keep(self, topics: Sequence[str], copied: Mapping[str, int]) -> Kept:
-        """Create what is missing and add partitions; a topic for which Kafka refuses that is not copied.
+    def keep(self, topics: Sequence[str], copied: Mapping[str, int]) -> KeepResult:
+        """Create missing topics and add partitions; a topic for which Kafka refuses that is not copied.
 
         Raises:
-            GaplessError: as `plan`.
+            GaplessError: like `plan`.
         """
         names, plan = self.plan(topics, copied)
         refusals, created, grown = list(plan.refusals), [], []
@@ -91,7 +91,7 @@ class TopicKeeper:
         refused = {refusal.topic for refusal in refusals}
         ready = {topic: count for topic, count in plan.ready.items() if topic not in refused}
         targets = {topic: names[topic] for topic in ready}
-        return Kept(tuple(created), tuple(grown), tuple(refusals), plan.warnings, targets, ready)
+        return KeepResult(tuple(created), tuple(grown), tuple(refusals), plan.warnings, targets, ready)
 
     def drift(self, topics: Sequence[str]) -> DriftReport:
         """Compare the topics with their copies. Raises like `plan`."""

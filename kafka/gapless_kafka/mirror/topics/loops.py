@@ -1,7 +1,7 @@
-"""Owns the refusal of mirrors that would copy records in a circle. Pure.
+"""Owns the check that mirrors do not copy records in a loop. Pure.
 
-Two mirrors in opposite directions are safe when their topics do not meet, or when the one that runs writes the header
-of provenance, by which the other one leaves its records out.
+Two mirrors in opposite directions are safe if neither copies the topics that the other writes, or if the running one
+writes the provenance header, which lets the other one skip its records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gapless_kafka.topics.topic_choice import TopicChoice
 
 CONTROL_TOPIC_PREFIX = "_gapless_mirror_"
-"""How the names of mirrors' control topics begin, on the clusters that they write to."""
+"""The prefix of the names of control topics, which are on the target cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,61 +29,61 @@ class Flow:
 
     name: str
     source_id: str
-    """Kafka's id of the source cluster."""
+    """The cluster ID of the source."""
     target_id: str
     choice: TopicChoice
     rename: RenameRule
     provenance: Mode
 
     def copies(self, topic: str) -> bool:
-        """Whether the mirror copies a topic of the source, if there is one of this name."""
+        """Whether the mirror copies a source topic of this name."""
         return topic in self.choice.chosen([topic])
 
 
 def refuse_loop(ours: Flow, topics: Iterable[str], others: Iterable[Flow]) -> None:
-    """Refuse a mirror that would copy its own records again.
+    """Check that a mirror would not copy its own records again.
 
     Args:
         ours: the mirror that is about to start.
-        topics: the source's topics that it copies.
-        others: mirrors whose control topics are on the source: it is their target.
+        topics: the source topics that it copies.
+        others: the mirrors that write to the source.
 
     Raises:
-        ConfigurationError: records would come back, with what to change.
+        ConfigurationError: records would be copied in a loop; the message says what to change.
     """
-    chosen = sorted(topics)
+    selected = sorted(topics)
     if ours.source_id and ours.source_id == ours.target_id:
-        _refuse_same_cluster(ours, chosen)
+        _refuse_same_cluster(ours, selected)
     for other in others:
         if other.source_id != ours.target_id or ours.source_id == ours.target_id:
             continue
-        met = next((topic for topic in chosen if _comes_back(topic, ours, other)), None)
-        if met is None:
+        topic = next((topic for topic in selected if _is_copied_back(topic, ours, other)), None)
+        if topic is None:
             continue
-        there, back = ours.rename.target(met), other.rename.target(ours.rename.target(met))
-        circle = f"{met} would be copied to {there}, and from there to {back}"
+        copy, back = ours.rename.target(topic), other.rename.target(ours.rename.target(topic))
+        loop = f"{topic} would be copied to {copy}, and from there to {back}"
         if other.provenance != ALWAYS:
             raise ConfigurationError(
-                f"The mirror {other.name} copies the other way, and records would go in a circle: {circle}. Start "
-                f"{other.name} again with provenance=always and then this one, or choose topics or names that do not "
-                f"meet."
+                f"The mirror {other.name} copies in the opposite direction, and records would loop: {loop}. Restart "
+                f"{other.name} with provenance=always and then start this one, or select other topics or names."
             )
         if ours.provenance == NEVER:
             raise ConfigurationError(
-                f"The mirror {other.name} copies the other way, and records would go in a circle: {circle}. Give "
-                f"provenance=auto or always, or choose topics or names that do not meet."
+                f"The mirror {other.name} copies in the opposite direction, and records would loop: {loop}. Give "
+                f"provenance=auto or always, or select other topics or names."
             )
 
 
 def mirror_back(ours: Flow, topic: str, others: Iterable[Flow]) -> Flow | None:
-    """The mirror that copies what we copy of `topic` back to a topic that we copy; ``None`` for none."""
+    """Return the mirror that copies our copy of `topic` back to a topic that we copy; ``None`` for none."""
     if ours.source_id == ours.target_id:
         return None
-    return next((one for one in others if one.source_id == ours.target_id and _comes_back(topic, ours, one)), None)
+    opposite = (other for other in others if other.source_id == ours.target_id)
+    return next((other for other in opposite if _is_copied_back(topic, ours, other)), None)
 
 
-def _refuse_same_cluster(ours: Flow, chosen: Iterable[str]) -> None:
-    for topic in chosen:
+def _refuse_same_cluster(ours: Flow, topics: Iterable[str]) -> None:
+    for topic in topics:
         target = ours.rename.target(topic)
         if target == topic:
             raise ConfigurationError(
@@ -97,7 +97,7 @@ def _refuse_same_cluster(ours: Flow, chosen: Iterable[str]) -> None:
             )
 
 
-def _comes_back(topic: str, ours: Flow, other: Flow) -> bool:
-    """Whether what we copy of `topic` is copied back to a topic that we copy."""
-    there = ours.rename.target(topic)
-    return other.copies(there) and ours.copies(other.rename.target(there))
+def _is_copied_back(topic: str, ours: Flow, other: Flow) -> bool:
+    """Whether `other` copies our copy of `topic` to a topic that we copy."""
+    copy = ours.rename.target(topic)
+    return other.copies(copy) and ours.copies(other.rename.target(copy))

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 CONTROL_PREFIX = "_gapless_"
-"""How the names of topics begin in which programs of Gapless keep positions."""
+"""The prefix of the names of control topics of Gapless."""
 SAME_NAME = "{topic}"
-_LONGEST = 249
+_MAX_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 _KNOWN = frozenset({"{topic}", "{source}"})
 
 
 class TopicNames(NamedTuple):
-    """What each source topic is called in the target."""
+    """The target names of source topics."""
 
     targets: dict[str, str]
     """By source topic."""
@@ -31,32 +31,27 @@ class TopicNames(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RenameRule:
-    """How the name of a target topic follows from that of the source topic."""
+    """The rule for the name of a target topic."""
 
     template: str = SAME_NAME
     """With ``{topic}``, and perhaps ``{source}``."""
     source_name: str = ""
-    """What ``{source}`` stands for."""
+    """The value of ``{source}``."""
 
     def __post_init__(self) -> None:
-        """Raise ConfigurationError for a rule that needs the name of the source and has none."""
+        """Raise ConfigurationError if the rule needs the name of the source and there is none."""
         if "{source}" in self.template and not self.source_name:
             raise ConfigurationError(
                 f"The rule rename={self.template} uses {{source}}, and the source has no name; give sourceName."
             )
 
-    @property
-    def keeps_names(self) -> bool:
-        """Whether topics have the same name on both sides."""
-        return self.template == SAME_NAME
-
     def target(self, topic: str) -> str:
-        """The name in the target of the source's `topic`, which may be no name that Kafka allows."""
+        """Return the target name of a source topic, without checking that Kafka allows it."""
         return self.template.replace("{source}", self.source_name).replace("{topic}", topic)
 
 
 def rename_template(text: str) -> str:
-    """Read the setting `rename`. Raises ValueError with the end of the sentence "it must be …"."""
+    """Read the setting `rename`. Raises ValueError with the completion of "it must be …"."""
     rest = _PLACEHOLDER.sub("", text)
     placeholders = _PLACEHOLDER.findall(text)
     legal = not rest or _LEGAL.fullmatch(rest)
@@ -68,16 +63,15 @@ def rename_template(text: str) -> str:
     return text
 
 
-def topic_names(topics: Iterable[str], rule: RenameRule, *, existing: Iterable[str] = ()) -> TopicNames:
+def topic_names(topics: Iterable[str], rule: RenameRule) -> TopicNames:
     """Name the target of each source topic.
 
     Args:
         topics: of the source.
-        rule: how they are renamed.
-        existing: topics of the target, with which a new name may collide in metrics.
+        rule: to rename them.
 
     Raises:
-        ConfigurationError: Kafka does not allow a name, or two topics would become one.
+        ConfigurationError: Kafka does not allow a name, or two topics would get the same one.
     """
     targets: dict[str, str] = {}
     sources: dict[str, str] = {}
@@ -90,30 +84,30 @@ def topic_names(topics: Iterable[str], rule: RenameRule, *, existing: Iterable[s
             )
         sources[target] = topic
         targets[topic] = target
-    return TopicNames(targets, tuple(_collisions(targets.values(), existing)))
+    return TopicNames(targets, tuple(_collisions(targets.values())))
 
 
 def _check(topic: str, target: str) -> None:
-    cure = "change rename, or leave the topic out with exclude"
-    if len(target) > _LONGEST:
+    advice = "change rename, or leave the topic out with exclude"
+    if len(target) > _MAX_LENGTH:
         raise ConfigurationError(
             f"The topic {topic} would be called {target[:60]}… in the target, which has {len(target)} characters; "
-            f"Kafka allows {_LONGEST}. Use a shorter prefix in rename, or leave the topic out with exclude."
+            f"Kafka allows {_MAX_LENGTH}. Use a shorter prefix in rename, or leave the topic out with exclude."
         )
     if not _LEGAL.fullmatch(target) or target in {".", ".."}:
         raise ConfigurationError(
-            f"The topic {topic} would be called {target!r} in the target, which Kafka does not allow; {cure}."
+            f"The topic {topic} would be called {target!r} in the target, which Kafka does not allow; {advice}."
         )
     if target.startswith(CONTROL_PREFIX):
         raise ConfigurationError(
             f"The topic {topic} would be called {target} in the target; names that begin with {CONTROL_PREFIX} belong "
-            f"to control topics; {cure}."
+            f"to control topics; {advice}."
         )
 
 
-def _collisions(targets: Iterable[str], existing: Iterable[str]) -> Iterable[str]:
-    """Kafka's metrics show a dot as an underscore, so that topics which differ only there share their metrics."""
-    by_metric: dict[str, str] = {name.replace(".", "_"): name for name in sorted(existing)}
+def _collisions(targets: Iterable[str]) -> Iterable[str]:
+    """Warn about names that differ only in dots and underscores: Kafka's metrics replace dots by underscores."""
+    by_metric: dict[str, str] = {}
     for target in sorted(targets):
         other = by_metric.setdefault(target.replace(".", "_"), target)
         if other != target:

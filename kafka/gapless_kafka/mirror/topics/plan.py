@@ -1,4 +1,4 @@
-"""Owns what a mirror changes about topics of the target: which are created, and which get more partitions. Pure."""
+"""Owns the plan of which target topics are created, which get more partitions, and which are refused. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Growth:
     topic: str
     before: int
     partitions: int
-    """How many it has afterwards."""
+    """The new number."""
 
 
 class Refusal(NamedTuple):
@@ -44,14 +44,14 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicsPlan:
-    """What is to be done so that every topic can be copied."""
+    """The changes in the target that are needed to copy topics."""
 
     creations: tuple[NewTopic, ...] = ()
     growths: tuple[Growth, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
     ready: Mapping[str, int] = field(default_factory=dict)
-    """Source topics that can be copied once the plan is carried out, with their partitions."""
+    """The number of partitions of source topics that can be copied once the plan is carried out."""
 
 
 def plan_topics(  # noqa: PLR0913 -- both sides, and what may be changed
@@ -63,74 +63,75 @@ def plan_topics(  # noqa: PLR0913 -- both sides, and what may be changed
     copied: Mapping[str, int],
     creates: bool,
 ) -> TopicsPlan:
-    """Plan what has to be done at the target.
+    """Plan the changes in the target.
 
     Args:
         names: the target of each source topic.
         source: topics of the source, by their names.
         target: topics of the target, by their names.
-        defaults: settings of a new topic in the target, as far as known.
-        copied: for source topics of which something was copied, the count of partitions that were.
+        defaults: the configuration of a new topic in the target, as far as known.
+        copied: by source topic, how many partitions were copied before.
         creates: whether the mirror may create topics and add partitions.
     """
     creations, growths, refusals, warnings, ready = [], [], [], [], {}
     for topic, name in sorted(names.items()):
-        has, found = source.get(topic), target.get(name)
-        if has is None:
+        original, copy = source.get(topic), target.get(name)
+        if original is None:
             refusals.append(Refusal(topic, f"The source has no topic {topic}; create it, or correct topics."))
             continue
-        refusal = _refusal(has, name, found, copied.get(topic, 0), creates=creates)
+        partitions = original.partitions
+        refusal = _refusal(original, name, copy, copied.get(topic, 0), creates=creates)
         if refusal is not None:
             refusals.append(Refusal(topic, refusal))
             continue
-        ready[topic] = has.partitions
-        if found is None:
-            configuration = new_configuration(has, defaults)
-            creations.append(NewTopic(source=topic, topic=name, partitions=has.partitions, configuration=configuration))
-        elif found.partitions < has.partitions:
-            growths.append(Growth(source=topic, topic=name, before=found.partitions, partitions=has.partitions))
+        ready[topic] = partitions
+        if copy is None:
+            configuration = new_configuration(original, defaults)
+            creations.append(NewTopic(source=topic, topic=name, partitions=partitions, configuration=configuration))
+        elif copy.partitions < partitions:
+            growths.append(Growth(source=topic, topic=name, before=copy.partitions, partitions=partitions))
         else:
-            warnings += _warnings(has, found)
+            warnings += _warnings(original, copy)
     return TopicsPlan(tuple(creations), tuple(growths), tuple(refusals), tuple(warnings), ready)
 
 
 def _refusal(
-    source: TopicDescription, name: str, found: TopicDescription | None, copied: int, *, creates: bool
+    source: TopicDescription, name: str, copy: TopicDescription | None, copied: int, *, creates: bool
 ) -> str | None:
     if source.partitions < copied:
         return (
             f"The source topic {source.name} has {source.partitions} partitions, and {copied} were copied: it was "
             f"recreated with fewer. Copy it to another topic with rename, or under another name of the mirror."
         )
-    if found is not None and found.id and found.id == source.id:
+    if copy is not None and copy.id and copy.id == source.id:
         return (
             f"The source topic {source.name} and the target topic {name} are the same topic; give another rename, or "
             f"correct the bootstrap servers."
         )
-    if found is None and not creates:
+    if copy is None and not creates:
         return (
             f"The target has no topic {name} for {source.name}, and createTopics is false; create it with "
             f"{source.partitions} partitions."
         )
-    if found is not None and found.partitions < source.partitions and not creates:
+    if copy is not None and copy.partitions < source.partitions and not creates:
         return (
-            f"The target topic {name} has {found.partitions} partitions and {source.name} has {source.partitions}, and "
+            f"The target topic {name} has {copy.partitions} partitions and {source.name} has {source.partitions}, and "
             f"createTopics is false; add partitions to it."
         )
     return None
 
 
-def _warnings(source: TopicDescription, found: TopicDescription) -> list[str]:
+def _warnings(source: TopicDescription, copy: TopicDescription) -> list[str]:
     warnings = []
-    if found.partitions > source.partitions:
+    if copy.partitions > source.partitions:
         warnings.append(
-            f"The target topic {found.name} has {found.partitions} partitions and {source.name} has "
-            f"{source.partitions}: the rest stays empty, and Kafka cannot remove partitions. Programs that choose "
-            f"partitions by keys will choose others."
+            f"The target topic {copy.name} has {copy.partitions} partitions and {source.name} has "
+            f"{source.partitions}: the additional ones stay empty, and Kafka cannot remove partitions. Producers that "
+            f"choose partitions by key will choose different ones."
         )
-    if found.configuration.get("message.timestamp.type") == "LogAppendTime":
+    if copy.configuration.get("message.timestamp.type") == "LogAppendTime":
         warnings.append(
-            f"The target topic {found.name} replaces timestamps by the time of writing "
+            f"The target topic {copy.name} replaces timestamps by the time of writing "
             f"(message.timestamp.type=LogAppendTime); set it to CreateTime to keep those of the source."
         )
     return warnings

@@ -1,4 +1,4 @@
-"""Owns what a mirror finds out before it starts: which clusters these are, and which mirrors write to its source."""
+"""Owns the checks before a mirror starts: the cluster IDs, and the mirrors that write to its source."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from gapless_kafka.access.connection import KafkaConnection
 
-_BEGINNING_SECONDS, _SOON_SECONDS, _LATER_SECONDS = 180.0, 10.0, 600.0
-"""In the beginning the mirrors the other way are looked for more often."""
+_STARTUP_SECONDS, _STARTUP_INTERVAL_SECONDS, _INTERVAL_SECONDS = 180.0, 10.0, 600.0
+"""During start-up, mirrors in the opposite direction are looked for more often."""
 log = structlog.get_logger("mirror")
 
 
@@ -35,15 +35,15 @@ class Clusters:
     """The two clusters of a mirror."""
 
     ours: Flow
-    """What the mirror does."""
+    """The flow of this mirror."""
     others: tuple[Flow, ...] = ()
-    """Mirrors whose target is our source."""
+    """The flows of mirrors whose target is our source."""
     goes_both_ways: bool = False
-    """Whether one of them copies from our target, or may."""
+    """Whether one of them copies from our target, or its source is unknown."""
 
     @property
     def provenance(self) -> Provenance:
-        """What happens to the header of each record."""
+        """How the header of each record is handled."""
         ours = self.ours
         return Provenance(
             ours.provenance,
@@ -54,35 +54,38 @@ class Clusters:
 
     @property
     def record(self) -> FlowRecord:
-        """What the control topic tells other mirrors."""
+        """The flow as stored in the control topic."""
         effective = ALWAYS if self.provenance.adds else self.ours.provenance
         return flow_record(replace(self.ours, provenance=effective))
 
     def check_name(self, known: FlowRecord | None) -> None:
-        """Refuse the name of a mirror from another cluster, whose lanes this one would take. Raises ConfigurationError.
+        """Check that the mirror of this name has the same source.
 
         Args:
-            known: what the control topic says of the mirror with this name; ``None`` for none yet.
+            known: the flow in the control topic; ``None`` for none yet.
+
+        Raises:
+            ConfigurationError: it copies from another cluster, and this mirror would acquire its lanes.
         """
         ours = self.ours
         if known is not None and known.source_id and ours.source_id and known.source_id != ours.source_id:
             raise ConfigurationError(
                 f"The mirror {ours.name} copies from the cluster {known.source_id}, and the source is "
-                f"{ours.source_id}; give this mirror another name. If the source was set up again, start with "
+                f"{ours.source_id}; give this mirror another name. If the source cluster was recreated, start with "
                 f"--on-data-loss=skip-and-record."
             )
 
     def refuse(self, topic: str) -> None:
-        """Refuse a source topic that would come back. Raises ConfigurationError."""
+        """Raise ConfigurationError for a source topic that would be copied back."""
         refuse_loop(self.ours, [topic], self.others)
 
 
-def look_at_clusters(values: Mapping[str, Any], source: KafkaConnection, target: KafkaConnection) -> Clusters:
-    """Ask both clusters who they are, and the source for mirrors that write to it.
+def check_clusters(values: Mapping[str, Any], source: KafkaConnection, target: KafkaConnection) -> Clusters:
+    """Read the cluster IDs, and the flows of mirrors that write to the source.
 
     Raises:
-        ConfigurationError: settings do not fit together.
-        SourceUnreachableError: a cluster does not answer, or refuses us.
+        ConfigurationError: settings contradict each other.
+        SourceUnreachableError: a cluster does not answer, or denies access.
     """
     timeout = values["connectTimeout"]
     ours = Flow(
@@ -100,20 +103,20 @@ def look_at_clusters(values: Mapping[str, Any], source: KafkaConnection, target:
 
 
 def flows_to(source: KafkaConnection, *, own: str, timeout_seconds: float) -> tuple[tuple[Flow, ...], bool]:
-    """The mirrors that write to our source, and whether there are some of which nothing is known.
+    """Return the flows of mirrors that write to the source, and whether the flow of some is unknown.
 
     Args:
         source: the cluster.
-        own: the control topic of the mirror that asks, if it is there; empty for none.
-        timeout_seconds: how long an answer may take.
+        own: the control topic of this mirror if it is on the source, otherwise empty.
+        timeout_seconds: of each request.
 
     Raises:
-        SourceUnreachableError: it does not answer, or refuses us.
+        SourceUnreachableError: Kafka does not answer, or denies access.
     """
-    found = existing_topics(source, timeout_seconds=timeout_seconds)
-    controls = sorted(topic for topic in found if topic.startswith(CONTROL_TOPIC_PREFIX) and topic != own)
+    existing = existing_topics(source, timeout_seconds=timeout_seconds)
+    control_topics = sorted(topic for topic in existing if topic.startswith(CONTROL_TOPIC_PREFIX) and topic != own)
     flows, unknown = [], False
-    for topic in controls:
+    for topic in control_topics:
         try:
             record = read_lanes(source, topic, [0])[0].flow
         except GaplessError as error:
@@ -126,51 +129,52 @@ def flows_to(source: KafkaConnection, *, own: str, timeout_seconds: float) -> tu
 
 
 class LoopWatch:
-    """Looks again for mirrors the other way: of two that begin at the same moment, none has seen the other."""
+    """Keeps looking for mirrors in the opposite direction: two that start at the same time do not see each other."""
 
     def __init__(
         self,
         clusters: Clusters,
-        look: Callable[[], tuple[tuple[Flow, ...], bool]],
+        read_flows: Callable[[], tuple[tuple[Flow, ...], bool]],
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is looked at yet.
+        """Read nothing yet.
 
         Args:
-            clusters: as they were found at the start.
-            look: finds the mirrors that write to our source, as `flows_to` does.
-            now: seconds of a clock that nobody sets.
+            clusters: as they were at the start.
+            read_flows: returns the mirrors that write to the source, like `flows_to`.
+            now: a monotonic clock, in seconds.
         """
-        self._clusters, self._look, self._now = clusters, look, now
+        self._clusters, self._read_flows, self._now = clusters, read_flows, now
         self._adds = clusters.provenance.adds
-        self._began = self._looked_at = now()
+        self._started_at = self._checked_at = now()
 
     def refuse(self, topic: str) -> None:
-        """Refuse a source topic that would come back. Raises ConfigurationError."""
+        """Raise ConfigurationError for a source topic that would be copied back."""
         now = self._now()
-        pause = _SOON_SECONDS if now - self._began < _BEGINNING_SECONDS else _LATER_SECONDS
-        if now - self._looked_at >= pause:
-            self._looked_at = now
-            with suppress(GaplessError):  # the next look may find more
-                self._take(*self._look())
+        interval = _STARTUP_INTERVAL_SECONDS if now - self._started_at < _STARTUP_SECONDS else _INTERVAL_SECONDS
+        if now - self._checked_at >= interval:
+            self._checked_at = now
+            with suppress(GaplessError):  # retried after the interval
+                self._update(*self._read_flows())
         self._clusters.refuse(topic)
         back = mirror_back(self._clusters.ours, topic, self._clusters.others)
         if back is not None and not self._adds:
             raise ConfigurationError(
-                f"The mirror {back.name} has begun at the same time and copies the other way, so records of {topic} "
-                f"would come back; start this mirror again, so that its records get the header gapless-mirror."
+                f"The mirror {back.name} was started at the same time and copies in the opposite direction, so records "
+                f"of {topic} would be copied back; restart this mirror, so that its records get the header "
+                f"gapless-mirror."
             )
 
-    def _take(self, found: tuple[Flow, ...], is_incomplete: bool) -> None:  # noqa: FBT001
-        """Take over what a look has found; what could not be read is as it was."""
-        names = {flow.name for flow in found}
+    def _update(self, flows: tuple[Flow, ...], is_incomplete: bool) -> None:  # noqa: FBT001
+        """Replace the known flows; if some could not be read, keep those that are not in `flows`."""
+        names = {flow.name for flow in flows}
         kept = [flow for flow in self._clusters.others if is_incomplete and flow.name not in names]
-        self._clusters = replace(self._clusters, others=(*found, *kept))
+        self._clusters = replace(self._clusters, others=(*flows, *kept))
 
 
 def flow_record(flow: Flow) -> FlowRecord:
-    """A flow as the control topic holds it."""
+    """Return the record of a flow for the control topic."""
     choice = flow.choice
     return FlowRecord(
         source_id=flow.source_id,
@@ -186,7 +190,7 @@ def flow_record(flow: Flow) -> FlowRecord:
 
 
 def flow_of(name: str, record: FlowRecord) -> Flow:
-    """The flow of a mirror, from its control topic."""
+    """Return the flow of the mirror `name` from the record in its control topic."""
     choice = TopicChoice(
         record.topics,
         record.prefixes,

@@ -1,1 +1,1 @@
-"""What a mirror notices about itself and both clusters: lag, heartbeats, and why it stands still."""
+"""The watch of a mirror: lag, heartbeats, the state of both clusters, and the reasons of stalls."""

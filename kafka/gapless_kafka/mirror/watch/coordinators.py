@@ -1,50 +1,51 @@
-"""Owns which brokers coordinate the transactions and the group of a mirror, as far as a look at the target tells. Pure.
+"""Owns which brokers coordinate the transactions and the consumer group of a mirror. Pure.
 
-A coordinating partition without a leader is a coordinator that no client finds, and clients wait for it without an
-error.
+If the partition of a coordinator has no leader, clients do not find the coordinator, and wait for it without an error.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gapless_kafka.mirror.watch.facts import CoordinatorLook
+from gapless_kafka.mirror.watch.facts import CoordinatorSnapshot
 from gapless_kafka.topics.coordinators import coordinator_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gapless_kafka.mirror.watch.facts import TopicLook
+    from gapless_kafka.mirror.watch.facts import TopicSnapshot
 
 TRANSACTIONS, GROUPS = "__transaction_state", "__consumer_offsets"
 
 
 def coordinators(
-    topics: Mapping[str, TopicLook], group: str, transactional_ids: Mapping[int, str]
-) -> Iterator[CoordinatorLook]:
-    """What is known of the coordinators that a mirror needs; nothing where a cluster does not describe these topics.
+    topics: Mapping[str, TopicSnapshot], group: str, transactional_ids: Mapping[int, str]
+) -> Iterator[CoordinatorSnapshot]:
+    """Return the coordinators that a mirror needs; none if the cluster does not describe the internal topics.
 
     Args:
-        topics: of the target, the internal ones among them.
+        topics: of the target, including internal topics.
         group: of the mirror; empty for none.
         transactional_ids: by lane.
     """
-    found = topics.get(GROUPS)
-    if group and found is not None and found.partitions:
-        number = coordinator_partition(group, len(found.partitions))
-        yield _look(found, f"the consumer group {group}", GROUPS, number, frozenset())
-    found = topics.get(TRANSACTIONS)
-    if found is None or not found.partitions:
+    topic = topics.get(GROUPS)
+    if group and topic is not None and topic.partitions:
+        number = coordinator_partition(group, len(topic.partitions))
+        yield _coordinator(topic, f"the consumer group {group}", GROUPS, number, frozenset())
+    topic = topics.get(TRANSACTIONS)
+    if topic is None or not topic.partitions:
         return
-    lanes: dict[int, list[int]] = {}
+    lanes_by_partition: dict[int, list[int]] = {}
     for lane, name in sorted(transactional_ids.items()):
-        lanes.setdefault(coordinator_partition(name, len(found.partitions)), []).append(lane)
-    for number, some in sorted(lanes.items()):
-        what = f"the transactions of lane{'s' if len(some) > 1 else ''} {', '.join(map(str, some))}"
-        yield _look(found, what, TRANSACTIONS, number, frozenset(some))
+        lanes_by_partition.setdefault(coordinator_partition(name, len(topic.partitions)), []).append(lane)
+    for number, lanes in sorted(lanes_by_partition.items()):
+        what = f"the transactions of lane{'s' if len(lanes) > 1 else ''} {', '.join(map(str, lanes))}"
+        yield _coordinator(topic, what, TRANSACTIONS, number, frozenset(lanes))
 
 
-def _look(topic: TopicLook, what: str, name: str, number: int, lanes: frozenset[int]) -> CoordinatorLook:
+def _coordinator(topic: TopicSnapshot, what: str, name: str, number: int, lanes: frozenset[int]) -> CoordinatorSnapshot:
     partition = topic.partitions.get(number)
     replicas = () if partition is None else partition.replicas
-    return CoordinatorLook(what, f"{name}/{number}", None if partition is None else partition.leader, replicas, lanes)
+    return CoordinatorSnapshot(
+        what, f"{name}/{number}", None if partition is None else partition.leader, replicas, lanes
+    )

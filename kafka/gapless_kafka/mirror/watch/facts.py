@@ -1,13 +1,13 @@
-"""Owns what is observed of a mirror and of both its clusters, as plain data. Pure.
+"""Owns the observed facts about a mirror and its two clusters, as plain data. Pure.
 
-A look at a cluster gives a `ClusterLook`; lanes describe themselves in `gapless_kafka.mirror.lanes.observations`. Both
-are facts only: what they mean is for `gapless_kafka.mirror.watch.stall` to say.
+`gapless_kafka.mirror.watch.cluster_watch` creates a `ClusterSnapshot`, and lanes describe themselves in
+`gapless_kafka.mirror.lanes.observations`. `gapless_kafka.mirror.watch.stall` interprets these facts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,13 +24,13 @@ class KafkaFault:
 
     side: Side
     name: str
-    """As librdkafka spells it."""
+    """The error name in librdkafka."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionEnds:
-    """How far a partition of the source reaches."""
+    """The offsets of a source partition."""
 
     log_start: int
     stable_end: int
@@ -39,86 +39,129 @@ class PartitionEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionLook:
-    """What a cluster tells of a partition."""
+class PartitionSnapshot:
+    """The state of a partition."""
 
     leader: int | None
-    """The ID of a broker; ``None`` for none."""
+    """A broker ID; ``None`` for none."""
     ends: PartitionEnds | None = None
-    """``None`` when the leader does not tell."""
+    """``None`` when the leader does not answer."""
     replicas: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicLook:
-    """What a cluster tells of a topic."""
+class TopicSnapshot:
+    """The state of a topic."""
 
     id: str = ""
-    partitions: Mapping[int, PartitionLook] = field(default_factory=dict)
+    partitions: Mapping[int, PartitionSnapshot] = field(default_factory=dict)
     operations: frozenset[str] | None = None
-    """What this user may do with it, by Kafka's names in capitals; ``None`` when the cluster does not tell."""
+    """The authorized operations, by Kafka's names in capitals; ``None`` when unknown."""
     retention_seconds: float | None = None
-    """``None`` for ever, or unknown."""
+    """``None`` when unlimited or unknown."""
     error: str = ""
-    """librdkafka's name of the error when the cluster does not describe the topic."""
+    """The error name in librdkafka when the topic cannot be described; otherwise empty."""
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorLook:
+class CoordinatorSnapshot:
     """The broker that coordinates transactions or a consumer group."""
 
     what: str
     """Such as ``the transactions of lane 3``."""
-    place: str
-    """Topic and partition that decide which broker it is."""
+    partition: str
+    """The partition, such as ``__transaction_state/7``, whose leader is the coordinator."""
     leader: int | None
     replicas: tuple[int, ...] = ()
     lanes: frozenset[int] = frozenset()
-    """Those that need it; empty when all do."""
+    """The lanes that need it; empty for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterLook:
-    """What a cluster tells at one moment."""
+class ClusterSnapshot:
+    """The state of a cluster at one moment."""
 
     side: Side
     fault: KafkaFault | None = None
-    """Why it tells nothing at all."""
+    """Why the cluster does not answer; the other fields are then of the last answer."""
     brokers: frozenset[int] = frozenset()
-    topics: Mapping[str, TopicLook] = field(default_factory=dict)
-    coordinators: tuple[CoordinatorLook, ...] = ()
+    topics: Mapping[str, TopicSnapshot] = field(default_factory=dict)
+    coordinators: tuple[CoordinatorSnapshot, ...] = ()
 
-    def partition(self, topic: str, number: int) -> PartitionLook | None:
-        """What it tells of a partition; ``None`` for nothing."""
-        found = self.topics.get(topic)
-        return None if found is None else found.partitions.get(number)
+    def partition(self, topic: str, number: int) -> PartitionSnapshot | None:
+        """Return the state of a partition; ``None`` if unknown."""
+        snapshot = self.topics.get(topic)
+        return None if snapshot is None else snapshot.partitions.get(number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorFacts:
-    """All that is known at one moment."""
+    """All facts at one moment."""
 
     now: float
     """On the monotonic clock."""
-    source: ClusterLook
-    target: ClusterLook
+    source: ClusterSnapshot
+    target: ClusterSnapshot
     lanes: tuple[LaneObservation, ...]
     """Of this worker."""
     problems: tuple[TopicProblem, ...] = ()
     """Why topics are not copied at all."""
     heartbeat_ages: Mapping[int, float] = field(default_factory=dict)
-    """By lane, in seconds, of the last one in the target; empty without heartbeats."""
+    """By lane, the age in seconds of the last heartbeat in the target; empty without heartbeats."""
     stuck_workers: Mapping[int, float] = field(default_factory=dict)
-    """By number, other processes of this host that hang, with the seconds of their silence."""
+    """The processes of this host that hang, by number, with the seconds of their silence."""
     group_error: SeenError | None = None
-    """Why this process is no member of the group that shares the lanes; ``None`` when it is, or there is no group."""
+    """The last error of the group that shares the lanes; ``None`` without an error, or without a group."""
 
 
-def reached(one: PartitionObservation, lane: LaneObservation) -> int:
-    """The source offset up to which a partition is copied.
+def reached_offset(partition: PartitionObservation, lane: LaneObservation) -> int:
+    """Return the source offset up to which a partition is copied, exclusive.
 
-    What follows the last record, such as the marker of a transaction, is no record: a reader that has come to the end
-    has reached more than what is committed.
+    Offsets after the last record, such as those of transaction markers, hold no records. So if no transaction is open,
+    everything up to the end that the reader has seen is copied, although the committed position may be lower.
     """
-    is_all_committed = lane.transaction_since is None and one.end_seen is not None
-    return max(one.position, one.end_seen or 0) if is_all_committed else one.position
+    is_all_committed = lane.transaction_since is None and partition.end_seen is not None
+    return max(partition.position, partition.end_seen or 0) if is_all_committed else partition.position
+
+
+class PartitionFacts(NamedTuple):
+    """The facts about one partition."""
+
+    observed: PartitionObservation
+    lane: LaneObservation
+    source: TopicSnapshot | None
+    source_partition: PartitionSnapshot | None
+    target: TopicSnapshot | None
+    target_partition: PartitionSnapshot | None
+    facts: MirrorFacts
+
+    @classmethod
+    def of(cls, observed: PartitionObservation, lane: LaneObservation, facts: MirrorFacts) -> PartitionFacts:
+        """Collect the facts about one partition of a lane."""
+        return cls(
+            observed,
+            lane,
+            facts.source.topics.get(observed.topic),
+            facts.source.partition(observed.topic, observed.partition),
+            facts.target.topics.get(observed.target),
+            facts.target.partition(observed.target, observed.partition),
+            facts,
+        )
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.observed.topic}/{self.observed.partition}"
+
+    @property
+    def waiting(self) -> int | None:
+        """The number of offsets that can be read and are not copied; ``None`` while unknown."""
+        ends = self.source_ends
+        if ends is None:
+            return None
+        return max(ends.stable_end - max(reached_offset(self.observed, self.lane), ends.log_start), 0)
+
+    @property
+    def source_ends(self) -> PartitionEnds | None:
+        """The offsets in the source; ``None`` while unknown."""
+        return None if self.source_partition is None else self.source_partition.ends

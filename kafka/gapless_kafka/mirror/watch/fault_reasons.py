@@ -1,6 +1,6 @@
-"""Owns which reason of a stall an error of a Kafka client stands for. Pure.
+"""Owns the mapping from errors of Kafka clients to stall reasons. Pure.
 
-What has no row here means what it means to every reader and writer: see `gapless_kafka.access.errors`.
+Errors without a row here are classified by `gapless_kafka.access.errors`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from gapless_api.wire.mirror_progress import StallReason
 from gapless_kafka.access.errors import DENIED, EXPIRED, LOGIN, NO_TOPIC, UNREACHABLE, fault_of
-from gapless_kafka.mirror.lanes.left_open import LEFT_OPEN
+from gapless_kafka.mirror.lanes.hanging_transaction import HANGING_TRANSACTION
 
 if TYPE_CHECKING:
     from gapless_kafka.mirror.watch.facts import Side
 
 _ROWS = {
-    StallReason.TRANSACTION_OPEN: LEFT_OPEN,
+    StallReason.TRANSACTION_OPEN: HANGING_TRANSACTION,
     StallReason.COORDINATOR_UNAVAILABLE: (
         "CONCURRENT_TRANSACTIONS COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE INVALID_TRANSACTION_TIMEOUT "
         "NOT_COORDINATOR _WAIT_COORD"
@@ -34,11 +34,11 @@ _BY_NAME = {name: reason for reason, names in _ROWS.items() for name in names.sp
 
 
 def reason_of(side: Side, name: str) -> StallReason:
-    """Why a mirror makes no progress whose client has this error.
+    """Return the stall reason for an error.
 
     Args:
         side: the cluster that the client talks to.
-        name: of the error, as librdkafka spells it.
+        name: of the error in librdkafka.
     """
     meaning = fault_of(name)
     if meaning in {DENIED, LOGIN} or "AUTHORIZATION_FAILED" in name:
@@ -51,6 +51,6 @@ def reason_of(side: Side, name: str) -> StallReason:
     if meaning is NO_TOPIC:
         return StallReason.TARGET_REFUSES if side == "target" else StallReason.LEADER_MISSING
     if meaning is UNREACHABLE:
-        # Leaders of the target without an answer are seen by the look at it; what is left is the transaction.
+        # The snapshot of the target shows unreachable leaders; otherwise it is the transaction coordinator.
         return StallReason.COORDINATOR_UNAVAILABLE if side == "target" else StallReason.LEADER_MISSING
     return StallReason.WORKER_STUCK

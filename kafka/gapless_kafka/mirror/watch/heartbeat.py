@@ -1,8 +1,8 @@
-"""Owns heartbeats: records that a mirror writes to the source so that something comes through each lane at all times.
+"""Owns heartbeats: records that a mirror writes to the source so that each lane always has something to copy.
 
-The topic has a partition for each lane, and consecutive partitions belong to different lanes. Its copy bears the name
-of the mirror, so that mirrors with one target do not mix, and two mirrors in opposite directions do not pass heartbeats
-in a circle. Without the right to write to the source a mirror works as well; it reports that once.
+The topic has a partition for each lane, and consecutive partitions belong to different lanes. The name of its copy
+contains the name of the mirror, so that mirrors with the same target do not mix, and two mirrors in opposite directions
+do not copy heartbeats in a loop. Heartbeats are optional: without the right to write them, a mirror warns once.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ if TYPE_CHECKING:
     from gapless_kafka.access.connection import KafkaConnection
 
 CONFIGURATION = {"cleanup.policy": "delete", "retention.ms": "3600000", "segment.bytes": str(16 * 1024 * 1024)}
-_ANSWER_SECONDS = 10.0
-_PREPARE_AGAIN_SECONDS = 300.0
+_TIMEOUT_SECONDS = 10.0
+_RETRY_SECONDS = 300.0
 
 
 def partitions_of(lanes: int) -> dict[int, int]:
-    """The partition of the heartbeat topic for each lane."""
+    """Return the partition of the heartbeat topic for each lane."""
     return {lane_of(HEARTBEAT_TOPIC, partition, lanes): partition for partition in range(lanes)}
 
 
 def prepare_heartbeats(connection: KafkaConnection, lanes: int) -> None:
-    """Create the topic of heartbeats in the source if that is possible, so that it is found by the first refresh."""
+    """Create the heartbeat topic in the source if possible, so that the first refresh finds it."""
     with suppress(KafkaException, TimeoutError):  # `Heartbeats` reports it
         _ensure_topic(connection, lanes)
 
 
 def _ensure_topic(connection: KafkaConnection, lanes: int) -> None:
     admin = AdminClient({**connection.librdkafka_options(), "log_level": 0, "error_cb": lambda _error: None})
-    known = admin.list_topics(HEARTBEAT_TOPIC, timeout=_ANSWER_SECONDS).topics[HEARTBEAT_TOPIC]
+    known = admin.list_topics(HEARTBEAT_TOPIC, timeout=_TIMEOUT_SECONDS).topics[HEARTBEAT_TOPIC]
     if known.error is None and len(known.partitions) >= lanes:
         return
     if known.error is None:
         more = [NewPartitions(HEARTBEAT_TOPIC, lanes)]
-        asked: Mapping[str, Any] = admin.create_partitions(more, request_timeout=_ANSWER_SECONDS)
+        futures: Mapping[str, Any] = admin.create_partitions(more, request_timeout=_TIMEOUT_SECONDS)
     else:
         new = NewTopic(HEARTBEAT_TOPIC, lanes, replication_factor=-1, config=CONFIGURATION)
-        asked = admin.create_topics([new], operation_timeout=_ANSWER_SECONDS, request_timeout=_ANSWER_SECONDS)
+        futures = admin.create_topics([new], operation_timeout=_TIMEOUT_SECONDS, request_timeout=_TIMEOUT_SECONDS)
     try:
-        asked[HEARTBEAT_TOPIC].result(timeout=_ANSWER_SECONDS + 1)
+        futures[HEARTBEAT_TOPIC].result(timeout=_TIMEOUT_SECONDS + 1)
     except KafkaException as error:
-        # Another worker may have been quicker.
+        # Another worker may have done it first.
         if error.args[0].code() not in {KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS}:
             raise
 
 
 class Heartbeats:
-    """Writes heartbeats of some lanes. `close` at the end."""
+    """Writes the heartbeats of a worker. Call `close` at the end."""
 
     def __init__(
         self,
@@ -68,22 +68,22 @@ class Heartbeats:
         name: str,
         lanes: int,
         *,
-        complain: Callable[[str], None] = lambda _text: None,
+        on_error: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Connect at the first heartbeat.
 
         Args:
             connection: to the source.
             name: of the mirror.
-            lanes: how many it has.
-            complain: called with a sentence when heartbeats cannot be written; once, until they can be again.
+            lanes: of the mirror.
+            on_error: called with a message when heartbeats cannot be written; once, until they can be written again.
         """
         self._connection = connection
         self._name = name
         self._lanes = lanes
         self._partitions = partitions_of(lanes)
-        self._complain = complain
-        self._has_complained = False
+        self._on_error = on_error
+        self._has_failed = False
         self._prepare_at = float("-inf")
         self._producer: Any = None
 
@@ -109,7 +109,7 @@ class Heartbeats:
         self._producer.poll(0)
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         if self._producer is not None:
             self._producer.purge()
             self._producer.flush(0.2)
@@ -120,7 +120,7 @@ class Heartbeats:
             return True
         if time.monotonic() < self._prepare_at:
             return False
-        self._prepare_at = time.monotonic() + _PREPARE_AGAIN_SECONDS
+        self._prepare_at = time.monotonic() + _RETRY_SECONDS
         try:
             _ensure_topic(self._connection, self._lanes)
         except (KafkaException, TimeoutError) as error:
@@ -128,7 +128,7 @@ class Heartbeats:
             return False
         options = {
             **self._connection.librdkafka_options(),
-            "message.timeout.ms": int(_ANSWER_SECONDS * 1000),
+            "message.timeout.ms": int(_TIMEOUT_SECONDS * 1000),
             "reconnect.backoff.max.ms": 2000,
             "queue.buffering.max.messages": 10_000,
             "log_level": 0,
@@ -139,14 +139,14 @@ class Heartbeats:
 
     def _delivered(self, error: KafkaError | None, _message: Any) -> None:
         if error is None:
-            self._has_complained = False
+            self._has_failed = False
         elif not is_purged(error):
             self._fail(error.str())
 
     def _fail(self, reason: str) -> None:
-        if not self._has_complained:
-            self._has_complained = True
-            self._complain(
+        if not self._has_failed:
+            self._has_failed = True
+            self._on_error(
                 f"Heartbeats cannot be written to the topic {HEARTBEAT_TOPIC} of the source ({reason_in(reason)}); the "
                 f"mirror works without them. Grant Create, Describe and Write on it, or set heartbeat=false."
             )

@@ -1,4 +1,4 @@
-"""Owns that heartbeats are copied beside the topics that were chosen, each mirror's to a topic of its own."""
+"""Owns the copying of heartbeats, besides the selected topics, to a target topic of its own for each mirror."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class Choice(Protocol):
-    """Which topics are copied."""
+    """The selection of topics to copy."""
 
     def chosen(self, existing: Iterable[str]) -> list[str]:
-        """The topics to work on."""
+        """Return the selected topics, sorted."""
 
 
 class ChoiceWithHeartbeats:
-    """A choice of topics, and heartbeats: those of the source, if any, and never copies of another mirror.
+    """A selection of topics that includes the heartbeats of the source, and excludes copies of heartbeats.
 
-    A rule that fits the topic of heartbeats does not choose it: its copy has another name, if there is one.
+    A rule that matches the heartbeat topic does not select it, because its copy has a name of its own.
     """
 
     def __init__(self, choice: Choice, *, copies_heartbeats: bool) -> None:
@@ -38,43 +38,42 @@ class ChoiceWithHeartbeats:
 
     def chosen(self, existing: Iterable[str]) -> list[str]:
         """See `Choice`."""
-        there = set(existing)
-        found = {topic for topic in self._choice.chosen(there) if not f"{topic}.".startswith(f"{HEARTBEAT_TOPIC}.")}
-        if self._copies_heartbeats and HEARTBEAT_TOPIC in there:
-            found.add(HEARTBEAT_TOPIC)
-        return sorted(found)
+        topics = set(existing)
+        chosen = {topic for topic in self._choice.chosen(topics) if not f"{topic}.".startswith(f"{HEARTBEAT_TOPIC}.")}
+        if self._copies_heartbeats and HEARTBEAT_TOPIC in topics:
+            chosen.add(HEARTBEAT_TOPIC)
+        return sorted(chosen)
 
 
 class HeartbeatRoute:
-    """Another rule for target topics, and that for heartbeats."""
+    """A router for heartbeats, which passes other topics to another router."""
 
     def __init__(self, router: Router, identity: MirrorIdentity, targets: TargetTopics) -> None:
         self._router = router
         self._copy = identity.heartbeat_copy
         self._targets = targets
         self._partitions = 0
-        """Of the copy, as far as it is known."""
+        """The known number of partitions of the copy."""
 
     def routes(self, topics: Sequence[TopicCut]) -> Routes:
         """See `gapless_kafka.mirror.lanes.sources.Router`."""
-        beats = next((cut for cut in topics if cut.topic == HEARTBEAT_TOPIC), None)
-        others = [cut for cut in topics if cut is not beats]
+        heartbeats = next((cut for cut in topics if cut.topic == HEARTBEAT_TOPIC), None)
+        others = [cut for cut in topics if cut is not heartbeats]
         routes = self._router.routes(others) if others else Routes({})
-        if beats is None:
+        if heartbeats is None:
             return routes
-        needed = len(beats.first_offsets)
         try:
-            self._ensure(needed)
+            self._ensure_copy(len(heartbeats.first_offsets))
         except (ConfigurationError, DeniedError):
-            return routes  # a mirror works without heartbeats as well
+            return routes  # heartbeats are optional
         return Routes({**routes.targets, HEARTBEAT_TOPIC: self._copy}, routes.problems)
 
-    def _ensure(self, partitions: int) -> None:
+    def _ensure_copy(self, partitions: int) -> None:
         if self._partitions >= partitions:
             return
-        found = self._targets.describe([self._copy]).get(self._copy)
-        if found is None:
+        topic = self._targets.describe([self._copy]).get(self._copy)
+        if topic is None:
             self._targets.create(self._copy, partitions, CONFIGURATION)
-        elif found.partitions < partitions:
+        elif topic.partitions < partitions:
             self._targets.add_partitions(self._copy, partitions)
         self._partitions = partitions

@@ -1,6 +1,6 @@
-"""Owns the metrics of a mirror's worker for Prometheus; must not know how they come about.
+"""Owns the Prometheus metrics of a mirror worker; must not know how their values are determined.
 
-They are those of the last look at both clusters. What grows while there is no look, such as lag, grows here as well.
+They show the last check of both clusters. Ages and lag in seconds keep growing between checks.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _REASONS = tuple(reason for reason in StallReason if reason is not StallReason.S
 
 
 class MirrorMetrics(StatusMetrics["MirrorStatus"]):
-    """Serves metrics at a port, from the moment when there is a status."""
+    """Serves metrics at a port once there is a status."""
 
     def families(self, status: MirrorStatus, since: float) -> Iterator[Any]:
-        """The families of metrics of a status that is `since` seconds old."""
+        """Return the metric families of a status that is `since` seconds old."""
         yield from _of_worker(status)
         yield from _of_stalls(status)
         yield from _of_partitions(status, since)
-        beats = _family("heartbeat_age_seconds", "Age of the last heartbeat in the target.", "lane")
+        heartbeats = _family("heartbeat_age_seconds", "Age of the last heartbeat in the target.", "lane")
         for lane, age in sorted(status.heartbeat_ages.items()):
-            beats.add_metric((status.name, str(lane)), age + since)
-        yield beats
+            heartbeats.add_metric((status.name, str(lane)), age + since)
+        yield heartbeats
 
 
 def _of_worker(status: MirrorStatus) -> Iterator[Any]:
     from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415 -- rarely needed
 
     gauges = (
-        ("look_timestamp_seconds", "Time of the last look at both clusters.", status.now),
+        ("look_timestamp_seconds", "Time of the last check of both clusters.", status.now),
         ("lanes", "Lanes of the mirror.", status.lanes),
         ("lanes_owned", "Lanes of this worker.", status.lanes_owned),
         ("last_commit_timestamp_seconds", "Time of the last commit.", status.committed_at),
@@ -60,37 +60,37 @@ def _of_stalls(status: MirrorStatus) -> Iterator[Any]:
     counts = _family("stalled", "Partitions and lanes that are stalled for a reason.", "reason")
     times = _family("stalled_since_timestamp_seconds", "When the oldest of these stalls was noticed.", "reason")
     for reason in _REASONS:
-        found = [stall for stall in status.stalls if stall.reason is reason]
-        counts.add_metric((status.name, reason.value), sum(stall.count for stall in found))
-        if found:
-            times.add_metric((status.name, reason.value), min(stall.since for stall in found))
+        stalls = [stall for stall in status.stalls if stall.reason is reason]
+        counts.add_metric((status.name, reason.value), sum(stall.count for stall in stalls))
+        if stalls:
+            times.add_metric((status.name, reason.value), min(stall.since for stall in stalls))
     yield counts
     yield times
 
 
 def _of_partitions(status: MirrorStatus, since: float) -> Iterator[Any]:
     def family(name: str, text: str, value: Callable[[PartitionStatus], float | None]) -> Any:
-        found = _family(name, text, "topic", "partition")
-        for one in status.partitions:
-            figure = value(one)
-            if figure is not None:
-                found.add_metric((status.name, one.topic, str(one.partition)), figure)
-        return found
+        metrics = _family(name, text, "topic", "partition")
+        for partition in status.partitions:
+            number = value(partition)
+            if number is not None:
+                metrics.add_metric((status.name, partition.topic, str(partition.partition)), number)
+        return metrics
 
-    yield family("lag_records", "Offsets of the source that are not copied.", lambda one: one.lag_records)
+    yield family("lag_records", "Offsets of the source that are not copied.", lambda partition: partition.lag_records)
     yield family(
         "lag_seconds",
         "Age of the oldest record that is not copied.",
-        lambda one: one.lag_seconds and one.lag_seconds + since,
+        lambda partition: partition.lag_seconds and partition.lag_seconds + since,
     )
     yield family(
         "seconds_until_loss",
         "Estimated seconds until the source deletes a record that is not copied.",
-        lambda one: None if one.seconds_left is None else max(one.seconds_left - since, 0.0),
+        lambda partition: None if partition.seconds_left is None else max(partition.seconds_left - since, 0.0),
     )
     lost: dict[str, int] = {}
-    for one in status.partitions:
-        lost[one.topic] = lost.get(one.topic, 0) + one.lost
+    for partition in status.partitions:
+        lost[partition.topic] = lost.get(partition.topic, 0) + partition.lost
     losses = _family("lost_records", "Offsets that were deleted before they were copied.", "topic")
     for topic, count in lost.items():
         losses.add_metric((status.name, topic), count)

@@ -1,7 +1,7 @@
-"""Owns the watch of a worker: a thread that looks at both clusters now and then, and tells what it finds.
+"""Owns the watch of a worker: a thread that periodically checks both clusters, and reports the status of the mirror.
 
 It writes heartbeats, logs when a stall begins and ends, writes progress lines and serves metrics. It never waits for
-the lanes, and they never wait for it. Must not know the engine: lanes are noted by whoever runs them.
+the lanes, and they never wait for it. Must not know the engine, which calls `update`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Literal, Self
 import structlog
 
 from gapless_api.wire.mirror_progress import MIRROR_LINE
+from gapless_kafka.mirror.watch.cluster_watch import END_SECONDS, ClusterWatch
 from gapless_kafka.mirror.watch.coordinators import GROUPS, TRANSACTIONS, coordinators
-from gapless_kafka.mirror.watch.facts import ClusterLook, MirrorFacts, reached
+from gapless_kafka.mirror.watch.facts import ClusterSnapshot, MirrorFacts, reached_offset
 from gapless_kafka.mirror.watch.heartbeat import Heartbeats, partitions_of
-from gapless_kafka.mirror.watch.looking import END_SECONDS, ClusterWatch
 from gapless_kafka.mirror.watch.stall import causes, is_idle
 from gapless_kafka.mirror.watch.status import MirrorStatus, line_of, partition_statuses
 from gapless_kafka.mirror.watch.tracker import StallTracker
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.watch.metrics import MirrorMetrics
     from gapless_kafka.mirror.watch.tracker import Changes, Stall
 
-LOOKS_OF_STALL = 6
-"""A cause is a stall when it has lasted for so many intervals: 30 s by default, so that its name comes within 60 s."""
-_MOST_LISTED = 10
-_PAUSE_PER_LOOK = 40
-"""With very many partitions the watch takes a fortieth of a core."""
+CHECKS_PER_STALL = 6
+"""A cause is a stall when it lasts for this many intervals: 30 s by default, so it is reported within 60 s."""
+_MAX_LISTED = 10
+_PAUSE_FACTOR = 40
+"""The pause after a check is at least 40 times its CPU time, so the watch never uses more than 2.5 % of a core."""
 log = structlog.get_logger("mirror")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSetup:
-    """What a watch watches."""
+    """The configuration of a watch."""
 
     identity: MirrorIdentity
     engine: Literal["workers", "spark"]
     worker: str
-    """Who this is, for the progress line."""
+    """The name of this worker, for the progress line."""
     lanes: int
     """Of the mirror."""
     source: KafkaConnection
@@ -58,42 +58,42 @@ class WatchSetup:
     shared: bool = True
     """Whether a consumer group shares the lanes."""
     heartbeat: bool = True
-    look_seconds: float = 5.0
+    check_seconds: float = 5.0
     progress_seconds: float = 10.0
-    """From one progress line to the next; 0 for none. A terminal gets none."""
+    """The interval of progress lines; 0 for none. They are not written to a terminal."""
     metrics_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
-    """What the engine knows."""
+class EngineState:
+    """The state that the engine reports to the watch."""
 
     lanes: Sequence[LaneObservation] = ()
     problems: Sequence[TopicProblem] = ()
     records: int = 0
-    """Copied since the worker started, also in lanes that it does not have any more."""
+    """Copied since the worker started, including lanes that it no longer owns."""
     bytes: int = 0
     refresh_error: str = ""
-    """Why new topics cannot be looked for; empty when they can."""
+    """Why the topics of the source could not be refreshed; empty if they could."""
     stuck_workers: Mapping[int, float] = field(default_factory=dict)
-    """By number, the processes of this host that hang, with the seconds of their silence."""
+    """The processes of this host that hang, by number, with the seconds of their silence."""
     group_error: SeenError | None = None
-    """Why the process is no member of the group that shares the lanes."""
+    """The last error of the group that shares the lanes."""
 
 
 class MirrorWatch:
-    """Watches while its ``with`` block lasts."""
+    """Checks and reports periodically while its ``with`` block lasts."""
 
     def __init__(self, setup: WatchSetup) -> None:
-        """Open the port of the metrics, if there is one. Raises ConfigurationError."""
+        """Open the port of the metrics, if requested. Raises ConfigurationError."""
         self._setup = setup
-        self._noted = Noted()
+        self._state = EngineState()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._source = ClusterWatch("source", setup.source)
         self._target = ClusterWatch("target", setup.target)
         self._tracker = StallTracker(
-            LOOKS_OF_STALL * setup.look_seconds, longest_gap_seconds=max(4 * setup.look_seconds, 15.0)
+            CHECKS_PER_STALL * setup.check_seconds, max_interval_seconds=max(4 * setup.check_seconds, 15.0)
         )
         self._observations = Observations()
         self._heartbeats: Heartbeats | None = None
@@ -102,7 +102,7 @@ class MirrorWatch:
                 setup.source,
                 setup.identity.name,
                 setup.lanes,
-                complain=lambda text: log.warning("no heartbeats", message=text),
+                on_error=lambda text: log.warning("no heartbeats", message=text),
             )
         self._metrics: MirrorMetrics | None = None
         if setup.metrics_port is not None:
@@ -112,7 +112,7 @@ class MirrorWatch:
         self._line_due = float("-inf")
         self._status: MirrorStatus | None = None
         self._progressed = (time.monotonic(), 0)
-        """When so many records were copied."""
+        """When the number of copied records last changed, and that number."""
         self._refresh_error = ""
 
     def __enter__(self) -> Self:
@@ -122,64 +122,64 @@ class MirrorWatch:
     def __exit__(self, *_: object) -> None:
         self.end()
         self._thread.join(END_SECONDS)
-        noted = self._noted
+        state = self._state
         if self._status is None:
-            sides = ClusterLook(side="source"), ClusterLook(side="target")
-            facts = MirrorFacts(now=time.monotonic(), source=sides[0], target=sides[1], lanes=tuple(noted.lanes))
-            self._status = self._status_of(noted, facts, time.time())
-        self._tell(replace(self._status, records=noted.records, bytes=noted.bytes), is_urgent=True)
+            sides = ClusterSnapshot(side="source"), ClusterSnapshot(side="target")
+            facts = MirrorFacts(now=time.monotonic(), source=sides[0], target=sides[1], lanes=tuple(state.lanes))
+            self._status = self._status_of(state, facts, time.time())
+        self._write_line(replace(self._status, records=state.records, bytes=state.bytes), is_urgent=True)
         if self._heartbeats is not None and not self._thread.is_alive():
             self._heartbeats.close()
         if self._metrics is not None:
             self._metrics.close()
 
-    def note(self, noted: Noted) -> None:
-        """Take in what the engine knows now; it may be called as often as one likes."""
-        self._noted = noted
+    def update(self, state: EngineState) -> None:
+        """Set the current state of the engine."""
+        self._state = state
 
     def end(self) -> None:
-        """Look no more, and write no more heartbeats: the lanes are about to be given back."""
+        """Stop checking and writing heartbeats, because the lanes are about to be released."""
         self._stopped.set()
 
     @property
     def stalls(self) -> tuple[Stall, ...]:
-        """What stands still, as of the last look."""
+        """The stalls, as of the last check."""
         return self._tracker.stalls
 
-    def look(self) -> MirrorStatus:
-        """Look at both clusters, and log what has changed."""
-        noted = self._noted
+    def check(self) -> MirrorStatus:
+        """Check both clusters, and report the status."""
+        state = self._state
         if self._heartbeats is not None:
-            self._heartbeats.beat([lane.lane for lane in noted.lanes])
-        facts = self._facts(noted)
+            self._heartbeats.beat([lane.lane for lane in state.lanes])
+        facts = self._facts(state)
         now = time.time()
         changes = self._tracker.update(causes(facts), now=facts.now, wall_clock=now)
         _log(changes, now)
-        self._note_progress(noted.records)
-        if noted.refresh_error and noted.refresh_error != self._refresh_error:
-            log.warning("new topics cannot be looked for", message=noted.refresh_error)
-        self._refresh_error = noted.refresh_error
-        status = self._status_of(noted, facts, now)
+        self._note_progress(state.records)
+        if state.refresh_error and state.refresh_error != self._refresh_error:
+            log.warning("topics not refreshed", message=state.refresh_error)
+        self._refresh_error = state.refresh_error
+        status = self._status_of(state, facts, now)
         self._status = status
         if self._metrics is not None:
             self._metrics.show(status)
-        self._tell(status, is_urgent=bool(changes.begun or changes.ended))
+        self._write_line(status, is_urgent=bool(changes.begun or changes.ended))
         return status
 
     @property
-    def is_hopeless(self) -> bool:
-        """Whether something stands still, and nothing was copied for twice the time that makes a stall."""
-        patience = 2 * LOOKS_OF_STALL * self._setup.look_seconds
-        return bool(self.stalls) and time.monotonic() - self._progressed[0] > patience
+    def is_stuck(self) -> bool:
+        """Whether there is a stall, and nothing was copied for twice the time that a stall takes to be reported."""
+        limit = 2 * CHECKS_PER_STALL * self._setup.check_seconds
+        return bool(self.stalls) and time.monotonic() - self._progressed[0] > limit
 
     def _note_progress(self, records: int) -> None:
         if records != self._progressed[1]:
             self._progressed = (time.monotonic(), records)
 
-    def _status_of(self, noted: Noted, facts: MirrorFacts, now: float) -> MirrorStatus:
+    def _status_of(self, state: EngineState, facts: MirrorFacts, now: float) -> MirrorStatus:
         setup = self._setup
-        own = {lane.lane for lane in noted.lanes}
-        committed = [lane.committed_at for lane in noted.lanes if lane.committed_at is not None]
+        own = {lane.lane for lane in state.lanes}
+        committed = [lane.committed_at for lane in state.lanes if lane.committed_at is not None]
         return MirrorStatus(
             name=setup.identity.name,
             engine=setup.engine,
@@ -187,8 +187,8 @@ class MirrorWatch:
             now=now,
             lanes=setup.lanes,
             lanes_owned=len(own),
-            records=noted.records,
-            bytes=noted.bytes,
+            records=state.records,
+            bytes=state.bytes,
             committed_at=now - (time.monotonic() - max(committed)) if committed else None,
             is_idle=is_idle(facts),
             partitions=tuple(partition_statuses(facts, self._observations, now)),
@@ -196,50 +196,55 @@ class MirrorWatch:
             stalls=self._tracker.stalls,
         )
 
-    def _facts(self, noted: Noted) -> MirrorFacts:
+    def _facts(self, state: EngineState) -> MirrorFacts:
         setup = self._setup
-        copies = [one for lane in noted.lanes for one in lane.partitions]
-        source = self._source.look(
-            {one.topic for one in copies},
-            ends={(one.topic, one.partition): reached(one, lane) for lane in noted.lanes for one in lane.partitions},
+        partitions = [partition for lane in state.lanes for partition in lane.partitions]
+        source = self._source.snapshot(
+            {partition.topic for partition in partitions},
+            copied={
+                (partition.topic, partition.partition): reached_offset(partition, lane)
+                for lane in state.lanes
+                for partition in lane.partitions
+            },
         )
-        beats = setup.identity.heartbeat_copy
+        heartbeat_copy = setup.identity.heartbeat_copy
         groups = {GROUPS} if setup.shared else set()
         internal = groups | ({TRANSACTIONS} if setup.transactional else set())
-        target = self._target.look({*(one.target for one in copies), *internal, *([beats] if setup.heartbeat else [])})
-        needed = {lane.lane: setup.identity.transactional_id(lane.lane) for lane in noted.lanes}
+        heartbeats = {heartbeat_copy} if setup.heartbeat else set()
+        target = self._target.snapshot({partition.target for partition in partitions} | internal | heartbeats)
+        transactional_ids = {lane.lane: setup.identity.transactional_id(lane.lane) for lane in state.lanes}
         group = setup.identity.group if groups else ""
         ages = {}
         if setup.heartbeat and target.fault is None:
-            newest, now = self._target.newest_timestamps(beats), time.time()
+            newest, now = self._target.newest_timestamps(heartbeat_copy), time.time()
             ages = {
                 lane: max(now - newest[number], 0.0)
                 for lane, number in partitions_of(setup.lanes).items()
                 if number in newest
             }
-        later = self._noted  # what was copied while we looked is no lag
+        latest = self._state  # records copied during the check are no lag
         return MirrorFacts(
             now=time.monotonic(),
             source=source,
-            target=replace(target, coordinators=tuple(coordinators(target.topics, group, needed))),
-            lanes=tuple(later.lanes),
-            problems=tuple(later.problems),
+            target=replace(target, coordinators=tuple(coordinators(target.topics, group, transactional_ids))),
+            lanes=tuple(latest.lanes),
+            problems=tuple(latest.problems),
             heartbeat_ages=ages,
-            stuck_workers=later.stuck_workers,
-            group_error=later.group_error,
+            stuck_workers=latest.stuck_workers,
+            group_error=latest.group_error,
         )
 
     def _run(self) -> None:
-        pause = self._setup.look_seconds
+        pause = self._setup.check_seconds
         while not self._stopped.wait(pause):
-            began = time.thread_time()
+            started = time.thread_time()
             try:
-                self.look()
-            except Exception:  # the copying must not end with its watch
+                self.check()
+            except Exception:  # copying must continue without its watch
                 log.exception("the watch failed")
-            pause = max(self._setup.look_seconds, (time.thread_time() - began) * _PAUSE_PER_LOOK)
+            pause = max(self._setup.check_seconds, (time.thread_time() - started) * _PAUSE_FACTOR)
 
-    def _tell(self, status: MirrorStatus, *, is_urgent: bool) -> None:
+    def _write_line(self, status: MirrorStatus, *, is_urgent: bool) -> None:
         now = time.monotonic()
         if not self._setup.progress_seconds or sys.stderr.isatty() or (now < self._line_due and not is_urgent):
             return
@@ -250,17 +255,17 @@ class MirrorWatch:
 
 def _log(changes: Changes, now: float) -> None:
     for stall in changes.begun:
-        log.warning("stall begins", **_described(stall), message=stall.sentence)
+        log.warning("stall begins", **_log_fields(stall), message=stall.sentence)
     for stall in changes.ended:
-        log.info("stall ends", **_described(stall), seconds=round(now - stall.since, 1))
+        log.info("stall ends", **_log_fields(stall), seconds=round(now - stall.since, 1))
 
 
-def _described(stall: Stall) -> dict[str, object]:
-    found: dict[str, object] = {"reason": stall.reason.value}
+def _log_fields(stall: Stall) -> dict[str, object]:
+    fields: dict[str, object] = {"reason": stall.reason.value}
     if stall.topic:
-        found["topic"] = stall.topic
+        fields["topic"] = stall.topic
     if stall.partitions:
-        found["partitions"] = list(stall.partitions[:_MOST_LISTED])
+        fields["partitions"] = list(stall.partitions[:_MAX_LISTED])
     elif stall.lanes:
-        found["lanes"] = list(stall.lanes[:_MOST_LISTED])
-    return found
+        fields["lanes"] = list(stall.lanes[:_MAX_LISTED])
+    return fields

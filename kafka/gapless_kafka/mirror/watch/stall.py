@@ -1,168 +1,146 @@
-"""Owns why partitions and lanes of a mirror make no progress at this moment: the rule from facts to reasons. Pure.
+"""Owns the rules that find out why partitions and lanes of a mirror make no progress at the moment. Pure.
 
-For a partition the first rule of `_PARTITION_RULES` that applies gives the reason; so each partition has one. What
-explains all partitions of a lane, or of a cluster, is found once and not for each partition. A cause becomes a stall
-when it has lasted: see `gapless_kafka.mirror.watch.tracker`.
+The first rule of `_PARTITION_RULES` that applies to a partition gives its only reason. A cause that concerns a whole
+lane or cluster is found once and not for each partition. A cause that lasts becomes a stall: see
+`gapless_kafka.mirror.watch.tracker`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gapless_api.wire.mirror_progress import StallReason
 from gapless_kafka.access.errors import NO_TOPIC, fault_of
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
 from gapless_kafka.mirror.lanes.observations import LanePhase
-from gapless_kafka.mirror.watch.facts import reached
+from gapless_kafka.mirror.watch.facts import PartitionFacts, reached_offset
 from gapless_kafka.mirror.watch.fault_reasons import reason_of
 from gapless_kafka.topics.topic_ids import url_safe_topic_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from gapless_kafka.mirror.lanes.observations import LaneObservation, PartitionObservation, SeenError
-    from gapless_kafka.mirror.watch.facts import ClusterLook, MirrorFacts, PartitionLook, TopicLook
+    from gapless_kafka.mirror.lanes.observations import LaneObservation, SeenError
+    from gapless_kafka.mirror.watch.facts import ClusterSnapshot, MirrorFacts
 
 STUCK_AFTER_SECONDS = 20.0
-"""A lane shows a sign of life many times a second, and all its calls of Kafka's clients end sooner than this."""
-HEARTBEAT_MISSING_SECONDS = 20.0
+"""A lane updates `tick_at` many times a second, and each of its calls of Kafka's clients returns sooner than this."""
+HEARTBEAT_TIMEOUT_SECONDS = 20.0
 LIMITED_SECONDS = 60.0
-"""For so long after a lane waited because of its limits, partitions may have to wait for their turn."""
+"""For this long after a lane was rate limited, slow partitions are not reported."""
 ERROR_LASTS_SECONDS = 60.0
-"""Kafka's client reports an error of reading once, and not that it has passed; where nothing waits, we forget it."""
+"""Kafka's client reports a read error once, and not its end. Without lag, the error is ignored after this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why something makes no progress now."""
+    """Why a partition, a lane or the mirror makes no progress."""
 
     reason: StallReason
     sentence: str
     topic: str = ""
-    """Of the source; empty when it is not about one."""
+    """Of the source; empty when no single topic is concerned."""
     partition: int | None = None
     lane: int | None = None
-    mark: int = 0
-    """Where it stands: a cause with another mark is another one, which has not lasted yet."""
-    at_once: bool = False
-    """Whether it is certain already, so that waiting tells no more."""
-
-
-class _Place(NamedTuple):
-    """A partition, and what is known of it."""
-
-    one: PartitionObservation
-    lane: LaneObservation
-    source: TopicLook | None
-    source_partition: PartitionLook | None
-    target: TopicLook | None
-    target_partition: PartitionLook | None
-    facts: MirrorFacts
-
-    @property
-    def name(self) -> str:
-        return f"{self.one.topic}/{self.one.partition}"
-
-    @property
-    def waiting(self) -> int | None:
-        """How many offsets can be read and are not copied; ``None`` while that is unknown."""
-        look = self.source_partition
-        if look is None or look.ends is None:
-            return None
-        return max(look.ends.stable_end - max(reached(self.one, self.lane), look.ends.log_start), 0)
+    instance: int = 0
+    """Tells causes of the same kind apart, such as an offset: a cause with a new value has just begun."""
+    is_certain: bool = False
+    """Whether it is a stall at once, without having to last."""
 
 
 def causes(facts: MirrorFacts) -> Iterator[Cause]:
-    """Everything that keeps something from making progress now; nothing when all is well, also while idle."""
+    """Find everything that prevents progress at the moment; nothing for a healthy or idle mirror."""
     for problem in facts.problems:
-        yield Cause(StallReason(problem.reason), problem.message, problem.topic, at_once=True)
-    yield from _of_siblings(facts)
-    clusters = [*_of_cluster(facts.source), *_of_cluster(facts.target), *_of_coordinators(facts.target, None)]
-    yield from clusters
-    if not clusters:
+        yield Cause(StallReason(problem.reason), problem.message, problem.topic, is_certain=True)
+    yield from _of_silent_workers(facts)
+    of_clusters = [*_of_cluster(facts.source), *_of_cluster(facts.target), *_of_coordinators(facts.target, None)]
+    yield from of_clusters
+    if not of_clusters:
         denied = list(_of_group(facts))
-        yield from denied or _of_others(facts)
+        yield from denied or _of_other_workers(facts)
     for lane in facts.lanes:
-        found = [] if clusters else list(_of_lane(lane, facts))
-        yield from found
+        of_lane = [] if of_clusters else list(_of_lane(lane, facts))
+        yield from of_lane
         is_limited = lane.limited_at is not None and facts.now - lane.limited_at < LIMITED_SECONDS
-        yield from _of_partitions(lane, facts, explained=bool(clusters or found) or is_limited)
+        yield from _of_partitions(lane, facts, explained=bool(of_clusters or of_lane) or is_limited)
 
 
 def is_idle(facts: MirrorFacts) -> bool:
-    """Whether the source has nothing that is not copied, open transactions included; without lanes nobody can tell."""
+    """Whether everything in the source is copied, including open transactions; false without lanes."""
     if facts.source.fault is not None or not facts.lanes:
         return False
     for lane in facts.lanes:
         if not lane.partitions and lane.phase is not LanePhase.COPYING:
-            return False  # it is not known yet which it has
-        for one in lane.partitions:
-            if one.topic == HEARTBEAT_TOPIC:
+            return False  # its partitions are not known yet
+        for observed in lane.partitions:
+            if observed.topic == HEARTBEAT_TOPIC:
                 continue
-            look = facts.source.partition(one.topic, one.partition)
-            if look is None or look.ends is None or reached(one, lane) < look.ends.high_watermark:
+            partition = facts.source.partition(observed.topic, observed.partition)
+            ends = None if partition is None else partition.ends
+            if ends is None or reached_offset(observed, lane) < ends.high_watermark:
                 return False
     return True
 
 
-def _of_cluster(look: ClusterLook) -> Iterator[Cause]:
-    if look.fault is None:
+def _of_cluster(cluster: ClusterSnapshot) -> Iterator[Cause]:
+    side, fault = cluster.side, cluster.fault
+    if fault is None:
         return
-    if reason_of(look.fault.side, look.fault.name) is StallReason.AUTHORIZATION_FAILED:
-        sentence = f"The {look.side} refuses the mirror ({look.fault.text}); check the login settings and the rights."
-        yield Cause(StallReason.AUTHORIZATION_FAILED, sentence, at_once=True)
+    if reason_of(fault.side, fault.name) is StallReason.AUTHORIZATION_FAILED:
+        sentence = f"The {side} refuses the mirror ({fault.text}); check the login settings and the rights."
+        yield Cause(StallReason.AUTHORIZATION_FAILED, sentence, is_certain=True)
         return
-    sentence = f"No broker of the {look.side} answers ({look.fault.text}); check the address, network and brokers."
+    sentence = f"No broker of the {side} answers ({fault.text}); check the address, network and brokers."
     yield Cause(StallReason.LEADER_MISSING, sentence)
 
 
-def _of_coordinators(target: ClusterLook, lane: int | None) -> Iterator[Cause]:
-    for one in target.coordinators:
-        concerns = not one.lanes if lane is None else lane in one.lanes
-        if concerns and not _leads(one.leader, target):
+def _of_coordinators(target: ClusterSnapshot, lane: int | None) -> Iterator[Cause]:
+    for coordinator in target.coordinators:
+        concerns = not coordinator.lanes if lane is None else lane in coordinator.lanes
+        if concerns and not _is_online(coordinator.leader, target):
             sentence = (
-                f"The target has no coordinator for {one.what}: {one.place} has no leader (replicas on "
-                f"{_listed(one.replicas)}; registered brokers {_listed(target.brokers)}); start these brokers, or "
-                f"reassign the partition."
+                f"The target has no coordinator for {coordinator.what}: {coordinator.partition} has no leader "
+                f"(replicas on {_listed(coordinator.replicas)}; registered brokers {_listed(target.brokers)}); start "
+                f"these brokers, or reassign the partition."
             )
             yield Cause(StallReason.COORDINATOR_UNAVAILABLE, sentence, lane=lane)
 
 
 def _of_lane(lane: LaneObservation, facts: MirrorFacts) -> Iterator[Cause]:
-    uncoordinated = next(_of_coordinators(facts.target, lane.lane), None)
-    if uncoordinated is not None:
-        yield uncoordinated
+    without_coordinator = next(_of_coordinators(facts.target, lane.lane), None)
+    if without_coordinator is not None:
+        yield without_coordinator
         return
     error = lane.error
     if error is not None and lane.phase in {LanePhase.RETRYING, LanePhase.OPENING}:
         reason = reason_of("target", error.name)
-        sentence = f"Lane {lane.lane} fails again and again: {error.message}"
-        yield Cause(reason, sentence, lane=lane.lane, at_once=reason is StallReason.AUTHORIZATION_FAILED)
+        sentence = f"Lane {lane.lane} keeps failing: {error.message}"
+        yield Cause(reason, sentence, lane=lane.lane, is_certain=reason is StallReason.AUTHORIZATION_FAILED)
     elif facts.now - lane.tick_at > STUCK_AFTER_SECONDS:
-        sentence = f"The thread of lane {lane.lane} does not move; restart this worker."
+        sentence = f"The thread of lane {lane.lane} hangs; restart this worker."
         yield Cause(StallReason.WORKER_STUCK, sentence, lane=lane.lane)
     elif lane.phase is LanePhase.OPENING:
-        sentence = f"The target does not open the transactions of lane {lane.lane}; check __transaction_state."
+        sentence = f"The target does not initialize the transactions of lane {lane.lane}; check __transaction_state."
         yield Cause(StallReason.COORDINATOR_UNAVAILABLE, sentence, lane=lane.lane)
     elif lane.transaction_since is not None and facts.now - lane.transaction_since > STUCK_AFTER_SECONDS:
         sentence = (
             f"The target has not finished a transaction of lane {lane.lane} for "
-            f"{facts.now - lane.transaction_since:.0f} s; check whether its brokers have room and enough replicas in "
-            f"sync."
+            f"{facts.now - lane.transaction_since:.0f} s; check that its brokers have disk space and enough "
+            f"in-sync replicas."
         )
-        yield Cause(StallReason.TARGET_REFUSES, sentence, lane=lane.lane, at_once=True)
+        yield Cause(StallReason.TARGET_REFUSES, sentence, lane=lane.lane, is_certain=True)
 
 
-def _of_siblings(facts: MirrorFacts) -> Iterator[Cause]:
-    """Workers of this host that hang; whether their lanes have moved already is told beside it, under the same name."""
+def _of_silent_workers(facts: MirrorFacts) -> Iterator[Cause]:
+    """Workers of this host that hang. Their lanes, until they move, are reported under the same reason."""
     for worker, seconds in facts.stuck_workers.items():
-        sentence = f"Worker {worker} has shown no sign of life for {seconds:.0f} s; it is killed and started again."
-        yield Cause(StallReason.WORKER_STUCK, sentence, mark=worker, at_once=True)
+        sentence = f"Worker {worker} has not responded for {seconds:.0f} s; it is killed and restarted."
+        yield Cause(StallReason.WORKER_STUCK, sentence, instance=worker, is_certain=True)
 
 
 def _of_group(facts: MirrorFacts) -> Iterator[Cause]:
-    """A group that this worker may not join. Other errors of the group pass, or are those of its coordinator."""
+    """A group that this worker may not join. Other errors of the group are temporary, or those of its coordinator."""
     error = facts.group_error
     if error is None or facts.lanes or reason_of("target", error.name) is not StallReason.AUTHORIZATION_FAILED:
         return
@@ -170,154 +148,145 @@ def _of_group(facts: MirrorFacts) -> Iterator[Cause]:
         f"The target does not let this worker join the group that shares the lanes ({error.message}); grant Read on "
         f"the group, and Describe on the control topic, to the user of the mirror."
     )
-    yield Cause(StallReason.AUTHORIZATION_FAILED, sentence, at_once=True)
+    yield Cause(StallReason.AUTHORIZATION_FAILED, sentence, is_certain=True)
 
 
-def _of_others(facts: MirrorFacts) -> Iterator[Cause]:
-    """Lanes of other workers through which nothing comes any more.
+def _of_other_workers(facts: MirrorFacts) -> Iterator[Cause]:
+    """Lanes of other workers that copy no heartbeats.
 
-    The owner of lane 0 looks after them, and workers without lanes look after that one.
+    The owner of lane 0 monitors them, and workers without lanes monitor lane 0.
     """
     own = {lane.lane for lane in facts.lanes}
     for lane, age in facts.heartbeat_ages.items():
-        looks = 0 in own or (not own and lane == 0)
-        if looks and lane not in own and age > HEARTBEAT_MISSING_SECONDS:
+        monitors = 0 in own or (not own and lane == 0)
+        if monitors and lane not in own and age > HEARTBEAT_TIMEOUT_SECONDS:
             sentence = (
-                f"No heartbeat has come through lane {lane} for {age:.0f} s, and this worker does not own it; look "
-                f"into the logs of the other workers, and restart them."
+                f"No heartbeat has come through lane {lane} for {age:.0f} s, and this worker does not own it; "
+                f"check the logs of the other workers, and restart them."
             )
             yield Cause(StallReason.WORKER_STUCK, sentence, lane=lane)
 
 
 def _of_partitions(lane: LaneObservation, facts: MirrorFacts, *, explained: bool) -> Iterator[Cause]:
     rules = _PARTITION_RULES[:-1] if explained else _PARTITION_RULES
-    for one in lane.partitions:
-        place = _Place(
-            one,
-            lane,
-            facts.source.topics.get(one.topic),
-            facts.source.partition(one.topic, one.partition),
-            facts.target.topics.get(one.target),
-            facts.target.partition(one.target, one.partition),
-            facts,
-        )
-        found = next((cause for rule in rules if (cause := rule(place)) is not None), None)
-        if found is not None:
-            yield found
+    for observed in lane.partitions:
+        partition = PartitionFacts.of(observed, lane, facts)
+        cause = next((cause for rule in rules if (cause := rule(partition)) is not None), None)
+        if cause is not None:
+            yield cause
 
 
-def _stopped(place: _Place) -> Cause | None:
-    stop = place.one.stop
-    return None if stop is None else _cause(place, StallReason(stop.reason), stop.message, at_once=True)
+def _stopped(partition: PartitionFacts) -> Cause | None:
+    stop = partition.observed.stop
+    return None if stop is None else _cause(partition, StallReason(stop.reason), stop.message, is_certain=True)
 
 
-def _recreated(place: _Place) -> Cause | None:
-    one, source = place.one, place.source
+def _recreated(partition: PartitionFacts) -> Cause | None:
+    observed, source = partition.observed, partition.source
     if source is not None and source.error and fault_of(source.error) is NO_TOPIC:
-        sentence = f"The source topic {one.topic} was deleted; recreate it, or leave it out of the mirror."
-        return _cause(place, StallReason.TOPIC_RECREATED, sentence)
-    known = url_safe_topic_id(one.source_id)
+        sentence = f"The source topic {observed.topic} was deleted; recreate it, or leave it out of the mirror."
+        return _cause(partition, StallReason.TOPIC_RECREATED, sentence)
+    known = url_safe_topic_id(observed.source_id)
     if source is None or not source.id or not known or source.id == known:
         return None
     sentence = (
-        f"The source topic {one.topic} was deleted and recreated (topic ID {known} -> {source.id}); decide "
-        f"with onDataLoss whether the new topic is copied."
+        f"The source topic {observed.topic} was deleted and recreated (topic ID {known} -> {source.id}); set "
+        f"onDataLoss to skip-and-record to copy the new topic."
     )
-    return _cause(place, StallReason.TOPIC_RECREATED, sentence, at_once=True)
+    return _cause(partition, StallReason.TOPIC_RECREATED, sentence, is_certain=True)
 
 
-def _denied(place: _Place) -> Cause | None:
-    for side, look, topic, operation in (
-        ("source", place.source, place.one.topic, "READ"),
-        ("target", place.target, place.one.target, "WRITE"),
+def _denied(partition: PartitionFacts) -> Cause | None:
+    for side, topic, name, operation in (
+        ("source", partition.source, partition.observed.topic, "READ"),
+        ("target", partition.target, partition.observed.target, "WRITE"),
     ):
-        if look is None:
+        if topic is None:
             continue
-        is_hidden = bool(look.error) and reason_of("source", look.error) is StallReason.AUTHORIZATION_FAILED
-        if is_hidden or (look.operations is not None and operation not in look.operations):
-            word = "Describe" if is_hidden else operation.capitalize()
-            sentence = f"The {side} denies {word} on the topic {topic}; grant it to the user of the mirror."
-            return _cause(place, StallReason.AUTHORIZATION_FAILED, sentence, at_once=True)
+        is_hidden = bool(topic.error) and reason_of("source", topic.error) is StallReason.AUTHORIZATION_FAILED
+        if is_hidden or (topic.operations is not None and operation not in topic.operations):
+            denied = "Describe" if is_hidden else operation.capitalize()
+            sentence = f"The {side} denies {denied} on the topic {name}; grant it to the user of the mirror."
+            return _cause(partition, StallReason.AUTHORIZATION_FAILED, sentence, is_certain=True)
     return None
 
 
-def _leaderless(place: _Place) -> Cause | None:
-    for cluster, look, topic in (
-        (place.facts.source, place.source_partition, place.one.topic),
-        (place.facts.target, place.target_partition, place.one.target),
+def _leaderless(partition: PartitionFacts) -> Cause | None:
+    for cluster, snapshot, topic in (
+        (partition.facts.source, partition.source_partition, partition.observed.topic),
+        (partition.facts.target, partition.target_partition, partition.observed.target),
     ):
-        if look is not None and not _leads(look.leader, cluster):
+        if snapshot is not None and not _is_online(snapshot.leader, cluster):
             advice = "start these brokers, or reassign the partition"
-            if look.replicas and cluster.brokers.issuperset(look.replicas):
-                advice = "a disk of these brokers is full or broken: make room, and restart them"
+            if snapshot.replicas and cluster.brokers.issuperset(snapshot.replicas):
+                advice = "a disk of these brokers is full or broken: free disk space, and restart them"
             sentence = (
-                f"Partition {place.one.partition} of the {cluster.side} topic {topic} has no leader (replicas on "
-                f"{_listed(look.replicas)}; registered brokers {_listed(cluster.brokers)}); {advice}."
+                f"Partition {partition.observed.partition} of the {cluster.side} topic {topic} has no leader "
+                f"(replicas on {_listed(snapshot.replicas)}; registered brokers {_listed(cluster.brokers)}); {advice}."
             )
-            return _cause(place, StallReason.LEADER_MISSING, sentence)
+            return _cause(partition, StallReason.LEADER_MISSING, sentence)
     return None
 
 
-def _overtaken(place: _Place) -> Cause | None:
-    look, position = place.source_partition, place.one.position
-    if look is None or look.ends is None or look.ends.log_start <= position:
+def _overtaken(partition: PartitionFacts) -> Cause | None:
+    ends, position = partition.source_ends, partition.observed.position
+    if ends is None or ends.log_start <= position:
         return None
     sentence = (
-        f"The source has deleted the offsets {position:,} to {look.ends.log_start - 1:,} of {place.name} before they "
-        f"were copied; decide with onDataLoss how to continue, and keep records longer."
+        f"The source has deleted the offsets {position:,} to {ends.log_start - 1:,} of {partition.name} before they "
+        f"were copied; set onDataLoss to skip-and-record to continue, and increase the retention."
     )
-    return _cause(place, StallReason.RETENTION_OVERTOOK, sentence, at_once=True)
+    return _cause(partition, StallReason.RETENTION_OVERTOOK, sentence, is_certain=True)
 
 
-def _missing(place: _Place) -> Cause | None:
-    if place.target is None or not place.target.error or fault_of(place.target.error) is not NO_TOPIC:
+def _missing(partition: PartitionFacts) -> Cause | None:
+    if partition.target is None or not partition.target.error or fault_of(partition.target.error) is not NO_TOPIC:
         return None
-    sentence = f"The target has no topic {place.one.target}; create it, or let the mirror create topics."
-    return _cause(place, StallReason.TARGET_REFUSES, sentence)
+    sentence = f"The target has no topic {partition.observed.target}; create it, or set createTopics=true."
+    return _cause(partition, StallReason.TARGET_REFUSES, sentence)
 
 
-def _failing(place: _Place) -> Cause | None:
-    error = place.one.error
-    if error is None or error.seen_at <= place.one.progressed_at or _is_forgotten(error, place):
+def _failing(partition: PartitionFacts) -> Cause | None:
+    error = partition.observed.error
+    if error is None or error.seen_at <= partition.observed.progressed_at or _is_outdated(error, partition):
         return None
     reason = reason_of("source", error.name)
-    may_read = place.source is not None and place.source.operations is not None  # `_denied` has looked
+    may_read = partition.source is not None and partition.source.operations is not None  # `_denied` has checked them
     if reason is StallReason.AUTHORIZATION_FAILED and may_read:
         return None
-    sentence = f"{place.name} cannot be read: {error.message}"
-    return _cause(place, reason, sentence, at_once=reason is StallReason.AUTHORIZATION_FAILED)
+    sentence = f"{partition.name} cannot be read: {error.message}"
+    return _cause(partition, reason, sentence, is_certain=reason is StallReason.AUTHORIZATION_FAILED)
 
 
-def _is_forgotten(error: SeenError, place: _Place) -> bool:
-    return place.waiting == 0 and place.facts.now - error.seen_at > ERROR_LASTS_SECONDS
+def _is_outdated(error: SeenError, partition: PartitionFacts) -> bool:
+    return partition.waiting == 0 and partition.facts.now - error.seen_at > ERROR_LASTS_SECONDS
 
 
-def _held_up(place: _Place) -> Cause | None:
-    look = place.source_partition
-    if look is None or look.ends is None or place.waiting:
+def _open_transaction(partition: PartitionFacts) -> Cause | None:
+    ends = partition.source_ends
+    if ends is None or partition.waiting:
         return None
-    ends = look.ends
     if ends.stable_end >= ends.high_watermark:
         return None
     sentence = (
-        f"A transaction is open in {place.name} since offset {ends.stable_end:,}; "
-        f"{ends.high_watermark - ends.stable_end:,} offsets cannot be read before it ends. Find its program with "
-        f"kafka-transactions.sh find-hanging, and end it."
+        f"A transaction is open in {partition.name} since offset {ends.stable_end:,}; "
+        f"{ends.high_watermark - ends.stable_end:,} offsets cannot be read before it ends. Find its producer with "
+        f"kafka-transactions.sh find-hanging, and stop it."
     )
-    return _cause(place, StallReason.TRANSACTION_OPEN, sentence, mark=ends.stable_end)
+    return _cause(partition, StallReason.TRANSACTION_OPEN, sentence, instance=ends.stable_end)
 
 
-def _stuck(place: _Place) -> Cause | None:
-    if not place.waiting:
+def _stuck(partition: PartitionFacts) -> Cause | None:
+    if not partition.waiting:
         return None
     sentence = (
-        f"Both clusters answer, and {place.waiting:,} offsets of {place.name} are not copied; restart this worker, and "
-        f"report a defect with its log."
+        f"Both clusters answer, and {partition.waiting:,} offsets of {partition.name} are not copied; restart this "
+        f"worker, and report a defect with its log."
     )
-    return _cause(place, StallReason.WORKER_STUCK, sentence, mark=place.one.position)
+    return _cause(partition, StallReason.WORKER_STUCK, sentence, instance=partition.observed.position)
 
 
-_PARTITION_RULES: tuple[Callable[[_Place], Cause | None], ...] = (
+_PARTITION_RULES: tuple[Callable[[PartitionFacts], Cause | None], ...] = (
     _denied,
     _stopped,
     _recreated,
@@ -325,17 +294,27 @@ _PARTITION_RULES: tuple[Callable[[_Place], Cause | None], ...] = (
     _overtaken,
     _missing,
     _failing,
-    _held_up,
+    _open_transaction,
     _stuck,
 )
-"""The last one only applies where nothing else explains it."""
+"""In the order of precedence. The last one applies only if no cause of the lane or a cluster was found."""
 
 
-def _cause(place: _Place, reason: StallReason, sentence: str, *, mark: int = 0, at_once: bool = False) -> Cause:
-    return Cause(reason, sentence, place.one.topic, place.one.partition, place.lane.lane, mark, at_once)
+def _cause(
+    partition: PartitionFacts, reason: StallReason, sentence: str, *, instance: int = 0, is_certain: bool = False
+) -> Cause:
+    return Cause(
+        reason,
+        sentence,
+        partition.observed.topic,
+        partition.observed.partition,
+        partition.lane.lane,
+        instance,
+        is_certain,
+    )
 
 
-def _leads(leader: int | None, cluster: ClusterLook) -> bool:
+def _is_online(leader: int | None, cluster: ClusterSnapshot) -> bool:
     return leader is not None and (not cluster.brokers or leader in cluster.brokers)
 
 

@@ -1,4 +1,4 @@
-"""Owns what a worker tells of a mirror after a look: totals, lag, and what stands still. Pure."""
+"""Owns the status of a worker after a check: totals, lag, and stalls. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gapless_api.wire.mirror_progress import MOST_PROBLEMS, MOST_TOPICS, MirroredTopicLine, MirrorLine, MirrorProblem
 from gapless_kafka.mirror.lanes.identity import HEARTBEAT_TOPIC
-from gapless_kafka.mirror.watch.facts import reached
+from gapless_kafka.mirror.watch.facts import reached_offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """How far a partition is copied."""
+    """The lag of a partition."""
 
     topic: str
     partition: int
@@ -28,13 +28,13 @@ class PartitionStatus:
     lag_records: int
     lag_seconds: float | None
     seconds_left: float | None
-    """Until the source deletes a record that is not copied; ``None`` when none is in danger."""
+    """Until the source deletes a record that is not copied; ``None`` if there is no such risk."""
     lost: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorStatus:
-    """What is known of a worker's share after a look."""
+    """The status of a worker after a check."""
 
     name: str
     engine: Literal["workers", "spark"]
@@ -57,7 +57,7 @@ class MirrorStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Uncopied:
-    """What of a partition is in the source and not copied, for `gapless_kafka.reading.lag`."""
+    """The offsets of a partition that are not copied, for `gapless_kafka.reading.lag`."""
 
     topic: str
     partition: int
@@ -67,57 +67,64 @@ class _Uncopied:
 
 
 def partition_statuses(facts: MirrorFacts, observations: Observations, now: float) -> Iterator[PartitionStatus]:
-    """How far each partition is copied, without those of heartbeats.
+    """Return the status of each partition, without those of heartbeats.
 
     Args:
-        facts: of a look.
-        observations: what earlier looks have shown; the look is added.
+        facts: of this check.
+        observations: of earlier checks; this one is added.
         now: seconds since 1970.
     """
     for lane in facts.lanes:
-        for one in lane.partitions:
-            if one.topic == HEARTBEAT_TOPIC:
+        for observed in lane.partitions:
+            if observed.topic == HEARTBEAT_TOPIC:
                 continue
-            look, topic = facts.source.partition(one.topic, one.partition), facts.source.topics.get(one.topic)
-            if look is None or look.ends is None or topic is None:
-                # Without an answer the lag is what was seen last; it cannot be less.
-                waiting = max((one.end_seen or 0) - one.position, 0)
+            partition, topic = (
+                facts.source.partition(observed.topic, observed.partition),
+                facts.source.topics.get(observed.topic),
+            )
+            if partition is None or partition.ends is None or topic is None:
+                # Without an answer, report the last known lag as a minimum.
+                waiting = max((observed.end_seen or 0) - observed.position, 0)
                 yield PartitionStatus(
-                    topic=one.topic,
-                    partition=one.partition,
-                    target=one.target,
+                    topic=observed.topic,
+                    partition=observed.partition,
+                    target=observed.target,
                     lag_records=waiting,
                     lag_seconds=None,
                     seconds_left=None,
-                    lost=one.lost,
+                    lost=observed.lost,
                 )
                 continue
-            first = max(reached(one, lane), look.ends.log_start)
+            first = max(reached_offset(observed, lane), partition.ends.log_start)
             uncopied = _Uncopied(
-                one.topic, one.partition, first, look.ends.log_start, max(look.ends.high_watermark - first, 0)
+                observed.topic,
+                observed.partition,
+                first,
+                partition.ends.log_start,
+                max(partition.ends.high_watermark - first, 0),
             )
             observations.note([uncopied], now)
-            lag = observations.lag_seconds(uncopied, one.newest_ms, now)
+            lag = observations.lag_seconds(uncopied, observed.newest_ms, now)
             yield PartitionStatus(
-                topic=one.topic,
-                partition=one.partition,
-                target=one.target,
+                topic=observed.topic,
+                partition=observed.partition,
+                target=observed.target,
                 lag_records=uncopied.offsets,
                 lag_seconds=lag,
                 seconds_left=observations.seconds_left(uncopied, lag, topic.retention_seconds, now),
-                lost=one.lost,
+                lost=observed.lost,
             )
 
 
 def line_of(status: MirrorStatus) -> MirrorLine:
-    """The line for the operator."""
+    """Return the progress line for the operator."""
     by_topic: dict[str, list[PartitionStatus]] = {}
-    for one in status.partitions:
-        by_topic.setdefault(one.topic, []).append(one)
+    for partition in status.partitions:
+        by_topic.setdefault(partition.topic, []).append(partition)
     topics = [_topic_line(topic, partitions) for topic, partitions in by_topic.items()]
     topics.sort(key=lambda topic: (-topic.lag_records, topic.topic))
     problems = [_problem(stall) for stall in status.stalls]
-    left = [one.seconds_left for one in status.partitions if one.seconds_left is not None]
+    remaining = [partition.seconds_left for partition in status.partitions if partition.seconds_left is not None]
     return MirrorLine(
         time=_moment(status.now),
         name=status.name,
@@ -129,13 +136,13 @@ def line_of(status: MirrorStatus) -> MirrorLine:
         records=status.records,
         bytes=status.bytes,
         partitions=len(status.partitions),
-        partitions_with_lag=sum(one.lag_records > 0 for one in status.partitions),
-        lag_records=sum(one.lag_records for one in status.partitions),
-        lag_seconds=_worst(one.lag_seconds for one in status.partitions),
-        retention_seconds=round(min(left), 1) if left else None,
+        partitions_with_lag=sum(partition.lag_records > 0 for partition in status.partitions),
+        lag_records=sum(partition.lag_records for partition in status.partitions),
+        lag_seconds=_worst(partition.lag_seconds for partition in status.partitions),
+        retention_seconds=round(min(remaining), 1) if remaining else None,
         heartbeat_age_seconds=round(max(status.heartbeat_ages.values()), 1) if status.heartbeat_ages else None,
         last_commit=None if status.committed_at is None else _moment(status.committed_at),
-        lost_records=sum(one.lost for one in status.partitions),
+        lost_records=sum(partition.lost for partition in status.partitions),
         topics=tuple(topics[:MOST_TOPICS]),
         topics_omitted=max(len(topics) - MOST_TOPICS, 0),
         problems=tuple(problems[:MOST_PROBLEMS]),
@@ -148,8 +155,8 @@ def _topic_line(topic: str, partitions: list[PartitionStatus]) -> MirroredTopicL
         topic=topic,
         target=partitions[0].target,
         partitions=len(partitions),
-        lag_records=sum(one.lag_records for one in partitions),
-        lag_seconds=_worst(one.lag_seconds for one in partitions),
+        lag_records=sum(partition.lag_records for partition in partitions),
+        lag_seconds=_worst(partition.lag_seconds for partition in partitions),
     )
 
 
@@ -164,10 +171,10 @@ def _problem(stall: Stall) -> MirrorProblem:
 
 
 def _worst(seconds: Iterable[float | None]) -> float | None:
-    """The longest; ``None`` if one is unknown."""
-    found = list(seconds)
-    known = [one for one in found if one is not None]
-    return round(max(known, default=0.0), 1) if len(known) == len(found) else None
+    """Return the longest; ``None`` if one is unknown."""
+    values = list(seconds)
+    known = [value for value in values if value is not None]
+    return round(max(known, default=0.0), 1) if len(known) == len(values) else None
 
 
 def _moment(seconds: float) -> str:

@@ -1,8 +1,8 @@
-"""Owns when a cause has become a stall, and when that begins and ends. Pure.
+"""Owns when a cause becomes a stall, and when the stall ends. Pure.
 
-A cause must last: elections, restarts and open transactions of a moment are normal. Stalls are grouped by reason and
-topic, so that a broker that is gone makes a line for each topic and not for each partition. Time in which this program
-or its machine was stopped does not count.
+A cause must last: short elections, restarts and open transactions are normal. Stalls are grouped by reason and topic,
+so that a broker failure is reported once for each topic and not for each partition. Time while this program or its
+machine was suspended does not count.
 """
 
 from __future__ import annotations
@@ -17,81 +17,81 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.watch.stall import Cause
 
 STALL_AFTER_SECONDS = 30.0
-"""With a look every few seconds, a stall has its name within 60 seconds."""
-_Mark = tuple["StallReason", str, int | None, int | None, int]
+"""With a check every few seconds, a stall is reported within 60 seconds."""
+_CauseKey = tuple["StallReason", str, int | None, int | None, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Some partitions, or lanes, stand still for one reason."""
+    """Partitions or lanes that make no progress for one reason."""
 
     reason: StallReason
     topic: str
-    """Of the source; empty when it is not about one topic."""
+    """Of the source; empty when no single topic is concerned."""
     partitions: tuple[int, ...]
-    """Ascending; empty when it is not about partitions."""
+    """Ascending; empty when no partitions are concerned."""
     lanes: tuple[int, ...]
     since: float
-    """Seconds since 1970 when it was noticed."""
+    """When it was first reported, in seconds since 1970."""
     sentence: str
 
     @property
     def count(self) -> int:
-        """How many partitions, or lanes, stand still; 1 when a cluster does."""
+        """The number of stalled partitions or lanes; 1 for a cluster."""
         return len(self.partitions) or len(self.lanes) or 1
 
 
 class Changes(NamedTuple):
-    """What is different since the last look."""
+    """What has changed since the last update."""
 
     begun: tuple[Stall, ...]
     ended: tuple[Stall, ...]
 
 
 class StallTracker:
-    """What stands still, look after look."""
+    """The current stalls, updated at each check."""
 
-    def __init__(self, after_seconds: float = STALL_AFTER_SECONDS, *, longest_gap_seconds: float = 20.0) -> None:
-        """A cause is a stall when it has lasted.
+    def __init__(self, after_seconds: float = STALL_AFTER_SECONDS, *, max_interval_seconds: float = 20.0) -> None:
+        """Track no causes yet.
 
         Args:
-            after_seconds: for how long.
-            longest_gap_seconds: how much a pause between two looks counts at most.
+            after_seconds: how long a cause must last to be a stall.
+            max_interval_seconds: a longer time between two updates counts as this.
         """
         self._after_seconds = after_seconds
-        self._longest_gap_seconds = longest_gap_seconds
-        self._lasted: dict[_Mark, float] = {}
-        self._looked_at: float | None = None
+        self._max_interval_seconds = max_interval_seconds
+        self._lasted: dict[_CauseKey, float] = {}
+        self._updated_at: float | None = None
         self._stalls: dict[tuple[StallReason, str], Stall] = {}
         self._fading: set[tuple[StallReason, str]] = set()
-        """Those that the last look did not find: what is tried again now and then is quiet for a moment."""
+        """Stalls that the last check did not find; they end if the next one does not find them either."""
 
     @property
     def stalls(self) -> tuple[Stall, ...]:
-        """What stands still now, the longest first."""
-        return tuple(sorted(self._stalls.values(), key=lambda one: (one.since, one.reason, one.topic)))
+        """The current stalls, the longest first."""
+        return tuple(sorted(self._stalls.values(), key=lambda stall: (stall.since, stall.reason, stall.topic)))
 
     def update(self, causes: Iterable[Cause], *, now: float, wall_clock: float) -> Changes:
-        """Take in what was found by a look.
+        """Update the stalls.
 
         Args:
-            causes: what keeps something from making progress.
+            causes: found by a check.
             now: on the monotonic clock.
             wall_clock: seconds since 1970.
         """
-        passed = 0.0 if self._looked_at is None else min(now - self._looked_at, self._longest_gap_seconds)
-        self._looked_at = now
-        found = list(causes)
-        lasted = {_mark(cause): 0.0 for cause in found}
-        for mark in lasted:
-            if mark in self._lasted:
-                lasted[mark] = self._lasted[mark] + passed
+        elapsed = 0.0 if self._updated_at is None else min(now - self._updated_at, self._max_interval_seconds)
+        self._updated_at = now
+        current = list(causes)
+        lasted = {_key(cause): 0.0 for cause in current}
+        for key in lasted:
+            if key in self._lasted:
+                lasted[key] = self._lasted[key] + elapsed
         self._lasted = lasted
-        named = [cause for cause in found if cause.at_once or lasted[_mark(cause)] >= self._after_seconds]
-        stalls = _grouped(named, wall_clock)
-        for key, stall in stalls.items():
-            if key in self._stalls:
-                stalls[key] = replace(stall, since=self._stalls[key].since)
+        lasting = [cause for cause in current if cause.is_certain or lasted[_key(cause)] >= self._after_seconds]
+        stalls = _group(lasting, wall_clock)
+        for group, stall in stalls.items():
+            if group in self._stalls:
+                stalls[group] = replace(stall, since=self._stalls[group].since)
         before, fading = self._stalls, self._fading
         self._fading = before.keys() - stalls.keys() - fading
         stalls |= {key: before[key] for key in self._fading}
@@ -102,11 +102,11 @@ class StallTracker:
         )
 
 
-def _mark(cause: Cause) -> _Mark:
-    return cause.reason, cause.topic, cause.partition, cause.lane, cause.mark
+def _key(cause: Cause) -> _CauseKey:
+    return cause.reason, cause.topic, cause.partition, cause.lane, cause.instance
 
 
-def _grouped(causes: Iterable[Cause], wall_clock: float) -> dict[tuple[StallReason, str], Stall]:
+def _group(causes: Iterable[Cause], wall_clock: float) -> dict[tuple[StallReason, str], Stall]:
     groups: dict[tuple[StallReason, str], list[Cause]] = {}
     for cause in causes:
         groups.setdefault((cause.reason, cause.topic), []).append(cause)

@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror``: settings in, workers until all is copied or somebody stops it, then report and exit code.
+"""Owns ``gapless mirror``: it runs the workers until they are done or stopped, and sets the report and exit code.
 
 Must not know how a lane works.
 """
@@ -25,21 +25,21 @@ from gapless_kafka.mirror.lanes.runs import run_to_join
 from gapless_kafka.mirror.lanes.setup import OnDataLoss
 from gapless_kafka.mirror.settings.engines import WORKERS, check_engine, engines
 from gapless_kafka.mirror.settings.typed import MirrorSettings, cluster_connection, lane_setup
-from gapless_kafka.mirror.topics.preflight import look_at_clusters
+from gapless_kafka.mirror.topics.preflight import check_clusters
 from gapless_kafka.mirror.workers.group_keeper import group_keeper
 from gapless_kafka.mirror.workers.process import (
-    Part,
+    ProcessSpec,
     StopSignals,
-    fitted,
-    former_group,
-    limits_tick,
+    limits_updater,
     run_worker,
     source_watch,
-    with_refusals,
+    start_group,
+    with_batch_bytes,
+    with_problems,
 )
 from gapless_kafka.mirror.workers.supervisor import Supervisor
-from gapless_kafka.mirror.workers.watched import Watched
-from gapless_kafka.mirror.workers.worker import WorkerAccount
+from gapless_kafka.mirror.workers.watched import WatchedProcess
+from gapless_kafka.mirror.workers.worker import WorkerTotals
 from gapless_kafka.topics.target_topics import TargetTopics
 from gapless_kafka.topics.topic_choice import existing_topics
 
@@ -57,38 +57,37 @@ log = structlog.get_logger("mirror")
 
 
 def run(settings: Resolved) -> int:
-    """Mirror as `settings` say and return the exit code.
+    """Run the mirror, and return the exit code.
 
     Raises:
-        GaplessError: what ended the mirror; the report, if requested, says the same.
+        GaplessError: why the mirror ended; the report, if requested, contains it.
     """
-    told = MirrorSettings.of(settings.values)
-    configure_logging(told.log_level, told.log_file_name)
-    check_output("report", told.report)
+    typed = MirrorSettings.of(settings.values)
+    configure_logging(typed.log_level, typed.log_file_name)
+    check_output("report", typed.report)
     for variable in settings.unknown_variables:
         log.warning("unknown environment variable", variable=variable)
     if settings.ignored:
         log.info("settings of other programs have no effect here", settings=settings.ignored)
     started = time.monotonic()
-    accounts: list[WorkerAccount] = []
+    total = WorkerTotals()
     failure: GaplessError | None = None
     with StopSignals() as signals:
         try:
-            accounts = _copy(settings.values, told, signals)
-            failure = _failure(accounts, signals)
-            if told.once and signals.number is None:
+            total = _sum(_copy(settings.values, typed, signals))
+            failure = _failure(total, signals)
+            if typed.once and signals.number is None:
                 group_keeper(settings.values).translate()
         except GaplessError as error:
             failure = error
-    total = _total(accounts)
     sentence = f"{total.records:,} records were copied." if total.records else _NOTHING
     _write_report(
-        told.report,
+        typed.report,
         {
             REPORT[0]: REPORT[1],
             "command": "mirror",
             "created": moment_text(datetime.now(UTC)),
-            "name": told.name,
+            "name": typed.name,
             "exit_code": int(verdict(failure).exit_code if failure is not None else ExitCode.DONE),
             "message": str(failure) if failure is not None else sentence,
             "seconds": round(time.monotonic() - started, 3),
@@ -101,51 +100,50 @@ def run(settings: Resolved) -> int:
     return ExitCode.DONE
 
 
-def _copy(values: Mapping[str, Any], told: MirrorSettings, signals: StopSignals) -> list[WorkerAccount]:
+def _copy(values: Mapping[str, Any], typed: MirrorSettings, signals: StopSignals) -> list[WorkerTotals]:
     check_engine(values)
     target = cluster_connection(values, "target")
-    control = told.identity.control_topic
-    timeout = told.connect_timeout_seconds
-    clusters = look_at_clusters(values, cluster_connection(values, "source"), target)
-    before = lane_setup(values, told.lanes, 0, clusters)
-    former = former_group(told, before)
-    if former is not None and control not in existing_topics(target, timeout_seconds=timeout):
-        former.check()  # the mirror has no positions of its own
-    sources = source_watch(values, before, clusters)
+    control = typed.identity.control_topic
+    timeout = typed.connect_timeout_seconds
+    clusters = check_clusters(values, cluster_connection(values, "source"), target)
+    setup = lane_setup(values, typed.lanes, 0, clusters)
+    group = start_group(typed, setup)
+    if group is not None and control not in existing_topics(target, timeout_seconds=timeout):
+        group.check()  # the mirror has no positions of its own
+    sources = source_watch(values, setup, clusters)
     sources.refresh()
-    lanes = ensure_control_topic(TargetTopics(target, timeout_seconds=timeout), control, told.lanes)
-    if lanes != told.lanes:
+    lanes = ensure_control_topic(TargetTopics(target, timeout_seconds=timeout), control, typed.lanes)
+    if lanes != typed.lanes:
         log.info("lanes were fixed when the mirror ran first", lanes=lanes)
-    found = read_lanes(target, control, range(lanes))
-    if before.on_data_loss is OnDataLoss.FAIL:
-        clusters.check_name(found[0].flow)
-    runs = (state.run for state in found.values())
-    epoch = run_to_join(runs, told.engine, shares=told.engine == WORKERS).epoch
-    if told.engine != WORKERS:
-        setup = fitted(lane_setup(values, lanes, epoch, clusters), sources.view, timeout_seconds=timeout)
-        follow_limits, keeper = limits_tick(told, setup, 1), group_keeper(values)
+    states = read_lanes(target, control, range(lanes))
+    if setup.on_data_loss is OnDataLoss.FAIL:
+        clusters.check_name(states[0].flow)
+    runs = (state.run for state in states.values())
+    epoch = run_to_join(runs, typed.engine, shares=typed.engine == WORKERS).epoch
+    if typed.engine != WORKERS:
+        setup = with_batch_bytes(lane_setup(values, lanes, epoch, clusters), sources.view, timeout_seconds=timeout)
+        update_limits, keeper = limits_updater(typed, setup, 1), group_keeper(values)
 
-        def on_tick(seen: WorkerObservation) -> None:
-            follow_limits(seen)
-            keeper.tick(seen)
+        def on_tick(observation: WorkerObservation) -> None:
+            update_limits()
+            keeper.tick(observation)
 
-        with keeper, Watched(told, setup, 0, on_tick) as watched:
-            is_ending = watched.until(lambda: signals.is_set() or watched.is_hopeless)
-            account = engines()[told.engine].run(values, setup, sources, is_ending, watched.tick)
-        return [watched.account(with_refusals(account, sources))]
-    parts = [Part(number, told.workers, lanes, epoch, clusters) for number in range(told.workers)]
-    if len(parts) == 1:
-        return [run_worker(values, parts[0], signals.is_set, sources)]
-    return Supervisor(values, [part._replace(view=sources.view) for part in parts]).run(signals.is_set)
+        with keeper, WatchedProcess(typed, setup, 0, on_tick) as watched:
+            is_stopping = watched.until(lambda: signals.is_set() or watched.is_stuck)
+            totals = engines()[typed.engine].run(values, setup, sources, is_stopping, watched.tick)
+        return [watched.with_stalls(with_problems(totals, sources))]
+    specs = [ProcessSpec(number, typed.workers, lanes, epoch, clusters) for number in range(typed.workers)]
+    if len(specs) == 1:
+        return [run_worker(values, specs[0], signals.is_set, sources)]
+    return Supervisor(values, [spec._replace(view=sources.view) for spec in specs]).run(signals.is_set)
 
 
-def _failure(accounts: list[WorkerAccount], signals: StopSignals) -> GaplessError | None:
-    total = _total(accounts)
-    # A supervisor that stops a mirror sees that it did not work; what has stopped a lane may be too new for the watch.
+def _failure(total: WorkerTotals, signals: StopSignals) -> GaplessError | None:
+    # A mirror that is stopped while stalled reports the stall; the watch may not have reported a new stop yet.
     stalls = total.stalls or (total.stops if signals.number is not None else ())
     if stalls and (signals.number is not None or not total.stops):
         more = f" (and {len(stalls) - 1} more reasons)" if len(stalls) > 1 else ""
-        return SourceStalledError(f"{total.records:,} records were copied, and it stood still. {stalls[0]}{more}")
+        return SourceStalledError(f"{total.records:,} records were copied, then the mirror stalled. {stalls[0]}{more}")
     if signals.number is not None:
         return StoppedError(
             f"Stopped by {signal.Signals(signals.number).name}. {total.records:,} records were copied. The next run "
@@ -163,14 +161,14 @@ def _failure(accounts: list[WorkerAccount], signals: StopSignals) -> GaplessErro
     return None
 
 
-def _total(accounts: list[WorkerAccount]) -> WorkerAccount:
-    return WorkerAccount(
-        records=sum(one.records for one in accounts),
-        bytes=sum(one.bytes for one in accounts),
-        lost=sum(one.lost for one in accounts),
-        returned=sum(one.returned for one in accounts),
-        stops=tuple(dict.fromkeys(stop for one in accounts for stop in one.stops)),
-        stalls=tuple(stall for one in accounts for stall in one.stalls),
+def _sum(workers: list[WorkerTotals]) -> WorkerTotals:
+    return WorkerTotals(
+        records=sum(worker.records for worker in workers),
+        bytes=sum(worker.bytes for worker in workers),
+        lost=sum(worker.lost for worker in workers),
+        returned=sum(worker.returned for worker in workers),
+        stops=tuple(dict.fromkeys(stop for worker in workers for stop in worker.stops)),
+        stalls=tuple(stall for worker in workers for stall in worker.stalls),
     )
 
 

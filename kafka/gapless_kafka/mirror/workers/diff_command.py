@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror diff``: in what topics of the target differ from those of the source; changes nothing."""
+"""Owns ``gapless mirror diff``: it shows how topics of the target differ from those of the source; changes nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Owns that positions of consumer groups stay translated while a mirror runs, beside the work.
+"""Owns the periodic translation of consumer group offsets while a mirror runs, in a background thread.
 
-The owner of the first lane does it. A failure is logged, and all is tried again after the interval.
+The owner of the first lane does it. A failure is logged, and everything is retried after the interval.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ log = structlog.get_logger("mirror")
 
 
 class GroupKeeper:
-    """Translates now and then while its ``with`` block lasts and the process owns the first lane."""
+    """Translates periodically while its ``with`` block lasts and the process owns the first lane."""
 
     def __init__(self, translation: GroupTranslation | None, *, interval_seconds: float, is_once: bool) -> None:
-        """Nothing is translated yet.
+        """Translate nothing yet.
 
         Args:
             translation: ``None`` for no groups.
-            interval_seconds: from one translation to the next.
-            is_once: whether only `translate` does it.
+            interval_seconds: of translations.
+            is_once: whether to translate only when `translate` is called.
         """
         self._is_once = is_once
         self._translation, self._interval = translation, interval_seconds
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._owns_first = False
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def __enter__(self) -> Self:
         if self._translation is not None and not self._is_once:
@@ -48,12 +48,12 @@ class GroupKeeper:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """A translation that runs is not waited for: the next run repeats it."""
+        """Stop without waiting for a running translation: the next run repeats it."""
         self._stopped.set()
 
-    def tick(self, seen: WorkerObservation) -> None:
-        """Take note of the lanes that the process owns."""
-        self._owns_first = any(lane.lane == 0 for lane in seen.lanes)
+    def tick(self, worker: WorkerObservation) -> None:
+        """Update which lanes the process owns."""
+        self._owns_first = any(lane.lane == 0 for lane in worker.lanes)
 
     def translate(self) -> None:
         """Translate once, and log what changed."""
@@ -64,26 +64,28 @@ class GroupKeeper:
         except GaplessError as error:
             log.warning("group positions not translated", reason=str(error))
             return
-        self._tell(report)
+        self._log(report)
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval):
             if self._owns_first:
                 self.translate()
 
-    def _tell(self, report: GroupsReport) -> None:
+    def _log(self, report: GroupsReport) -> None:
         moved = sum(move.state == "moved" for move in report.moves)
         if moved:
             log.info("group positions translated", groups=len(report.groups), positions=moved)
-        # A group is ahead of the mirror by a moment all the time.
-        lasting = [one for one in report.findings if one.is_problem and one.reason != "AheadOfMirror"]
-        places = {f"{one.group} {one.topic} {one.partition} {one.reason}": one for one in lasting}
-        for place, finding in places.items():
-            if place not in self._told:
+        findings = {
+            f"{finding.group} {finding.topic} {finding.partition} {finding.reason}": finding
+            for finding in report.findings
+            if finding.is_problem and finding.reason != "AheadOfMirror"  # normal: the group reads what is copied next
+        }
+        for key, finding in findings.items():
+            if key not in self._logged:
                 log.warning("group position not translated", reason=finding.reason, message=finding.message)
-        self._told = set(places)
+        self._logged = set(findings)
 
 
 def group_keeper(values: Mapping[str, Any]) -> GroupKeeper:
-    """What keeps the groups that settings choose. Raises ConfigurationError."""
+    """Return the translator of the groups that the settings select. Raises ConfigurationError."""
     return GroupKeeper(group_translation(values), interval_seconds=values["groupInterval"], is_once=values["once"])

@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror groups``: positions of consumer groups are translated now, or only shown."""
+"""Owns ``gapless mirror groups``: it translates consumer group offsets once, or only shows them, and prints a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.base.exit_codes import ExitCode
 from gapless_api.wire.mirror_groups import GROUPS_REPORT
 from gapless_kafka.mirror.groups.choice import group_choice_from
-from gapless_kafka.mirror.groups.output import groups_table
 from gapless_kafka.mirror.groups.translation import GroupTranslation
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 from gapless_kafka.mirror.settings.typed import cluster_connection
@@ -19,10 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gapless_api.base.settings import Resolved
+    from gapless_api.wire.mirror_groups import GroupsReport
+
+_HEADINGS = ("GROUP", "TOPIC", "PARTITION", "SOURCE OFFSET", "TARGET", "TARGET OFFSET", "STATE")
 
 
 def group_translation(values: Mapping[str, Any]) -> GroupTranslation | None:
-    """What translates the groups that settings choose; ``None`` for none."""
+    """Return the translation of the groups that the settings select; ``None`` for none."""
     choice = group_choice_from(values)
     if not choice:
         return None
@@ -41,3 +43,28 @@ def run(settings: Resolved) -> int:
     text = json.dumps(GROUPS_REPORT.to_json(report), indent=2) if values["json"] else groups_table(report)
     sys.stdout.write(text + "\n")
     return ExitCode.INCOMPLETE if any(finding.is_problem for finding in report.findings) else ExitCode.DONE
+
+
+def groups_table(report: GroupsReport) -> str:
+    """Format the offsets as a table, followed by the findings and the totals."""
+    rows = [_HEADINGS]
+    rows += [
+        (
+            move.group,
+            move.topic,
+            str(move.partition),
+            f"{move.source_offset:,}",
+            move.target,
+            f"{move.target_offset:,}",
+            move.state,
+        )
+        for move in report.moves
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = lines if report.moves else []
+    lines += [finding.message for finding in report.findings]
+    counts = [(sum(move.state == state for move in report.moves), state) for state in ("moved", "planned", "unchanged")]
+    totals = ", ".join(f"{count:,} {state}" for count, state in counts if count) or "none can be translated"
+    lines.append(f"Positions of {len(report.groups):,} groups: {totals}.")
+    return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Owns how workers share the lanes of a mirror: as members of a group that is assigned the control topic's partitions.
 
-Kafka's protocol assigns lanes; positions are not the group's. A lane is given back before another worker gets it, and
-one that was lost is left at once. Must not know what a lane does.
+Kafka's group protocol only assigns lanes; the group commits no offsets. A lane is released before another worker gets
+it, and a lost lane is aborted at once. Must not know what a lane does.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 
 SESSION_SECONDS = 6.0
-"""After which a member that is silent loses its lanes; Kafka's brokers allow no less by default."""
+"""The session timeout: the minimum that brokers allow by default."""
 HEARTBEAT_SECONDS = 1.5
-"""With the answer to a heartbeat a member hears that the group has changed."""
+"""A member learns of a rebalance from the response to a heartbeat."""
 
 
 def member_options(identity: MirrorIdentity) -> dict[str, Any]:
-    """The settings of the client as a member of the group: lanes of a dead worker move within 10 s.
+    """Return the client settings of a group member, with which lanes of a dead worker move within 10 s.
 
-    The group waits a session for it, and the others hear of it within a heartbeat. They keep the lanes that they have.
+    The group waits for one session timeout, and the other members rejoin within a heartbeat. They keep their lanes.
     """
     return {
         "group.id": identity.group,
@@ -51,63 +51,63 @@ def member_options(identity: MirrorIdentity) -> dict[str, Any]:
 
 
 class LaneOwner(Protocol):
-    """Who is told which lanes it has."""
+    """The receiver of lane assignments; see `Worker`."""
 
-    def take(self, lanes: Collection[int]) -> None:
-        """These lanes are ours from now on."""
+    def acquire(self, lanes: Collection[int]) -> None:
+        """Start to copy these lanes."""
 
-    def give_back(self, lanes: Collection[int]) -> None:
-        """These lanes are another's as soon as this returns."""
+    def release(self, lanes: Collection[int]) -> None:
+        """Stop copying these lanes; another worker may own them when this returns."""
 
     def lose(self, lanes: Collection[int]) -> None:
-        """These lanes are another's already."""
+        """Abort these lanes at once: another worker already owns them."""
 
 
 class Membership:
     """A member of the group. Call `poll` often, and `close` at the end, which leaves the group."""
 
     def __init__(self, connection: KafkaConnection, identity: MirrorIdentity, owner: LaneOwner) -> None:
-        """Join the group in `poll`. Raises ConfigurationError when the client refuses the settings."""
+        """Join the group in `poll`. Raises ConfigurationError when the client rejects the settings."""
         self._owner = owner
         self.error: SeenError | None = None
-        """What the client reported last of the group, until lanes are assigned again."""
+        """The last error of the group, until lanes are assigned again."""
         quiet = logging.getLogger("gapless.librdkafka")
         quiet.propagate = False
         quiet.setLevel(logging.CRITICAL + 1)
-        options = {**connection.librdkafka_options(), **member_options(identity), "error_cb": self._note}
+        options = {**connection.librdkafka_options(), **member_options(identity), "error_cb": self._note_error}
         try:
             self._consumer = Consumer(options, logger=quiet)
             self._consumer.subscribe(
-                [identity.control_topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+                [identity.control_topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
             )
         except KafkaException as error:
             raise BAD_SETTINGS.error(connection.bootstrap_servers, reason=reason_in(error.args[0].str())) from None
 
     def poll(self, seconds: float) -> None:
-        """Serve the group; the owner is told in here what changes."""
+        """Handle group events, which call the owner."""
         message = self._consumer.poll(seconds)
         error = message.error() if message is not None else None
         if error is not None:
-            self._note(error)
+            self._note_error(error)
 
     def close(self) -> None:
-        """Leave the group at once; the owner gives its lanes back first."""
+        """Leave the group; the owner has released its lanes before."""
         self._consumer.close()
 
-    def _assigned(self, consumer: Any, partitions: list[KafkaPartition]) -> None:
+    def _on_assign(self, consumer: Any, partitions: list[KafkaPartition]) -> None:
         self.error = None
-        # Nothing is read through the group: the lanes read their partitions themselves.
-        consumer.incremental_assign([KafkaPartition(one.topic, one.partition, OFFSET_END) for one in partitions])
+        # This consumer reads no records: the lanes read their partitions of the control topic themselves.
+        consumer.incremental_assign([KafkaPartition(each.topic, each.partition, OFFSET_END) for each in partitions])
         consumer.pause(partitions)
-        self._owner.take([one.partition for one in partitions])
+        self._owner.acquire([each.partition for each in partitions])
 
-    def _revoked(self, consumer: Any, partitions: list[KafkaPartition]) -> None:
-        self._owner.give_back([one.partition for one in partitions])
+    def _on_revoke(self, consumer: Any, partitions: list[KafkaPartition]) -> None:
+        self._owner.release([each.partition for each in partitions])
         consumer.incremental_unassign(partitions)
 
-    def _lost(self, consumer: Any, partitions: list[KafkaPartition]) -> None:
-        self._owner.lose([one.partition for one in partitions])
+    def _on_lost(self, consumer: Any, partitions: list[KafkaPartition]) -> None:
+        self._owner.lose([each.partition for each in partitions])
         consumer.incremental_unassign(partitions)
 
-    def _note(self, error: KafkaError) -> None:
+    def _note_error(self, error: KafkaError) -> None:
         self.error = SeenError(message=reason_in(error.str()), name=error.name(), seen_at=time.monotonic())

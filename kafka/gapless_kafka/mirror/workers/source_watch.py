@@ -1,4 +1,4 @@
-"""Owns what a process knows of the source: all topics that are copied, looked at again and again beside the work."""
+"""Owns a process's view of the source: the topics to copy, refreshed periodically by a background thread."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from gapless_api.base.errors import ConfigurationError, GaplessError
 from gapless_kafka.access.errors import DENIED
-from gapless_kafka.mirror.lanes.sources import Routes, SourceView, TopicProblem, view_of
-from gapless_kafka.mirror.watch.looking import END_SECONDS
+from gapless_kafka.mirror.lanes.sources import Routes, SourceView, TopicProblem, build_view
+from gapless_kafka.mirror.watch.cluster_watch import END_SECONDS
 from gapless_kafka.reading.cuts import TopicCut
 from gapless_kafka.reading.topic_offsets import read_cut
 from gapless_kafka.topics.leaderless import denied_topics, leaderless_by_topic
@@ -19,65 +19,65 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from gapless_kafka.access.connection import KafkaConnection
-    from gapless_kafka.mirror.groups.former import FormerGroup
+    from gapless_kafka.mirror.groups.start_group import StartGroup
     from gapless_kafka.mirror.lanes.sources import Router
     from gapless_kafka.mirror.watch.heartbeat_route import Choice
     from gapless_kafka.topics.topic_ids import Answer
 
-_AGAIN_SECONDS = 5.0
-"""After a failure."""
-_AT_ONCE_SECONDS = 0.5
-"""Signs that something has changed come in swarms."""
-_LOOKS_PER_OFFSETS = 4
-"""Of how many looks one looks up the offsets of all topics, and not only of those that are new, recreated or grown."""
-_LOST, _LEADERLESS, _DENIED = "TopicRecreated", "LeaderMissing", "AuthorizationFailed"
+_RETRY_SECONDS = 5.0
+"""After a failed refresh."""
+_DEBOUNCE_SECONDS = 0.5
+"""Requests for a refresh arrive in bursts."""
+_REFRESHES_PER_OFFSETS = 4
+"""Every fourth refresh reads the offsets of all topics, the others only those of new, recreated or grown topics."""
+_DELETED, _LEADERLESS, _DENIED = "TopicRecreated", "LeaderMissing", "AuthorizationFailed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAccess:
-    """How the source is reached."""
+    """How to reach the source."""
 
     connection: KafkaConnection
     refresh_seconds: float
-    """From one look to the next."""
+    """The interval of refreshes."""
     timeout_seconds: float
-    """How long an answer may take."""
+    """Of each request."""
 
 
 class SourceWatch:
-    """The topics of the source. `refresh` once, then `start`, and `stop` at the end."""
+    """The topics to copy. Call `refresh` once, then `start`, and `stop` at the end."""
 
     def __init__(
-        self, access: SourceAccess, choice: Choice, router: Router, *, former: FormerGroup | None = None
+        self, access: SourceAccess, choice: Choice, router: Router, *, start_group: StartGroup | None = None
     ) -> None:
-        """Nothing is looked at yet.
+        """Kafka is not called before `refresh`.
 
         Args:
             access: to the source.
-            choice: which topics are copied.
-            router: where they go.
-            former: whose work the mirror continues; ``None`` for nobody's.
+            choice: of the topics to copy.
+            router: of the topics to their targets.
+            start_group: the consumer group that new partitions start from; ``None`` for the start of the log.
         """
         self._connection, self._choice, self._router = access.connection, choice, router
         self._refresh_seconds, self._timeout_seconds = access.refresh_seconds, access.timeout_seconds
-        self._former = former
+        self._start_group = start_group
         self._stopped, self._is_due = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self.view = SourceView()
-        """As it was at the last refresh."""
+        """As of the last refresh."""
         self.error: GaplessError | None = None
-        """Of the last refresh, which is repeated soon."""
+        """Why the last refresh failed."""
         self._known: dict[str, TopicCut] = {}
         self._describe: Callable[[str], Answer] | None = None
         self._offsets_in = 0
-        """After how many further looks the offsets of all topics are looked up again."""
+        """After how many more refreshes the offsets of all topics are read again."""
 
     def refresh(self) -> None:
-        """Look at the source.
+        """Read the topics, their IDs and offsets from the source, and prepare their targets.
 
         Raises:
-            ConfigurationError: a topic that is chosen by its name does not exist, at the first refresh.
-                SourceUnreachableError: Kafka does not answer within the time, or refuses us; or it denies such a topic.
+            ConfigurationError: at the first refresh, a topic that is selected by name does not exist.
+            SourceUnreachableError: Kafka does not answer within the timeout, or denies access.
         """
         leaderless = leaderless_by_topic(self._connection, timeout_seconds=self._timeout_seconds)
         denied = self._denied(leaderless.keys())
@@ -89,33 +89,37 @@ class SourceWatch:
             raise ConfigurationError(
                 f"Kafka at {servers} does not have the topic {missing[0]}; correct topics or the address."
             )
-        shown = {topic: leaderless[topic] for topic in chosen if topic in leaderless}
-        cuts, problems = self._cuts(shown, [topic for topic in chosen if topic in denied])
+        described = {topic: leaderless[topic] for topic in chosen if topic in leaderless}
+        cuts, problems = self._cuts(described, [topic for topic in chosen if topic in denied])
         routes = self._router.routes(cuts) if cuts else Routes({})
-        deleted = tuple(TopicProblem(topic, _LOST, f"The source topic {topic} was deleted.") for topic in missing)
+        deleted = tuple(TopicProblem(topic, _DELETED, f"The source topic {topic} was deleted.") for topic in missing)
         routes = Routes(routes.targets, (*routes.problems, *deleted, *problems))
-        former = self._former.positions(cuts) if self._former is not None else None
-        self.view = view_of(cuts, routes, number=self.view.number + 1, former=former)
+        group_offsets = self._start_group.offsets(cuts) if self._start_group is not None else None
+        self.view = build_view(cuts, routes, number=self.view.number + 1, group_offsets=group_offsets)
         self._known = {cut.topic: cut for cut in cuts}
 
     def _denied(self, existing: Collection[str]) -> set[str]:
-        """Topics that are named, or were copied, and that the source denies now.
+        """Return topics that are selected by name, or were copied, and that the source denies now.
 
         Raises:
-            SourceUnreachableError: a topic is denied that is chosen by its name, at the first refresh.
+            SourceUnreachableError: at the first refresh, a topic that is selected by name is denied.
         """
-        gone = {*self._choice.chosen(()), *self.view.topics}.difference(existing)
-        found = denied_topics(self._connection, gone, timeout_seconds=self._timeout_seconds)
-        if found and not self.view.number:
-            raise DENIED.error(self._connection.bootstrap_servers, f"the topic {min(found)}")
-        return found
+        absent = {*self._choice.chosen(()), *self.view.topics}.difference(existing)
+        denied = denied_topics(self._connection, absent, timeout_seconds=self._timeout_seconds)
+        if denied and not self.view.number:
+            raise DENIED.error(self._connection.bootstrap_servers, f"the topic {min(denied)}")
+        return denied
 
     def _cuts(
         self, topics: Mapping[str, tuple[int, ...]], denied: Sequence[str]
     ) -> tuple[list[TopicCut], list[TopicProblem]]:
-        """How far topics reach, given their partitions without leader, and those that are denied.
+        """Return the cuts of the topics, and why some have none.
 
-        A topic that is denied, or has such a partition, is as it was, or waits if it was never seen.
+        A topic that is denied or has a leaderless partition keeps its last cut; without one it is not copied yet.
+
+        Args:
+            topics: their leaderless partitions, by name.
+            denied: topics that the source denies.
         """
         if not topics and not denied:
             return [], []
@@ -128,8 +132,8 @@ class SourceWatch:
             TopicProblem(
                 topic,
                 _LEADERLESS,
-                f"Partition {partitions[0]} of the source topic {topic} has no leader, so the topic cannot be taken "
-                f"up; start the brokers that hold its replicas, or reassign it.",
+                f"Partition {partitions[0]} of the source topic {topic} has no leader, so copying the topic cannot "
+                f"start; start the brokers that hold its replicas, or reassign it.",
             )
             for topic, partitions in leaderless.items()
             if topic not in self._known
@@ -144,36 +148,38 @@ class SourceWatch:
         return sorted(cuts, key=lambda cut: cut.topic), problems
 
     def _unchanged(self, topics: Sequence[str]) -> set[str]:
-        """The topics whose offsets need not be looked up: they have the same ID and as many partitions as before."""
+        """Return the topics with the same ID and number of partitions as before, whose offsets need not be read."""
         self._offsets_in -= 1
         if self._offsets_in < 0:
-            self._offsets_in = _LOOKS_PER_OFFSETS - 1
+            self._offsets_in = _REFRESHES_PER_OFFSETS - 1
             return set()
         if self._describe is None:
             self._describe = topic_id_query(self._connection)
         answers: dict[str, Any] = {topic: self._describe(topic) for topic in topics if topic in self._known}
-        return {topic for topic, answer in answers.items() if _is_as(self._known[topic], answer)}
+        return {topic for topic, answer in answers.items() if _is_unchanged(self._known[topic], answer)}
 
     def begin_with(self, view: SourceView) -> None:
-        """Take over what another process of this host has seen."""
+        """Start with the view of another process, instead of a refresh."""
         self.view = view
         self._known = {
-            name: TopicCut(name, one.first_offsets, one.end_offsets, 0, one.id, high_watermarks=one.high_watermarks)
-            for name, one in view.topics.items()
+            name: TopicCut(
+                name, topic.first_offsets, topic.end_offsets, 0, topic.id, high_watermarks=topic.high_watermarks
+            )
+            for name, topic in view.topics.items()
         }
 
     def start(self) -> None:
-        """Refresh beside the work from now on."""
+        """Start the thread that refreshes."""
         self._thread = threading.Thread(target=self._run, name="sources", daemon=True)
         self._thread.start()
 
     def refresh_soon(self) -> None:
-        """Refresh without waiting for the time."""
+        """Refresh without waiting for the interval."""
         self._offsets_in = 0
         self._is_due.set()
 
     def stop(self) -> None:
-        """Refresh no more. A refresh that runs is waited for: Kafka's client ends a process that drops it meanwhile."""
+        """Stop the thread, and wait for a running refresh: Kafka's client crashes a process that drops its future."""
         self._stopped.set()
         self._is_due.set()
         if self._thread is not None:
@@ -181,8 +187,8 @@ class SourceWatch:
 
     def _run(self) -> None:
         while True:
-            self._is_due.wait(_AGAIN_SECONDS if self.error is not None else self._refresh_seconds)
-            self._stopped.wait(_AT_ONCE_SECONDS)
+            self._is_due.wait(_RETRY_SECONDS if self.error is not None else self._refresh_seconds)
+            self._stopped.wait(_DEBOUNCE_SECONDS)
             self._is_due.clear()
             if self._stopped.is_set():
                 return
@@ -193,8 +199,8 @@ class SourceWatch:
                 self.error = error
 
 
-def _is_as(known: TopicCut, answer: Any) -> bool:
-    """Whether a description is of the topic that is known; not when brokers know no topic IDs."""
+def _is_unchanged(known: TopicCut, answer: Any) -> bool:
+    """Whether a description has the known topic ID and number of partitions; always false without topic IDs."""
     return (
         bool(known.id)
         and topic_id_in(answer) == known.id

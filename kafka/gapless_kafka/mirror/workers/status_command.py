@@ -1,4 +1,4 @@
-"""Owns ``gapless mirror status``: what the control topic of a mirror holds, beside the ends of the source."""
+"""Owns ``gapless mirror status``: the positions in the control topic of a mirror, compared with the source."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _HEADINGS = ("TOPIC", "PARTITION", "TARGET", "POSITION", "LAG", "LOST", "NOTE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """How far a source partition is."""
+    """The position of a source partition, compared with the source."""
 
     topic: str
     partition: int
     target: str
     position: int
-    """The source offset that is copied next."""
+    """The source offset to copy next."""
     lag: int | None
     """Offsets that are not copied; ``None`` when the source does not have the partition."""
     records: int
-    """Copied in all."""
+    """Copied in total."""
     lost: int
     """Offsets that were skipped by request."""
     lost_ranges: tuple[LostRange, ...] = ()
@@ -65,24 +65,24 @@ def run(settings: Resolved) -> int:
     topics = {topic for state in lanes.values() for topic, _ in state.positions}
     present = sorted(topics & set(existing_topics(source, timeout_seconds=timeout)))
     cut = read_cut(source, present, timeout_seconds=timeout).topics if present else ()
-    found = partition_statuses(lanes.values(), {one.topic: one for one in cut})
+    statuses = partition_statuses(lanes.values(), {topic.topic: topic for topic in cut})
     runs = [state.run for state in lanes.values() if state.run is not None]
-    last = max(runs, key=lambda one: one.epoch, default=None)
+    last = max(runs, key=lambda run: run.epoch, default=None)
     if values["json"]:
         engine, epoch = (last.engine, last.epoch) if last is not None else (None, None)
-        shown = {"name": identity.name, "engine": engine, "epoch": epoch, "lanes": len(lanes)}
-        sys.stdout.write(json.dumps(shown | {"partitions": [asdict(one) for one in found]}, indent=2) + "\n")
+        head = {"name": identity.name, "engine": engine, "epoch": epoch, "lanes": len(lanes)}
+        sys.stdout.write(json.dumps(head | {"partitions": [asdict(each) for each in statuses]}, indent=2) + "\n")
         return 0
     engine = f"engine {last.engine}, run {last.epoch}" if last is not None else "never run"
-    sys.stdout.write(f"Mirror {identity.name}: {engine}, {len(lanes)} lanes, {len(found)} partitions\n")
-    sys.stdout.write(as_table(found))
+    sys.stdout.write(f"Mirror {identity.name}: {engine}, {len(lanes)} lanes, {len(statuses)} partitions\n")
+    sys.stdout.write(as_table(statuses))
     return 0
 
 
 def partition_statuses(lanes: Iterable[LaneState], cuts: Mapping[str, TopicCut]) -> list[PartitionStatus]:
-    """Put positions beside the ends of the source, by topic and partition."""
-    found = []
-    positions = {place: one for state in lanes for place, one in state.positions.items()}
+    """Compare positions with the offsets of the source, sorted by topic and partition."""
+    statuses = []
+    positions = {topic_partition: position for state in lanes for topic_partition, position in state.positions.items()}
     for (topic, partition), position in sorted(positions.items()):
         cut = cuts.get(topic)
         lag, note = None, "not in the source"
@@ -92,7 +92,7 @@ def partition_statuses(lanes: Iterable[LaneState], cuts: Mapping[str, TopicCut])
                 lag, note = None, "the source topic was recreated"
             elif cut.first_offsets[partition] > position.next_offset:
                 note = "the source has deleted records that are not copied"
-        found.append(
+        statuses.append(
             PartitionStatus(
                 topic=topic,
                 partition=partition,
@@ -105,20 +105,21 @@ def partition_statuses(lanes: Iterable[LaneState], cuts: Mapping[str, TopicCut])
                 note=note,
             )
         )
-    return found
+    return statuses
 
 
-def as_table(found: Sequence[PartitionStatus]) -> str:
-    """The statuses in columns, and what was lost."""
+def as_table(statuses: Sequence[PartitionStatus]) -> str:
+    """Format the statuses as a table, followed by the lost ranges."""
     rows = [_HEADINGS]
-    for one in found:
-        lag = "unknown" if one.lag is None else f"{one.lag:,}"
-        rows.append((one.topic, str(one.partition), one.target, f"{one.position:,}", lag, f"{one.lost:,}", one.note))
+    for each in statuses:
+        lag = "unknown" if each.lag is None else f"{each.lag:,}"
+        row = (each.topic, str(each.partition), each.target, f"{each.position:,}", lag, f"{each.lost:,}", each.note)
+        rows.append(row)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
     lost = [
-        f"Lost: {one.topic}/{one.partition} offsets {each.first}-{each.last} ({each.reason}, {each.time})"
-        for one in found
-        for each in one.lost_ranges
+        f"Lost: {status.topic}/{status.partition} offsets {lost.first}-{lost.last} ({lost.reason}, {lost.time})"
+        for status in statuses
+        for lost in status.lost_ranges
     ]
     return "".join(f"{line}\n" for line in (*lines, *lost))

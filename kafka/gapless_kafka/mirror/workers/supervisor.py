@@ -1,4 +1,4 @@
-"""Owns the worker processes of this host: it starts them, replaces those that died or hang, and ends them."""
+"""Owns the worker processes of this host: it starts them, restarts those that died or hang, and stops them."""
 
 from __future__ import annotations
 
@@ -14,166 +14,193 @@ import structlog
 from gapless_api.base.errors import GaplessError
 from gapless_api.base.log import configure_logging
 from gapless_kafka.access.stall_clock import StallClock
-from gapless_kafka.mirror.watch.mirror_watch import LOOKS_OF_STALL
+from gapless_kafka.mirror.watch.mirror_watch import CHECKS_PER_STALL
 from gapless_kafka.mirror.workers.process import StopSignals, run_worker
-from gapless_kafka.mirror.workers.siblings import Siblings
-from gapless_kafka.mirror.workers.worker import WorkerAccount
+from gapless_kafka.mirror.workers.worker import WorkerTotals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
 
-    from gapless_kafka.mirror.workers.process import Part
+    from gapless_kafka.mirror.workers.process import ProcessSpec
 
 _TICK_SECONDS = 0.2
-_AGAIN_SECONDS = 1.0
-"""Before a worker that died is started again."""
-_LEAST_SILENCE_SECONDS = 15.0
-"""A worker that gives lanes back is silent for half of it."""
-_TOLD_AFTER = 2 / 3
-"""Of the silence after which a worker is killed: so the others can tell that it hangs before it is gone."""
-_END_SECONDS = 27.0
-"""How long workers may take to their end: to give lanes back, to leave the group, and for the last looks."""
+_RESTART_SECONDS = 1.0
+"""How long to wait before a worker that died is started again."""
+_MIN_TIMEOUT_SECONDS = 15.0
+"""A worker that releases lanes is silent for up to half of it."""
+_REPORTED_AFTER = 2 / 3
+"""The part of the timeout after which a silent worker is reported, so that the report comes before it is killed."""
+_STOP_SECONDS = 27.0
+"""How long workers may take to release lanes, leave the group, and finish the last requests of the watch."""
 log = structlog.get_logger("mirror")
+
+
+class SilentWorkers:
+    """For how long each worker of this host has been silent, if that is too long; in shared memory.
+
+    A worker that hangs cannot report that. The supervisor records it, and one of the responsive workers reports it.
+    """
+
+    def __init__(self, context: BaseContext, workers: int) -> None:
+        """All are responsive. The object is passed to the processes when they start."""
+        self._seconds: Any = context.Array("d", workers, lock=False)
+
+    def record(self, worker: int, silent_seconds: float) -> None:
+        """Record for how long a worker has been silent; 0 for a responsive one."""
+        self._seconds[worker] = silent_seconds
+
+    def reported_by(self, worker: int) -> dict[int, float]:
+        """Return the silent workers if `worker` is the first responsive one, otherwise none."""
+        silent = {number: seconds for number, seconds in enumerate(self._seconds) if seconds}
+        responsive = (number for number in range(len(self._seconds)) if number not in silent)
+        return silent if next(responsive, None) == worker else {}
 
 
 @dataclass
 class _Process:
-    part: Part
+    spec: ProcessSpec
     process: Any
     connection: Connection
     pulse: Any
-    """When the worker showed a sign of life last, on the monotonic clock; 0 before the first."""
+    """When the worker was last active, on the monotonic clock; 0 before the first time."""
     silence: StallClock
-    account: WorkerAccount | None = None
+    totals: WorkerTotals | None = None
     error: Exception | None = None
-    heard: float = 0.0
-    """The last sign of life that was seen."""
-    again_at: float | None = None
-    is_over: bool = False
+    last_pulse: float = 0.0
+    """The last value of `pulse`."""
+    restart_at: float | None = None
+    has_ended: bool = False
 
 
 class Supervisor:
     """The worker processes of this host."""
 
-    def __init__(self, values: Mapping[str, Any], parts: list[Part]) -> None:
-        """Nothing is started yet."""
+    def __init__(self, values: Mapping[str, Any], specs: list[ProcessSpec]) -> None:
+        """Start the processes."""
         self._values = values
         self._context = multiprocessing.get_context("spawn")
-        self._siblings = Siblings(self._context, len(parts))
-        self._processes = [self._started(part) for part in parts]
+        self._silent_workers = SilentWorkers(self._context, len(specs))
+        self._processes = [self._start(spec) for spec in specs]
 
-    def run(self, is_stopping: Callable[[], bool]) -> list[WorkerAccount]:
-        """Wait for the end of all workers, or end them when `is_stopping`.
+    def run(self, is_stopping: Callable[[], bool]) -> list[WorkerTotals]:
+        """Wait for the end of all workers, or stop them when `is_stopping`.
 
         Raises:
-            GaplessError: what a worker ended with; the others are ended then.
+            GaplessError: a worker has failed with it; the others are stopped.
         """
         try:
-            while not is_stopping() and not all(one.is_over for one in self._processes):
-                self._look()
-                if any(one.error is not None for one in self._processes):
+            while not is_stopping() and not all(worker.has_ended for worker in self._processes):
+                for worker in self._processes:
+                    self._check(worker)
+                if any(worker.error is not None for worker in self._processes):
                     break
                 time.sleep(_TICK_SECONDS)
         finally:
-            self._end()
-        for one in self._processes:
-            if one.error is not None:
-                raise one.error
-        return [one.account or WorkerAccount() for one in self._processes]
+            self._stop()
+        for worker in self._processes:
+            if worker.error is not None:
+                raise worker.error
+        return [worker.totals or WorkerTotals() for worker in self._processes]
 
-    def _look(self) -> None:
-        for one in self._processes:
-            self._receive(one)
-            if one.is_over:
-                continue
-            if one.process.is_alive():
-                self._end_stuck(one)
-                continue
-            self._receive(one)
-            if one.is_over:
-                continue
-            if one.again_at is None:
-                log.warning("worker died", worker=one.part.worker, exit_code=one.process.exitcode)
-                one.again_at = time.monotonic() + _AGAIN_SECONDS
-            elif time.monotonic() >= one.again_at:
-                fresh = self._started(one.part)
-                one.process, one.connection, one.again_at = fresh.process, fresh.connection, None
-                one.pulse, one.silence, one.heard = fresh.pulse, fresh.silence, fresh.heard
-                self._siblings.note(one.part.worker, 0)
+    def _check(self, worker: _Process) -> None:
+        """Receive the result of a worker, kill it if it hangs, or restart it if it has died."""
+        self._receive(worker)
+        if worker.has_ended:
+            return
+        if worker.process.is_alive():
+            self._kill_if_silent(worker)
+            return
+        self._receive(worker)
+        if worker.has_ended:
+            return
+        if worker.restart_at is None:
+            log.warning("worker died", worker=worker.spec.worker, exit_code=worker.process.exitcode)
+            worker.restart_at = time.monotonic() + _RESTART_SECONDS
+        elif time.monotonic() >= worker.restart_at:
+            new = self._start(worker.spec)
+            worker.process, worker.connection, worker.restart_at = new.process, new.connection, None
+            worker.pulse, worker.silence, worker.last_pulse = new.pulse, new.silence, new.last_pulse
+            self._silent_workers.record(worker.spec.worker, 0)
 
-    def _end_stuck(self, one: _Process) -> None:
-        """Kill a worker that shows no sign of life. Its lanes are fenced and moved to others long before."""
-        beat = one.pulse.value
-        one.silence.end_wait(progress=not beat or beat != one.heard)
-        one.heard = beat
-        one.silence.start_wait()
-        silent = one.silence.silent_seconds
-        self._siblings.note(one.part.worker, silent if silent > _TOLD_AFTER * self._longest_silence_seconds else 0)
-        if one.silence.is_stalled:
-            log.warning("worker killed", worker=one.part.worker, silent_seconds=round(silent, 1))
-            one.process.kill()
-            one.process.join()
+    def _kill_if_silent(self, worker: _Process) -> None:
+        """Kill a worker that is silent for too long. Kafka has moved its lanes to other workers before."""
+        pulse = worker.pulse.value
+        worker.silence.end_wait(progress=not pulse or pulse != worker.last_pulse)
+        worker.last_pulse = pulse
+        worker.silence.start_wait()
+        silent = worker.silence.silent_seconds
+        is_reported = silent > _REPORTED_AFTER * self._timeout_seconds
+        self._silent_workers.record(worker.spec.worker, silent if is_reported else 0)
+        if worker.silence.is_stalled:
+            log.warning("worker killed", worker=worker.spec.worker, silent_seconds=round(silent, 1))
+            worker.process.kill()
+            worker.process.join()
 
-    def _receive(self, one: _Process) -> None:
+    def _receive(self, worker: _Process) -> None:
         try:
-            while not one.is_over and one.connection.poll():
-                found = one.connection.recv()
-                one.is_over = True
-                if isinstance(found, WorkerAccount):
-                    one.account = found
+            while not worker.has_ended and worker.connection.poll():
+                result = worker.connection.recv()
+                worker.has_ended = True
+                if isinstance(result, WorkerTotals):
+                    worker.totals = result
                 else:
-                    one.error = found
+                    worker.error = result
         except (EOFError, OSError):
             return
 
-    def _end(self) -> None:
-        for one in self._processes:
-            if one.process.is_alive():
-                one.process.terminate()
-        deadline = time.monotonic() + _END_SECONDS
-        for one in self._processes:
-            while one.process.is_alive() and time.monotonic() < deadline:
-                self._receive(one)
-                one.process.join(0.05)
-            if one.process.is_alive():
-                one.process.kill()
-                one.process.join()
-            self._receive(one)
+    def _stop(self) -> None:
+        for worker in self._processes:
+            if worker.process.is_alive():
+                worker.process.terminate()
+        deadline = time.monotonic() + _STOP_SECONDS
+        for worker in self._processes:
+            while worker.process.is_alive() and time.monotonic() < deadline:
+                self._receive(worker)
+                worker.process.join(0.05)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            self._receive(worker)
 
     @property
-    def _longest_silence_seconds(self) -> float:
-        return max(LOOKS_OF_STALL * float(self._values["lookInterval"]), _LEAST_SILENCE_SECONDS)
+    def _timeout_seconds(self) -> float:
+        """How long a worker may be silent."""
+        return max(CHECKS_PER_STALL * float(self._values["lookInterval"]), _MIN_TIMEOUT_SECONDS)
 
-    def _started(self, part: Part) -> _Process:
-        ours, theirs = self._context.Pipe(duplex=False)
+    def _start(self, spec: ProcessSpec) -> _Process:
+        receiver, sender = self._context.Pipe(duplex=False)
         pulse = self._context.Value("d", 0.0, lock=False)
         process = self._context.Process(
             target=_worker_main,
-            args=(dict(self._values), part, theirs, pulse, self._siblings),
-            name=f"gapless-mirror-{part.worker}",
+            args=(dict(self._values), spec, sender, pulse, self._silent_workers),
+            name=f"gapless-mirror-{spec.worker}",
         )
         process.start()
-        theirs.close()
-        silence = StallClock(self._longest_silence_seconds)
+        sender.close()
+        silence = StallClock(self._timeout_seconds)
         silence.start_wait()
-        return _Process(part, process, ours, pulse, silence)
+        return _Process(spec, process, receiver, pulse, silence)
 
 
-def _worker_main(values: Mapping[str, Any], part: Part, connection: Connection, pulse: Any, siblings: Siblings) -> None:
-    """Be a worker process."""
+def _worker_main(
+    values: Mapping[str, Any], spec: ProcessSpec, connection: Connection, pulse: Any, silent_workers: SilentWorkers
+) -> None:
     configure_logging(values["logLevel"], values["logFileName"])
     parent = os.getppid()
     with StopSignals() as signals:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to all; the supervisor ends us
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the supervisor stops this process
 
         def is_stopping() -> bool:
             pulse.value = time.monotonic()
             return signals.is_set() or os.getppid() != parent
 
         try:
-            account = run_worker(values, part, is_stopping, stuck_workers=lambda: siblings.told_by(part.worker))
+            totals = run_worker(
+                values, spec, is_stopping, stuck_workers=lambda: silent_workers.reported_by(spec.worker)
+            )
         except GaplessError as error:
             connection.send(error)
         else:
-            connection.send(account)
+            connection.send(totals)

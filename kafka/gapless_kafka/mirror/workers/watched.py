@@ -1,4 +1,4 @@
-"""Owns how a process of a mirror is watched, whatever its engine: what its ticks show goes to a `MirrorWatch`."""
+"""Owns the connection of a mirror process, of any engine, to its `MirrorWatch`, which gets the state of each tick."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 
 from gapless_kafka.mirror.settings.engines import WORKERS
-from gapless_kafka.mirror.watch.mirror_watch import MirrorWatch, Noted, WatchSetup
+from gapless_kafka.mirror.watch.mirror_watch import EngineState, MirrorWatch, WatchSetup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gapless_kafka.mirror.lanes.setup import LaneSetup
     from gapless_kafka.mirror.settings.typed import MirrorSettings
-    from gapless_kafka.mirror.workers.worker import WorkerAccount, WorkerObservation
+    from gapless_kafka.mirror.workers.worker import WorkerObservation, WorkerTotals
 
 
-class Watched:
-    """A process that is watched while the ``with`` block lasts."""
+class WatchedProcess:
+    """A process whose watch runs while the ``with`` block lasts."""
 
     def __init__(
         self,
-        told: MirrorSettings,
+        settings: MirrorSettings,
         setup: LaneSetup,
         worker: int,
         on_tick: Callable[[WorkerObservation], None],
         *,
         stuck_workers: Callable[[], Mapping[int, float]] = dict,
     ) -> None:
-        """Nothing is looked at yet.
+        """Open the port of the metrics.
 
         Args:
-            told: the settings.
-            setup: of all lanes.
+            settings: of the mirror.
+            setup: what all lanes have in common.
             worker: number of the process on its host.
-            on_tick: what else is to be done at each tick.
-            stuck_workers: the processes of this host that hang, with the seconds of their silence.
+            on_tick: also called at each tick.
+            stuck_workers: returns the processes of this host that hang, with the seconds of their silence.
 
         Raises:
             ConfigurationError: the port of the metrics cannot be used.
         """
-        engine: Literal["workers", "spark"] = "workers" if told.engine == WORKERS else "spark"
+        engine: Literal["workers", "spark"] = "workers" if settings.engine == WORKERS else "spark"
         self._on_tick = on_tick
         self._stuck_workers = stuck_workers
         self._is_once = setup.once
@@ -55,10 +55,10 @@ class Watched:
                 target=setup.target,
                 transactional=setup.transactional,
                 shared=engine == "workers" and not setup.once,
-                heartbeat=has_heartbeats(told),
-                look_seconds=told.look_interval,
-                progress_seconds=told.progress_interval,
-                metrics_port=None if told.metrics_port is None else told.metrics_port + worker,
+                heartbeat=has_heartbeats(settings),
+                check_seconds=settings.look_interval,
+                progress_seconds=settings.progress_interval,
+                metrics_port=None if settings.metrics_port is None else settings.metrics_port + worker,
             )
         )
 
@@ -70,27 +70,27 @@ class Watched:
         self._watch.__exit__()
 
     @property
-    def is_hopeless(self) -> bool:
-        """Whether a run that ends when all is copied stands still for too long."""
-        return self._is_once and self._watch.is_hopeless
+    def is_stuck(self) -> bool:
+        """Whether a run with ``once`` has been stalled for too long."""
+        return self._is_once and self._watch.is_stuck
 
-    def tick(self, seen: WorkerObservation) -> None:
-        """Take in what can be seen of the process."""
-        self._watch.note(
-            Noted(
-                lanes=seen.lanes,
-                problems=seen.view.problems,
-                records=seen.former.records + sum(lane.copied.records for lane in seen.lanes),
-                bytes=seen.former.bytes + sum(lane.copied.bytes for lane in seen.lanes),
-                refresh_error=seen.source_error,
+    def tick(self, worker: WorkerObservation) -> None:
+        """Update the watch with the state of the process."""
+        self._watch.update(
+            EngineState(
+                lanes=worker.lanes,
+                problems=worker.view.problems,
+                records=worker.released.records + sum(lane.copied.records for lane in worker.lanes),
+                bytes=worker.released.bytes + sum(lane.copied.bytes for lane in worker.lanes),
+                refresh_error=worker.source_error,
                 stuck_workers=self._stuck_workers(),
-                group_error=seen.group_error,
+                group_error=worker.group_error,
             )
         )
-        self._on_tick(seen)
+        self._on_tick(worker)
 
     def until(self, is_stopping: Callable[[], bool]) -> Callable[[], bool]:
-        """`is_stopping`, which also ends the watch: lanes that are given back at the end do not stand still."""
+        """Return a function like `is_stopping` that also ends the watch, so that released lanes are no stalls."""
 
         def is_ending() -> bool:
             if not is_stopping():
@@ -100,12 +100,12 @@ class Watched:
 
         return is_ending
 
-    def account(self, copied: WorkerAccount) -> WorkerAccount:
-        """What was copied, with why it stands still."""
+    def with_stalls(self, totals: WorkerTotals) -> WorkerTotals:
+        """Return the totals with the current stalls."""
         stalls = tuple(f"{stall.reason.value}: {stall.sentence}" for stall in self._watch.stalls)
-        return replace(copied, stalls=stalls)
+        return replace(totals, stalls=stalls)
 
 
-def has_heartbeats(told: MirrorSettings) -> bool:
+def has_heartbeats(settings: MirrorSettings) -> bool:
     """Whether the mirror writes heartbeats to the source, and copies them."""
-    return told.heartbeat and not told.once
+    return settings.heartbeat and not settings.once

@@ -1,4 +1,4 @@
-"""Owns one worker process: its lanes, and their beginning and end. Must not know who decided that it has to stop."""
+"""Owns one worker: it starts and stops the threads of its lanes. Must not know why the worker is stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from gapless_api.base.errors import SourceStalledError
-from gapless_kafka.mirror.lanes.commits import CommitInDoubt
+from gapless_kafka.mirror.lanes.commits import UnconfirmedCommit
 from gapless_kafka.mirror.workers.lane_thread import LaneEnd, LaneThread
 from gapless_kafka.mirror.workers.membership import Membership
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 _TICK_SECONDS = 0.2
 _OBSERVE_SECONDS = 1.0
-"""From one observation to the next while lanes are shared: with very many partitions each takes milliseconds."""
-_GIVE_BACK_SECONDS = 5.0
-"""How long a transaction may take to its end when a lane is given back; after that it is aborted."""
+"""The interval of observations while lanes are shared: with very many partitions each takes milliseconds."""
+_RELEASE_SECONDS = 5.0
+"""How long a lane may take to commit its transaction when it is released; after that it is aborted."""
 _MOVED_PAUSE_SECONDS = 3.0
-"""Before a lane is taken again that somebody else took while Kafka counts it as ours: two heartbeats, so that a process
-that was stopped for long has heard what it lost."""
+"""How long to wait before reopening a lane that another worker has opened although the group assigns it to this one.
+Two heartbeats: a process that was suspended has then heard which lanes it lost."""
 log = structlog.get_logger("mirror")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerAccount:
-    """What a worker has copied in all."""
+class WorkerTotals:
+    """What a worker has copied in total."""
 
     records: int = 0
     bytes: int = 0
@@ -43,54 +43,56 @@ class WorkerAccount:
     returned: int = 0
     """Records that came from the target and were not copied back."""
     stops: tuple[str, ...] = ()
-    """Why partitions are not copied any further."""
+    """Why partitions are no longer copied."""
     stalls: tuple[str, ...] = ()
-    """Why the worker stood still when it ended, each with its reason in front."""
+    """The stalls when the worker ended, each with its reason first."""
 
-    def plus(self, *lanes: LaneObservation) -> WorkerAccount:
-        """With further lanes."""
+    def plus(self, *lanes: LaneObservation) -> WorkerTotals:
+        """Return the sum of these totals and those of `lanes`."""
         partitions = [partition for lane in lanes for partition in lane.partitions]
-        return WorkerAccount(
+        return WorkerTotals(
             records=self.records + sum(lane.copied.records for lane in lanes),
             bytes=self.bytes + sum(lane.copied.bytes for lane in lanes),
             stalls=self.stalls,
             lost=self.lost + sum(partition.lost_now for partition in partitions),
             returned=self.returned + sum(partition.returned for partition in partitions),
             stops=tuple(
-                dict.fromkeys((*self.stops, *(one.stop.message for one in partitions if one.stop is not None)))
+                dict.fromkeys(
+                    (*self.stops, *(partition.stop.message for partition in partitions if partition.stop is not None))
+                )
             ),
         )
 
 
 class Sources(Protocol):
-    """What is known of the source."""
+    """The topics to copy; see `SourceWatch`."""
 
     @property
     def view(self) -> SourceView:
-        """As it was seen last."""
+        """As of the last refresh."""
 
     @property
     def error(self) -> GaplessError | None:
-        """Why it could not be looked at since; ``None`` when it could."""
+        """Why the last refresh failed; ``None`` if it succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerObservation:
-    """What can be seen of a worker at a tick."""
+    """The observable state of a worker at a tick."""
 
     worker: int
     view: SourceView
     source_error: str
-    """Why the source could not be looked at; empty when it could."""
+    """Why the last refresh of the source failed; empty if it succeeded."""
     lanes: tuple[LaneObservation, ...]
-    former: WorkerAccount = WorkerAccount()
-    """Of lanes that it does not have any more."""
+    released: WorkerTotals = WorkerTotals()
+    """Of lanes that the worker no longer owns."""
     group_error: SeenError | None = None
-    """Why it is no member of the group that shares the lanes; ``None`` when it is, or no group does."""
+    """The last error of the group that shares the lanes; ``None`` without an error, or without a group."""
 
 
 class Worker:
-    """The lanes of a process; all calls are made by one thread."""
+    """The lanes of a process. Not thread-safe."""
 
     def __init__(
         self,
@@ -100,13 +102,13 @@ class Worker:
         *,
         on_tick: Callable[[WorkerObservation], None] = lambda _seen: None,
     ) -> None:
-        """Nothing is copied yet.
+        """Start nothing yet.
 
         Args:
             number: of the worker on its host, for messages.
             setup: what all lanes have in common.
             sources: the topics to copy, refreshed at least once.
-            on_tick: called at least once a second with what can be seen; it must not take long.
+            on_tick: called at least once a second with an observation; it must not block.
         """
         self._number = number
         self._setup = setup
@@ -114,11 +116,11 @@ class Worker:
         self._on_tick = on_tick
         self._threads: dict[int, LaneThread] = {}
         self._owned: set[int] = set()
-        self._former = WorkerAccount()
-        """Of lanes that we do not have any more."""
-        self._leaving: list[LaneThread] = []
+        self._released = WorkerTotals()
+        """Of lanes that the worker no longer owns."""
+        self._ending: list[LaneThread] = []
         """Threads of such lanes that have not ended yet."""
-        self._in_doubt: dict[int, CommitInDoubt] = {}
+        self._unconfirmed: dict[int, UnconfirmedCommit] = {}
         """By lane."""
         self._observe_at = 0.0
         self._membership: Membership | None = None
@@ -127,7 +129,7 @@ class Worker:
         """Share the lanes with the other workers of the mirror until `is_stopping`.
 
         Raises:
-            GaplessError: a lane cannot go on, such as because another run has taken over.
+            GaplessError: a lane has failed, for example because a later run has taken over.
         """
         self._membership = membership = Membership(self._setup.target, self._setup.identity, self)
         try:
@@ -135,44 +137,44 @@ class Worker:
                 membership.poll(_TICK_SECONDS)
                 self._tick(observes_every=_OBSERVE_SECONDS)
         finally:
-            self.give_back(list(self._owned))
+            self.release(list(self._owned))
             membership.close()
 
     def run_once(self, lanes: Collection[int], is_stopping: Callable[[], bool]) -> None:
-        """Copy what there is now in some lanes. Raises like `run_shared`."""
-        self.take(lanes)
+        """Copy what the source has now in `lanes`. Raises like `run_shared`."""
+        self.acquire(lanes)
         try:
             while not is_stopping() and any(thread.end is None for thread in self._threads.values()):
                 time.sleep(_TICK_SECONDS / 4)
-                self._tick(retakes=False)
+                self._tick(reopens=False)
         finally:
             self._stop(list(self._owned))
-        self._tick(retakes=False)
+        self._tick(reopens=False)
         moved = [lane for lane, thread in self._threads.items() if thread.end is LaneEnd.MOVED]
         if moved:
             raise SourceStalledError(
                 f"Another worker of the mirror {self._setup.identity.name} has taken {len(moved)} lanes and continues "
-                f"them; do not run --once beside workers."
+                f"them; do not run --once while workers of the mirror run."
             )
 
-    def take(self, lanes: Collection[int]) -> None:
-        """These lanes are ours from now on."""
+    def acquire(self, lanes: Collection[int]) -> None:
+        """Start to copy these lanes."""
         for lane in lanes:
             self._owned.add(lane)
             self._start(lane)
         if lanes:
-            log.info("lanes taken", worker=self._number, lanes=sorted(lanes))
+            log.info("lanes acquired", worker=self._number, lanes=sorted(lanes))
 
-    def give_back(self, lanes: Collection[int]) -> None:
-        """These lanes are another's as soon as this returns: their transactions are committed or aborted."""
+    def release(self, lanes: Collection[int]) -> None:
+        """Commit or abort the transactions of these lanes; another worker may own them when this returns."""
         owned = sorted(self._owned.intersection(lanes))
         self._stop(lanes)
         self._forget(lanes)
         if owned:
-            log.info("lanes given back", worker=self._number, lanes=owned)
+            log.info("lanes released", worker=self._number, lanes=owned)
 
     def lose(self, lanes: Collection[int]) -> None:
-        """These lanes are another's already."""
+        """Abort these lanes at once: another worker already owns them."""
         for lane in lanes:
             if lane in self._threads:
                 self._threads[lane].abandon()
@@ -180,51 +182,51 @@ class Worker:
         log.warning("lanes lost", worker=self._number, lanes=sorted(lanes))
 
     def observation(self) -> WorkerObservation:
-        """What can be seen now."""
+        """Return the current state."""
         error = self._sources.error
         return WorkerObservation(
             worker=self._number,
             view=self._sources.view,
             source_error=str(error) if error is not None else "",
             lanes=tuple(thread.observation() for _, thread in sorted(self._threads.items())),
-            former=self._account_of_former(),
+            released=self._released_totals(),
             group_error=self._membership.error if self._membership is not None else None,
         )
 
-    def account(self) -> WorkerAccount:
-        """What was copied so far."""
-        return self._account_of_former().plus(*(thread.observation() for thread in self._threads.values()))
+    def totals(self) -> WorkerTotals:
+        """Return what was copied so far."""
+        return self._released_totals().plus(*(thread.observation() for thread in self._threads.values()))
 
-    def _account_of_former(self) -> WorkerAccount:
-        return self._former.plus(*(thread.observation() for thread in self._leaving))
+    def _released_totals(self) -> WorkerTotals:
+        return self._released.plus(*(thread.observation() for thread in self._ending))
 
-    def _tick(self, *, retakes: bool = True, observes_every: float = 0.0) -> None:
+    def _tick(self, *, reopens: bool = True, observes_every: float = 0.0) -> None:
         for lane, thread in list(self._threads.items()):
             if thread.end is LaneEnd.FAILED and thread.failure is not None:
                 raise thread.failure
-            late = time.monotonic() - thread.ended_at > _MOVED_PAUSE_SECONDS
-            if thread.end is LaneEnd.MOVED and retakes and late and lane in self._owned:
-                log.warning("lane taken again", worker=self._number, lane=lane)
-                self._count(thread)
+            is_due = time.monotonic() - thread.ended_at > _MOVED_PAUSE_SECONDS
+            if thread.end is LaneEnd.MOVED and reopens and is_due and lane in self._owned:
+                log.warning("lane reopened", worker=self._number, lane=lane)
+                self._add_released(thread)
                 self._start(lane)
-        leaving, self._leaving = self._leaving, []
-        for thread in leaving:
-            self._count(thread)
+        ending, self._ending = self._ending, []
+        for thread in ending:
+            self._add_released(thread)
         now = time.monotonic()
         if now >= self._observe_at:
             self._observe_at = now + observes_every
             self._on_tick(self.observation())
 
     def _start(self, lane: int) -> None:
-        in_doubt = self._in_doubt.setdefault(lane, CommitInDoubt())
-        self._threads[lane] = LaneThread(lane, self._setup, lambda: self._sources.view, in_doubt)
+        unconfirmed = self._unconfirmed.setdefault(lane, UnconfirmedCommit())
+        self._threads[lane] = LaneThread(lane, self._setup, lambda: self._sources.view, unconfirmed)
         self._threads[lane].start()
 
     def _stop(self, lanes: Collection[int]) -> None:
         threads = [self._threads[lane] for lane in lanes if lane in self._threads]
         for thread in threads:
             thread.stop()
-        deadline = time.monotonic() + _GIVE_BACK_SECONDS
+        deadline = time.monotonic() + _RELEASE_SECONDS
         slow = [thread for thread in threads if not thread.join(max(deadline - time.monotonic(), 0.01))]
         for thread in slow:
             thread.abandon()
@@ -236,10 +238,10 @@ class Worker:
             self._owned.discard(lane)
             thread = self._threads.pop(lane, None)
             if thread is not None:
-                self._count(thread)
+                self._add_released(thread)
 
-    def _count(self, thread: LaneThread) -> None:
+    def _add_released(self, thread: LaneThread) -> None:
         if thread.end is None:
-            self._leaving.append(thread)
+            self._ending.append(thread)
         else:
-            self._former = self._former.plus(thread.observation())
+            self._released = self._released.plus(thread.observation())

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gapless_kafka.mirror.lanes.observations import LaneObservation, LanePhase, PartitionObservation
-from gapless_kafka.mirror.watch.facts import ClusterLook, MirrorFacts, PartitionEnds, PartitionLook, TopicLook
+from gapless_kafka.mirror.watch.facts import (
+    ClusterSnapshot,
+    MirrorFacts,
+    PartitionEnds,
+    PartitionSnapshot,
+    TopicSnapshot,
+)
 
 NOW = 1000.0
 UP_TO_DATE = PartitionEnds(0, 100, 100)
@@ -43,18 +49,29 @@ def lane(*partitions: PartitionObservation, **changes: Any) -> LaneObservation:
     return LaneObservation(**(given | changes))
 
 
-def source(ends: PartitionEnds | None = UP_TO_DATE, leader: int | None = 1, **changes: Any) -> ClusterLook:
-    topic: dict[str, Any] = {"id": "id-1", "partitions": {0: PartitionLook(leader, ends, (1, 2))}, "operations": ALL}
-    return ClusterLook(side="source", brokers=frozenset({1, 2}), topics={"orders": TopicLook(**(topic | changes))})
+def source(ends: PartitionEnds | None = UP_TO_DATE, leader: int | None = 1, **changes: Any) -> ClusterSnapshot:
+    topic: dict[str, Any] = {
+        "id": "id-1",
+        "partitions": {0: PartitionSnapshot(leader, ends, (1, 2))},
+        "operations": ALL,
+    }
+    return ClusterSnapshot(
+        side="source", brokers=frozenset({1, 2}), topics={"orders": TopicSnapshot(**(topic | changes))}
+    )
 
 
-def target(leader: int | None = 1, **changes: Any) -> ClusterLook:
-    topic: dict[str, Any] = {"id": "id-2", "partitions": {0: PartitionLook(leader, None, (7,))}, "operations": ALL}
-    return ClusterLook(side="target", brokers=frozenset({1, 2}), topics={"copy": TopicLook(**(topic | changes))})
+def target(leader: int | None = 1, **changes: Any) -> ClusterSnapshot:
+    topic: dict[str, Any] = {"id": "id-2", "partitions": {0: PartitionSnapshot(leader, None, (7,))}, "operations": ALL}
+    return ClusterSnapshot(
+        side="target", brokers=frozenset({1, 2}), topics={"copy": TopicSnapshot(**(topic | changes))}
+    )
 
 
 def facts(
-    *lanes: LaneObservation, of_source: ClusterLook | None = None, of_target: ClusterLook | None = None, **changes: Any
+    *lanes: LaneObservation,
+    of_source: ClusterSnapshot | None = None,
+    of_target: ClusterSnapshot | None = None,
+    **changes: Any,
 ) -> MirrorFacts:
     return MirrorFacts(
         now=NOW, source=of_source or source(), target=of_target or target(), lanes=lanes or (lane(),), **changes

@@ -10,9 +10,9 @@ from confluent_kafka import KafkaError, KafkaException
 from gapless_api.base.errors import SourceStalledError
 from gapless_kafka.access.connection import KafkaConnection
 from gapless_kafka.mirror.lanes import topic_check
-from gapless_kafka.mirror.lanes.commits import CommitInDoubt
+from gapless_kafka.mirror.lanes.commits import UnconfirmedCommit
 from gapless_kafka.mirror.lanes.control import LaneState
-from gapless_kafka.mirror.lanes.copying import Copying
+from gapless_kafka.mirror.lanes.copying import LaneCopier
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity
 from gapless_kafka.mirror.lanes.reader import Batch, Reading
 from gapless_kafka.mirror.lanes.records import LanePosition
@@ -75,29 +75,29 @@ class Source:
     def add(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._next |= offsets
 
-    def drop(self, places: Iterable[TopicPartition]) -> None:
-        for place in places:
-            self._next.pop(place, None)
+    def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            self._next.pop(topic_partition, None)
 
-    def log_range(self, place: TopicPartition, *, timeout_seconds: float = 10.0) -> tuple[int, int]:
+    def log_range(self, topic_partition: TopicPartition, *, timeout_seconds: float = 10.0) -> tuple[int, int]:
         assert timeout_seconds
-        end = self.ends[place]
-        self.ends[place] += self.grows
+        end = self.ends[topic_partition]
+        self.ends[topic_partition] += self.grows
         return 0, end
 
     def read(self, _most: int, _timeout_seconds: float) -> Reading:
         reading = Reading([], {}, [])
-        for place, first in sorted(self._next.items()):
-            end = self.ends[place]
+        for topic_partition, first in sorted(self._next.items()):
+            end = self.ends[topic_partition]
             if first > end:
-                reading.errors.append((place, KafkaError(KafkaError._AUTO_OFFSET_RESET)))
-                self.drop([place])
+                reading.errors.append((topic_partition, KafkaError(KafkaError._AUTO_OFFSET_RESET)))
+                self.drop([topic_partition])
                 continue
             if first < end:
                 messages: list[Any] = [Message(offset) for offset in range(first, end)]
-                reading.batches.append(Batch(place, messages, self.routed_to))
-            reading.ends[place] = end
-            self._next[place] = end
+                reading.batches.append(Batch(topic_partition, messages, self.routed_to))
+            reading.ends[topic_partition] = end
+            self._next[topic_partition] = end
         return reading
 
     def close(self) -> None:
@@ -146,15 +146,15 @@ class Target:
             report(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
 
     def flush(self, _probe: object = None) -> None:
-        ends = {place: len(some) for place, some in self.committed.items()}
-        for place, _, report in self._open:
-            offset = ends[place] = ends.get(place, 0) + 1
+        ends = {topic_partition: len(some) for topic_partition, some in self.committed.items()}
+        for topic_partition, _, report in self._open:
+            offset = ends[topic_partition] = ends.get(topic_partition, 0) + 1
             if report is not None:
                 report(None, Message(offset))
 
     def commit(self) -> None:
-        for place, offset, _ in self._open:
-            self.committed.setdefault(place, []).append(offset)
+        for topic_partition, offset, _ in self._open:
+            self.committed.setdefault(topic_partition, []).append(offset)
         self.is_open = False
 
     def abort(self) -> None:
@@ -168,10 +168,10 @@ class Check:
         self._source = source
         self._asked: Mapping[str, str] = {}
 
-    def ask(self, ids: Mapping[str, str]) -> None:
+    def start(self, ids: Mapping[str, str]) -> None:
         self._asked = ids
 
-    def changed(self, _pulse: Any) -> set[str]:
+    def changed_topics(self, _pulse: Any) -> set[str]:
         return {topic for topic, known in self._asked.items() if self._source.ids[topic] != known}
 
 
@@ -180,8 +180,8 @@ def copying(
     target: Target,
     on_data_loss: OnDataLoss = OnDataLoss.FAIL,
     positions: Mapping[TopicPartition, LanePosition] | None = None,
-    in_doubt: CommitInDoubt | None = None,
-) -> Copying:
+    unconfirmed: UnconfirmedCommit | None = None,
+) -> LaneCopier:
     setup = LaneSetup(
         identity=MirrorIdentity("m"),
         lanes=1,
@@ -192,48 +192,48 @@ def copying(
         commit_interval_seconds=0.0,
         on_data_loss=on_data_loss,
     )
-    one = Copying(setup, in_doubt)
-    begin(one, source, target, positions or {})
-    one.follow(source.view(1), 0)
-    return one
+    copier = LaneCopier(setup, unconfirmed)
+    begin(copier, source, target, positions or {})
+    copier.follow(source.view(1), 0)
+    return copier
 
 
-def begin(one: Copying, source: Source, target: Target, positions: Mapping[TopicPartition, LanePosition]) -> None:
+def begin(copier: LaneCopier, source: Source, target: Target, positions: Mapping[TopicPartition, LanePosition]) -> None:
     producer: Any = target
     check: Any = Check(source)
-    one.begin(LaneState(positions=dict(positions)), source, LaneWriter(producer, "control", 0), check)
+    copier.begin(LaneState(positions=dict(positions)), source, LaneWriter(producer, "control", 0), check)
 
 
-def steps(one: Copying, count: int) -> None:
+def steps(copier: LaneCopier, count: int) -> None:
     for _ in range(count):
-        one.step(0.0, lambda: None, lambda: False)
+        copier.step(0.0, lambda: None, lambda: False)
 
 
 def test_records_that_were_read_beside_refused_ones_are_read_again() -> None:
     """A partition that the target does not have, as when its topic was recreated with fewer."""
     source = Source({("a", 0): 3, ("a", 1): 3, ("b", 0): 3})
     target = Target({"a": 1, "b": 1})
-    one = copying(source, target)
-    steps(one, 3)
+    copier = copying(source, target)
+    steps(copier, 3)
     assert target.committed == {("a", 0): [0, 1, 2], ("b", 0): [0, 1, 2]}
-    assert one.partitions["b", 0].position.next_offset == 3
+    assert copier.partitions["b", 0].position.next_offset == 3
 
 
 def test_a_partition_that_was_added_a_moment_ago_is_copied_at_once() -> None:
     """The client asks for the partitions of a topic once a minute."""
     source, target = Source({("a", 0): 3, ("a", 1): 3}), Target({"a": 1})
     target.exist["a"] = 2
-    one = copying(source, target)
-    steps(one, 2)
+    copier = copying(source, target)
+    steps(copier, 2)
     assert target.committed == {("a", 0): [0, 1, 2], ("a", 1): [0, 1, 2]}
 
 
 def test_a_refusal_that_is_told_when_further_records_are_written_holds_up_its_partition_only() -> None:
     source, target = Source({("a", 0): 1, ("b", 0): 3}), Target({"a": 1, "b": 1})
     target.refuses = {"a"}
-    one = copying(source, target)
-    steps(one, 3)
-    stop = one.partitions["a", 0].stop
+    copier = copying(source, target)
+    steps(copier, 3)
+    stop = copier.partitions["a", 0].stop
     assert stop is not None
     assert "too large" in stop.message
     assert target.committed == {("b", 0): [0, 1, 2]}
@@ -242,9 +242,9 @@ def test_a_refusal_that_is_told_when_further_records_are_written_holds_up_its_pa
 def test_a_refusal_names_the_topic_that_records_were_sent_to() -> None:
     source, target = Source({("a", 0): 3}), Target({"a": 1, "errors": 0})
     source.routed_to = "errors"
-    one = copying(source, target)
-    steps(one, 1)
-    stop = one.partitions["a", 0].stop
+    copier = copying(source, target)
+    steps(copier, 1)
+    stop = copier.partitions["a", 0].stop
     assert stop is not None
     assert stop.message.startswith("The topic errors of Kafka at target:9092 has fewer partitions")
 
@@ -253,39 +253,39 @@ def test_nothing_goes_on_in_memory_when_a_broker_was_away_before_a_transaction_i
     """Kafka may have left the transaction before it open, which is then aborted with it; the control topic knows."""
     source, target = Source({("a", 0): 1, ("b", 0): 3}), Target({"a": 1, "b": 1})
     target.refuses, target.was_cut_off = {"a"}, True
-    one = copying(source, target)
+    copier = copying(source, target)
     with pytest.raises(SourceStalledError):
-        steps(one, 1)
+        steps(copier, 1)
 
 
 def test_a_refused_partition_that_is_new_waits_also_while_a_broker_is_away() -> None:
     """The lane is opened again then, and would be refused the same record for as long as the broker is away."""
     source, target = Source({("a", 0): 1, ("b", 0): 3}), Target({"a": 1, "b": 1})
     target.refuses, target.was_cut_off = {"a"}, True
-    one = copying(source, target)
+    copier = copying(source, target)
     with pytest.raises(SourceStalledError):
-        steps(one, 1)
-    begin(one, source, target, {})
-    one.follow(source.view(2), 0)
-    steps(one, 1)
+        steps(copier, 1)
+    begin(copier, source, target, {})
+    copier.follow(source.view(2), 0)
+    steps(copier, 1)
     assert target.committed == {("b", 0): [0, 1, 2]}
-    assert one.partitions["a", 0].stop is not None
+    assert copier.partitions["a", 0].stop is not None
 
 
 @pytest.mark.parametrize("end", [4, 9, 50])
 def test_a_topic_that_was_recreated_has_lost_nothing_that_was_copied(end: int) -> None:
     """A log that ends before the position is noticed before the topic ID is."""
     source, target = Source({("a", 0): 10}), Target({"a": 1})
-    one = copying(source, target, OnDataLoss.SKIP_AND_RECORD)
-    steps(one, 2)
+    copier = copying(source, target, OnDataLoss.SKIP_AND_RECORD)
+    steps(copier, 2)
     source.recreate("a", end)
     source.add({("a", 0): 10})
     source.grows = 2
-    steps(one, 3)
-    assert one.awaits_view
-    one.follow(source.view(2), 0)
-    steps(one, 3)
-    position = one.partitions["a", 0].position
+    steps(copier, 3)
+    assert copier.needs_refresh
+    copier.follow(source.view(2), 0)
+    steps(copier, 3)
+    position = copier.partitions["a", 0].position
     assert target.committed["a", 0] == [*range(10), *range(source.ends["a", 0])]
     assert (position.source_id, position.next_offset, position.lost) == ("R", source.ends["a", 0], ())
 
@@ -294,33 +294,33 @@ def test_a_topic_that_was_recreated_has_lost_nothing_that_was_copied(end: int) -
 def test_what_was_seen_of_a_topic_and_not_copied_is_lost_when_it_is_recreated(fails: bool) -> None:  # noqa: FBT001
     """Also when the transaction with the decision fails and the lane is opened again."""
     source, target = Source({("a", 0): 10}), Target({"a": 1})
-    one = copying(source, target, OnDataLoss.SKIP_AND_RECORD)
-    steps(one, 2)
-    committed = one.partitions["a", 0].position
+    copier = copying(source, target, OnDataLoss.SKIP_AND_RECORD)
+    steps(copier, 2)
+    committed = copier.partitions["a", 0].position
     source.ends["a", 0] = 30
-    one.follow(source.view(2), 0)
+    copier.follow(source.view(2), 0)
     source.recreate("a", 4)
-    one.follow(source.view(3), 0)
+    copier.follow(source.view(3), 0)
     if fails:
-        begin(one, source, target, {("a", 0): committed})
-        one.follow(source.view(3), 0)
-    steps(one, 3)
-    position = one.partitions["a", 0].position
+        begin(copier, source, target, {("a", 0): committed})
+        copier.follow(source.view(3), 0)
+    steps(copier, 3)
+    position = copier.partitions["a", 0].position
     assert [(lost.first, lost.last, lost.reason) for lost in position.lost] == [(10, 29, "TopicRecreated")]
     assert target.committed["a", 0] == [*range(10), *range(4)]
 
 
 def test_the_reason_of_a_stop_names_the_topic_ids_as_soon_as_they_are_known() -> None:
     source, target = Source({("a", 0): 10}), Target({"a": 1})
-    one = copying(source, target)
-    steps(one, 2)
+    copier = copying(source, target)
+    steps(copier, 2)
     source.recreate("a", 4)
-    steps(one, 3)
-    stop = one.partitions["a", 0].stop
+    steps(copier, 3)
+    stop = copier.partitions["a", 0].stop
     assert stop is not None
     assert "to continue at 4" in stop.message
-    one.follow(source.view(2), 0)
-    stop = one.partitions["a", 0].stop
+    copier.follow(source.view(2), 0)
+    stop = copier.partitions["a", 0].stop
     assert stop is not None
     assert "(topic ID S -> R)" in stop.message
 
@@ -328,9 +328,9 @@ def test_the_reason_of_a_stop_names_the_topic_ids_as_soon_as_they_are_known() ->
 def test_a_mirror_with_another_rename_answers_for_what_it_copies_to_the_new_name() -> None:
     source, target = Source({("a", 0): 10}), Target({"a": 1})
     former = LanePosition(target="old.a", source_id="S", epoch=1, start=0, next_offset=6)
-    one = copying(source, target, positions={("a", 0): former})
-    steps(one, 2)
-    position = one.partitions["a", 0].position
+    copier = copying(source, target, positions={("a", 0): former})
+    steps(copier, 2)
+    position = copier.partitions["a", 0].position
     assert target.committed == {("a", 0): [6, 7, 8, 9]}
     assert (position.target, position.start, position.next_offset) == ("a", 6, 10)
 
@@ -347,18 +347,18 @@ def test_a_question_about_topic_ids_that_is_not_answered_fails_like_one_of_kafka
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As in a process that was stopped for long; the lane is opened again then."""
-    monkeypatch.setattr(topic_check, "_ANSWER_SECONDS", -1.0)
+    monkeypatch.setattr(topic_check, "_TIMEOUT_SECONDS", -1.0)
     check = topic_check.TopicCheck(KafkaConnection(bootstrap_servers="source:9092"))
-    check._asked = {"a": Unanswered()}
+    check._futures = {"a": Unanswered()}
     with pytest.raises(KafkaException, match="_TIMED_OUT"):
-        check.changed(lambda: None)
+        check.changed_topics(lambda: None)
 
 
 @pytest.mark.parametrize("was_made", [True, False])
 def test_a_commit_in_doubt_is_counted_by_the_thread_that_takes_the_lane_next(*, was_made: bool) -> None:
-    """As when the group that shares the lanes takes one away in the middle of a commit, and gives it back."""
-    source, target, in_doubt = Source({("a", 0): 3}), Target({"a": 1}), CommitInDoubt()
-    first = copying(source, target, in_doubt=in_doubt)
+    """As when the group that shares the lanes takes copier away in the middle of a commit, and gives it back."""
+    source, target, unconfirmed = Source({("a", 0): 3}), Target({"a": 1}), UnconfirmedCommit()
+    first = copying(source, target, unconfirmed=unconfirmed)
     commit = target.commit
 
     def interrupted() -> None:
@@ -373,7 +373,7 @@ def test_a_commit_in_doubt_is_counted_by_the_thread_that_takes_the_lane_next(*, 
     target.commit = commit  # type: ignore[method-assign]
     positions = {("a", 0): first.partitions["a", 0].position_after(3, 3, 1)} if was_made else {}
     assert first.records == 0
-    second = copying(source, target, positions=positions, in_doubt=in_doubt)
+    second = copying(source, target, positions=positions, unconfirmed=unconfirmed)
     steps(second, 2)
     assert second.records == 3
     assert target.committed == {("a", 0): [0, 1, 2]}

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from gapless_kafka.mirror.lanes.control import lane_state
 from gapless_kafka.mirror.lanes.identity import MirrorIdentity, lane_of, mirror_name
 from gapless_kafka.mirror.lanes.limits import Limits, Rates
-from gapless_kafka.mirror.lanes.losses import OVERTOOK, RECREATED, recreated, unreadable
+from gapless_kafka.mirror.lanes.losses import RETENTION_OVERTOOK, TOPIC_RECREATED, loss_at, recreation_loss
 from gapless_kafka.mirror.lanes.progress import PartitionProgress
 from gapless_kafka.mirror.lanes.records import (
     MAP,
-    MOST_RUNS,
+    MAX_RUNS,
     POSITION,
     RUN,
     RUN_KEY,
@@ -28,7 +28,7 @@ from gapless_kafka.mirror.lanes.records import (
     position_key,
 )
 from gapless_kafka.mirror.lanes.runs import check_run, run_to_join
-from gapless_kafka.mirror.lanes.sources import Routes, SourceView, view_of
+from gapless_kafka.mirror.lanes.sources import Routes, SourceView, build_view
 from gapless_kafka.mirror.lanes.writer import InterleavedError, Written
 from gapless_kafka.reading.cuts import TopicCut
 from gapless_kafka.writing.faults import TakenOverError
@@ -70,22 +70,22 @@ def test_a_lane_of_an_older_run_is_taken_and_one_of_a_later_run_is_left() -> Non
 
 
 def test_a_log_that_begins_behind_the_position_is_a_loss_of_an_exact_range() -> None:
-    assert unreadable("t/0", 5, 5, 9) is None
-    assert unreadable("t/0", 9, 5, 9) is None
-    loss = unreadable("t/0", 5, 8, 9)
+    assert loss_at(5, 5, 9, "t/0") is None
+    assert loss_at(9, 5, 9, "t/0") is None
+    loss = loss_at(5, 8, 9, "t/0")
     assert loss is not None
-    assert (loss.first, loss.end, loss.next_offset, loss.stop.reason) == (5, 8, 8, OVERTOOK)
+    assert (loss.first, loss.end, loss.next_offset, loss.stop.reason) == (5, 8, 8, RETENTION_OVERTOOK)
     assert "offsets 5-7 of t/0" in loss.stop.message
-    shorter = unreadable("t/0", 10, 0, 9)
+    shorter = loss_at(10, 0, 9, "t/0")
     assert shorter is not None
-    assert (shorter.first, shorter.end, shorter.next_offset, shorter.stop.reason) == (10, 10, 9, RECREATED)
+    assert (shorter.first, shorter.end, shorter.next_offset, shorter.stop.reason) == (10, 10, 9, TOPIC_RECREATED)
 
 
 def test_a_recreated_topic_loses_what_was_seen_and_not_copied() -> None:
-    loss = recreated("t/0", 5, 9, ("A", "B"), 2)
+    loss = recreation_loss("t/0", 5, 9, ("A", "B"), 2)
     assert (loss.first, loss.end, loss.next_offset) == (5, 9, 2)
     assert "topic ID A -> B" in loss.stop.message
-    assert recreated("t/0", 5, 0, ("A", "B"), 0).end == 5
+    assert recreation_loss("t/0", 5, 0, ("A", "B"), 0).end == 5
 
 
 class Clock:
@@ -113,14 +113,14 @@ def test_limits_are_paid_afterwards_and_follow_a_change() -> None:
 
 
 def test_a_limit_bounds_what_is_read_at_once() -> None:
-    assert Limits(Rates()).most_records() == 5000
-    assert Limits(Rates(records_per_second=100)).most_records() == 25
-    assert Limits(Rates(records_per_second=1)).most_records() == 1
+    assert Limits(Rates()).max_records() == 5000
+    assert Limits(Rates(records_per_second=100)).max_records() == 25
+    assert Limits(Rates(records_per_second=1)).max_records() == 1
     limits = Limits(Rates(bytes_per_second=1024 * 1024))
-    assert limits.most_records() == 256
+    assert limits.max_records() == 256
     for _ in range(100):
         limits.spend(10, 10 * 100)
-    assert limits.most_records() > 2000
+    assert limits.max_records() > 2000
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40))
@@ -143,15 +143,15 @@ def test_the_parts_of_a_map_hold_every_run_once(steps: list[tuple[int, int, int]
 
 
 def test_a_full_part_of_a_map_begins_another_and_stays_as_it_is() -> None:
-    full = MapTail("t", "S", [Run(10 * number, 1, 11 * number) for number in range(MOST_RUNS)])
+    full = MapTail("t", "S", [Run(10 * number, 1, 11 * number) for number in range(MAX_RUNS)])
     before = list(full.runs)
     extended = full.extended([Run(10**6, 1, 10**6)])
-    assert [len(part.runs) for part in extended] == [MOST_RUNS, 1]
+    assert [len(part.runs) for part in extended] == [MAX_RUNS, 1]
     assert full.runs == before
 
 
 def test_a_lane_continues_from_the_last_record_of_each_key() -> None:
-    lost = LostRange(first=3, last=4, reason=OVERTOOK, source_id="S", time="2026-11-22T00:00:00Z")
+    lost = LostRange(first=3, last=4, reason=RETENTION_OVERTOOK, source_id="S", time="2026-11-22T00:00:00Z")
     older = LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=3)
     position = LanePosition(target="t", source_id="S", epoch=1, start=0, next_offset=9, records=7, lost=(lost,))
     parts = [MapTail("t", "S", [Run(first, 5, first)]) for first in (0, 5)]
@@ -178,10 +178,12 @@ def test_a_record_of_another_program_is_refused() -> None:
 
 def test_each_source_partition_belongs_to_exactly_one_lane() -> None:
     cuts = [TopicCut(name, (0,) * count, (9,) * count, 0, "S") for name, count in (("a", 5), ("b", 1), ("c", 3))]
-    view = view_of(cuts, Routes({"a": "x-a", "b": "x-b"}), number=1)
-    places = [(topic.target, partition) for lane in range(4) for topic, partition in view.places(lane, 4)]
-    assert sorted(places) == [*(("x-a", number) for number in range(5)), ("x-b", 0)]
-    assert list(SourceView().places(0, 4)) == []
+    view = build_view(cuts, Routes({"a": "x-a", "b": "x-b"}), number=1)
+    topic_partitions = [
+        (topic.target, partition) for lane in range(4) for topic, partition in view.lane_partitions(lane, 4)
+    ]
+    assert sorted(topic_partitions) == [*(("x-a", number) for number in range(5)), ("x-b", 0)]
+    assert list(SourceView().lane_partitions(0, 4)) == []
 
 
 class Message:
@@ -194,11 +196,11 @@ class Message:
 
 def written(offsets: list[int], targets: list[int], reported: int) -> Written:
     messages: Any = [Message(offset) for offset in offsets]
-    one = Written(("t", 0), messages)
-    one.reported = reported
+    batch = Written(("t", 0), messages)
+    batch.reported = reported
     for target in targets:
-        one.take(None, Message(target))
-    return one
+        batch.on_delivery(None, Message(target))
+    return batch
 
 
 def test_the_first_and_the_last_report_prove_where_the_others_went() -> None:
@@ -224,23 +226,23 @@ def progress(**more: Any) -> PartitionProgress:
 
 
 def test_parts_of_a_map_are_removed_when_the_source_has_deleted_all_that_they_are_about() -> None:
-    one = progress(map_parts=[0, 10, 20, 30], tail=MapTail("t", "S", [Run(30, 10, 33)]))
-    one.expire_map(9)
-    assert one.expired_parts == []
-    one.expire_map(20)
-    assert (one.expired_parts, one.map_parts) == ([0, 10], [20, 30])
-    one.expire_map(10**9)
-    assert one.map_parts == [30]  # which is continued
-    one.forget_map()
-    assert (one.expired_parts, one.map_parts, one.tail) == ([0, 10, 20, 30], [], None)
+    partition = progress(map_parts=[0, 10, 20, 30], tail=MapTail("t", "S", [Run(30, 10, 33)]))
+    partition.expire_map(9)
+    assert partition.expired_parts == []
+    partition.expire_map(20)
+    assert (partition.expired_parts, partition.map_parts) == ([0, 10], [20, 30])
+    partition.expire_map(10**9)
+    assert partition.map_parts == [30]  # which is continued
+    partition.clear_map()
+    assert (partition.expired_parts, partition.map_parts, partition.tail) == ([0, 10, 20, 30], [], None)
 
 
 def test_a_loss_that_was_decided_is_part_of_the_next_position() -> None:
-    one = progress()
-    assert not one.has_moved
-    lost = LostRange(first=40, last=49, reason=OVERTOOK, source_id="S", time="2026-11-22T00:00:00Z")
-    one.decide(50, [lost])
-    assert one.has_moved
-    assert one.position_after(0, 0, 2).lost == (lost,)
-    assert one.position_after(0, 0, 2).next_offset == 50
-    assert one.observation().lost == 10
+    partition = progress()
+    assert not partition.has_moved
+    lost = LostRange(first=40, last=49, reason=RETENTION_OVERTOOK, source_id="S", time="2026-11-22T00:00:00Z")
+    partition.skip_to(50, [lost])
+    assert partition.has_moved
+    assert partition.position_after(0, 0, 2).lost == (lost,)
+    assert partition.position_after(0, 0, 2).next_offset == 50
+    assert partition.observation().lost == 10

@@ -86,9 +86,9 @@ def test_a_group_with_members_at_the_target_is_left_alone() -> None:
     ("offset", "one", "reason", "words"),
     [
         (101, partition((0, 100, 1000)), "AheadOfMirror", "copied up to 100"),
-        (4, partition((5, 95, 1000), start=5), "BehindMap", "began at 5"),
-        (29, partition((30, 70, 1000), log_start=40), "BehindMap", "keeps records from 40"),
-        (39, partition(log_start=40), "BehindMap", "keeps records from 40"),
+        (4, partition((5, 95, 1000), start=5), "BehindMap", "started at 5"),
+        (29, partition((30, 70, 1000), log_start=40), "BehindMap", "source log starts at 40"),
+        (39, partition(log_start=40), "BehindMap", "source log starts at 40"),
         (50, partition((0, 100, 1000), recreated=True), "TopicRecreated", "recreated"),
     ],
 )

@@ -41,15 +41,15 @@ def flow(
 
 
 def test_the_chain_grows_by_each_cluster_and_the_other_headers_stay() -> None:
-    first = Provenance(ALWAYS, source_id="A", target_id="B").continued(PAIR)
+    first = Provenance(ALWAYS, source_id="A", target_id="B").extend(PAIR)
     assert first == [*PAIR, (HEADER, b"A")]
-    second = Provenance(AUTO, source_id="B", target_id="C").continued(first)
+    second = Provenance(AUTO, source_id="B", target_id="C").extend(first)
     assert second == [*PAIR, (HEADER, b"A,B")]
     assert chain_of(second or ()) == ("A", "B")
     back = Provenance(AUTO, source_id="C", target_id="A")
-    assert back.returns(second)
-    assert not back.returns(PAIR)
-    assert not back.returns(None)
+    assert back.is_returned(second)
+    assert not back.is_returned(PAIR)
+    assert not back.is_returned(None)
 
 
 @pytest.mark.parametrize(
@@ -59,20 +59,20 @@ def test_the_chain_grows_by_each_cluster_and_the_other_headers_stay() -> None:
 def test_a_record_gets_the_header_where_a_circle_is_possible(mode: str, is_target: int, adds: int) -> None:
     provenance = Provenance(mode, source_id="A", target_id="B", goes_both_ways=bool(is_target))  # type: ignore[arg-type]
     assert provenance.adds == adds
-    assert provenance.continued(None) == ([(HEADER, b"A")] if adds else None)
-    assert provenance.continued(PAIR) == ([*PAIR, (HEADER, b"A")] if adds else PAIR)
+    assert provenance.extend(None) == ([(HEADER, b"A")] if adds else None)
+    assert provenance.extend(PAIR) == ([*PAIR, (HEADER, b"A")] if adds else PAIR)
 
 
 def test_a_cluster_stands_in_the_chain_once_however_often_a_record_passes_it() -> None:
     headers: Headers = [(HEADER, b"A,B")]
-    assert Provenance(ALWAYS, source_id="A", target_id="C").continued(headers) == [(HEADER, b"B,A")]
+    assert Provenance(ALWAYS, source_id="A", target_id="C").extend(headers) == [(HEADER, b"B,A")]
 
 
 def test_never_neither_reads_nor_writes_the_header() -> None:
     provenance = Provenance(NEVER, source_id="A", target_id="B")
     headers: Headers = [(HEADER, b"B")]
-    assert not provenance.returns(headers)
-    assert provenance.continued(headers) == headers
+    assert not provenance.is_returned(headers)
+    assert provenance.extend(headers) == headers
 
 
 @given(st.lists(st.sampled_from("ABCDE"), min_size=2, max_size=12))
@@ -83,10 +83,10 @@ def test_no_record_comes_back_to_a_cluster_on_any_way(way: list[str]) -> None:
         provenance = Provenance(ALWAYS, source_id=source, target_id=target)
         if source == target:
             return
-        assert provenance.returns(headers) is (target in visited[:-1])
-        if provenance.returns(headers):
+        assert provenance.is_returned(headers) is (target in visited[:-1])
+        if provenance.is_returned(headers):
             return
-        headers = list(provenance.continued(headers) or ())
+        headers = list(provenance.extend(headers) or ())
         visited.append(target)
 
 
@@ -134,7 +134,9 @@ def test_of_two_mirrors_that_begin_at_the_same_moment_each_sees_the_other_soon()
     found = (flow("back", "T", "S"),)
     watch.refuse("orders")
     clock.now = 10.0
-    with pytest.raises(ConfigurationError, match=r"The mirror back copies the other way.* provenance=always"):
+    with pytest.raises(
+        ConfigurationError, match=r"The mirror back copies in the opposite direction.* provenance=always"
+    ):
         watch.refuse("orders")
 
 
@@ -148,7 +150,7 @@ def test_a_mirror_without_the_header_is_started_again_when_one_the_other_way_beg
     clock.now = 10.0
     for one in (known, apart):
         one.refuse("orders")
-    with pytest.raises(ConfigurationError, match="start this mirror again, so that its records get the header"):
+    with pytest.raises(ConfigurationError, match="restart this mirror, so that its records get the header"):
         late.refuse("orders")
 
 
@@ -162,7 +164,7 @@ def test_what_is_known_of_other_mirrors_stays_while_it_cannot_be_read(answers: b
     clock = Clock()
     watch = LoopWatch(Clusters(flow(), (flow("back", "T", "S"),)), look, now=clock)
     clock.now = 1000.0
-    with pytest.raises(ConfigurationError, match="The mirror back copies the other way"):
+    with pytest.raises(ConfigurationError, match="The mirror back copies in the opposite direction"):
         watch.refuse("orders")
 
 

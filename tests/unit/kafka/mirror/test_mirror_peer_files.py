@@ -102,7 +102,7 @@ def test_files_have_the_syntax_of_java(tmp_path: Path) -> None:
         "k:l": "A.b",
         "last": "x",
     }
-    assert found["g"].place.endswith("line 6")
+    assert found["g"].origin.endswith("line 6")
 
 
 def test_a_provider_of_connect_is_refused_with_the_cure(tmp_path: Path) -> None:

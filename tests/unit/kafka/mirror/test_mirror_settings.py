@@ -34,10 +34,10 @@ def test_each_process_has_its_part_of_the_limits(tmp_path: Path) -> None:
 def test_a_file_is_read_when_it_changes_and_a_bad_one_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits_file, "_LOOK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(limits_file, "_CHECK_SECONDS", 0.0)
     failures: list[ConfigurationError] = []
     file = tmp_path / "limits"
-    watched = LimitsFile(file, DEFAULT, 1, failed=failures.append)
+    watched = LimitsFile(file, DEFAULT, 1, on_error=failures.append)
     assert watched.changed() is None
     assert watched.changed() is None
     assert len(failures) == 1

@@ -13,13 +13,13 @@ from gapless_kafka.mirror.lanes.observations import LanePhase, SeenError, Stop
 from gapless_kafka.mirror.lanes.sources import TopicProblem
 from gapless_kafka.mirror.watch.coordinators import coordinators
 from gapless_kafka.mirror.watch.facts import (
-    ClusterLook,
-    CoordinatorLook,
+    ClusterSnapshot,
+    CoordinatorSnapshot,
     KafkaFault,
     MirrorFacts,
     PartitionEnds,
-    PartitionLook,
-    TopicLook,
+    PartitionSnapshot,
+    TopicSnapshot,
 )
 from gapless_kafka.mirror.watch.fault_reasons import reason_of
 from gapless_kafka.mirror.watch.stall import Cause, causes, is_idle
@@ -35,7 +35,7 @@ def only(found: MirrorFacts) -> Cause:
 
 BEHIND = source(PartitionEnds(0, 150, 150))
 OPEN = source(PartitionEnds(0, 100, 130))
-COORDINATOR = CoordinatorLook("the transactions of lane 3", "__transaction_state/2", None, (9,), frozenset({3}))
+COORDINATOR = CoordinatorSnapshot("the transactions of lane 3", "__transaction_state/2", None, (9,), frozenset({3}))
 ERROR = SeenError(message="It failed.", name="TOPIC_AUTHORIZATION_FAILED", seen_at=NOW)
 
 
@@ -44,7 +44,7 @@ def error(name: str, seen_at: float = NOW) -> SeenError:
 
 
 @pytest.mark.parametrize(
-    ("found", "reason", "at_once", "words"),
+    ("found", "reason", "is_certain", "words"),
     [
         (facts(of_source=source(id="id-9")), R.TOPIC_RECREATED, True, "(topic ID id-1 -> id-9)"),
         (
@@ -146,7 +146,7 @@ def error(name: str, seen_at: float = NOW) -> SeenError:
             facts(lane(phase=LanePhase.RETRYING, error=error("COORDINATOR_NOT_AVAILABLE"))),
             R.COORDINATOR_UNAVAILABLE,
             False,
-            "Lane 3 fails again and again: It failed.",
+            "Lane 3 keeps failing: It failed.",
         ),
         (
             facts(lane(phase=LanePhase.RETRYING, error=error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED"))),
@@ -161,7 +161,7 @@ def error(name: str, seen_at: float = NOW) -> SeenError:
             "It failed.",
         ),
         (facts(lane(transaction_since=NOW - 21)), R.TARGET_REFUSES, True, "not finished a transaction of lane 3"),
-        (facts(lane(tick_at=NOW - 21)), R.WORKER_STUCK, False, "The thread of lane 3 does not move"),
+        (facts(lane(tick_at=NOW - 21)), R.WORKER_STUCK, False, "The thread of lane 3 hangs"),
         (
             facts(problems=(TopicProblem("bills", "TargetRefuses", "It has too few partitions."),)),
             R.TARGET_REFUSES,
@@ -174,30 +174,32 @@ def error(name: str, seen_at: float = NOW) -> SeenError:
             False,
             "No heartbeat has come through lane 2",
         ),
-        (facts(stuck_workers={1: 22.4}), R.WORKER_STUCK, True, "Worker 1 has shown no sign of life for 22 s; it is"),
+        (facts(stuck_workers={1: 22.4}), R.WORKER_STUCK, True, "Worker 1 has not responded for 22 s; it is"),
         (
-            facts(of_source=ClusterLook(side="source", fault=KafkaFault("source", "_TRANSPORT", "refused"))),
+            facts(of_source=ClusterSnapshot(side="source", fault=KafkaFault("source", "_TRANSPORT", "refused"))),
             R.LEADER_MISSING,
             False,
             "No broker of the source answers (refused)",
         ),
         (
-            facts(of_target=ClusterLook(side="target", fault=KafkaFault("target", "_TIMED_OUT", "no answer"))),
+            facts(of_target=ClusterSnapshot(side="target", fault=KafkaFault("target", "_TIMED_OUT", "no answer"))),
             R.LEADER_MISSING,
             False,
             "No broker of the target answers (no answer)",
         ),
         (
-            facts(of_source=ClusterLook(side="source", fault=KafkaFault("source", "_AUTHENTICATION", "bad password"))),
+            facts(
+                of_source=ClusterSnapshot(side="source", fault=KafkaFault("source", "_AUTHENTICATION", "bad password"))
+            ),
             R.AUTHORIZATION_FAILED,
             True,
             "The source refuses the mirror (bad password)",
         ),
     ],
 )
-def test_every_standstill_has_one_name(found: MirrorFacts, reason: StallReason, at_once: bool, words: str) -> None:  # noqa: FBT001
+def test_every_standstill_has_one_name(found: MirrorFacts, reason: StallReason, is_certain: bool, words: str) -> None:  # noqa: FBT001
     cause = only(found)
-    assert (cause.reason, cause.at_once) == (reason, at_once)
+    assert (cause.reason, cause.is_certain) == (reason, is_certain)
     assert words in cause.sentence
     assert cause.sentence.endswith((".", '"'))
 
@@ -296,8 +298,8 @@ def test_a_standstill_somewhere_else_is_another_one() -> None:
     here = only(facts(of_source=OPEN))
     there = only(facts(lane(partition(position=110, end_seen=110)), of_source=source(PartitionEnds(0, 110, 130))))
     assert here.reason is there.reason
-    assert here.mark != there.mark
-    stuck = [only(facts(lane(partition(position=at, end_seen=None)), of_source=BEHIND)).mark for at in (100, 101)]
+    assert here.instance != there.instance
+    stuck = [only(facts(lane(partition(position=at, end_seen=None)), of_source=BEHIND)).instance for at in (100, 101)]
     assert stuck == [100, 101]
 
 
@@ -328,19 +330,19 @@ def test_every_error_of_kafka_has_a_reason(side: Any) -> None:
 
 def test_coordinators_are_found_by_the_partitions_of_internal_topics() -> None:
     topics = {
-        "__consumer_offsets": TopicLook(partitions={n: PartitionLook(n, None, (n,)) for n in range(4)}),
-        "__transaction_state": TopicLook(partitions={n: PartitionLook(None, None, (n,)) for n in range(2)}),
+        "__consumer_offsets": TopicSnapshot(partitions={n: PartitionSnapshot(n, None, (n,)) for n in range(4)}),
+        "__transaction_state": TopicSnapshot(partitions={n: PartitionSnapshot(None, None, (n,)) for n in range(2)}),
     }
     found = list(coordinators(topics, "abc", {0: "abc", 1: "abd", 2: "abf"}))
     group, *transactions = found
-    assert (group.place, group.leader, group.lanes) == ("__consumer_offsets/2", 2, frozenset())
-    assert [(one.place, one.lanes) for one in transactions] == [
+    assert (group.partition, group.leader, group.lanes) == ("__consumer_offsets/2", 2, frozenset())
+    assert [(one.partition, one.lanes) for one in transactions] == [
         ("__transaction_state/0", frozenset({0})),
         ("__transaction_state/1", frozenset({1, 2})),
     ]
     assert all(one.leader is None for one in transactions)
     assert list(coordinators({}, "abc", {0: "abc"})) == []
-    assert list(coordinators({"__consumer_offsets": TopicLook(error="DENIED")}, "abc", {})) == []
+    assert list(coordinators({"__consumer_offsets": TopicSnapshot(error="DENIED")}, "abc", {})) == []
 
 
 def test_partitions_that_wait_for_their_turn_because_of_the_limits_are_not_stuck() -> None:
@@ -355,7 +357,7 @@ def test_a_worker_that_may_not_join_the_group_says_so_and_one_that_has_lanes_has
     denied = error("GROUP_AUTHORIZATION_FAILED")
     nowhere = replace(facts(group_error=denied), lanes=())
     found = only(nowhere)
-    assert (found.reason, found.at_once) == (R.AUTHORIZATION_FAILED, True)
+    assert (found.reason, found.is_certain) == (R.AUTHORIZATION_FAILED, True)
     assert "grant Read on the group" in found.sentence
     assert list(causes(replace(nowhere, group_error=error("_TRANSPORT")))) == []
     assert list(causes(facts(group_error=denied))) == []

@@ -32,9 +32,9 @@ class Looks:
         raise AssertionError(self.tracker.stalls)
 
 
-def cause(reason: StallReason = OPEN, partition: int | None = 0, mark: int = 7, **more: object) -> Cause:
-    given: dict[str, object] = {"topic": "orders", "lane": 1, "at_once": False}
-    return Cause(reason, "It stands.", partition=partition, mark=mark, **(given | more))  # type: ignore[arg-type]
+def cause(reason: StallReason = OPEN, partition: int | None = 0, instance: int = 7, **more: object) -> Cause:
+    given: dict[str, object] = {"topic": "orders", "lane": 1, "is_certain": False}
+    return Cause(reason, "It stands.", partition=partition, instance=instance, **(given | more))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -48,15 +48,15 @@ def test_a_cause_that_lasts_is_a_stall_within_sixty_seconds_of_its_beginning(loo
 
 
 def test_what_is_certain_is_a_stall_at_once(looks: Looks) -> None:
-    (stall,) = looks.look(cause(at_once=True)).begun
+    (stall,) = looks.look(cause(is_certain=True)).begun
     assert (stall.reason, stall.topic, stall.partitions, stall.lanes, stall.count) == (OPEN, "orders", (0,), (1,), 1)
     assert stall.since == looks.now + 5000
 
 
 def test_what_moves_on_is_no_stall(looks: Looks) -> None:
-    for mark in range(40):
-        assert looks.look(cause(mark=mark)).begun == ()
-    assert looks.until_named(cause(mark=39)) == AFTER - EVERY
+    for instance in range(40):
+        assert looks.look(cause(instance=instance)).begun == ()
+    assert looks.until_named(cause(instance=39)) == AFTER - EVERY
 
 
 def test_a_cause_that_was_away_begins_again(looks: Looks) -> None:
@@ -78,16 +78,16 @@ def test_a_stall_begins_once_and_ends_once(looks: Looks) -> None:
 
 
 def test_a_stall_that_is_quiet_for_one_look_has_not_ended(looks: Looks) -> None:
-    looks.look(cause(at_once=True))
+    looks.look(cause(is_certain=True))
     for _ in range(5):
         assert looks.look() == ((), ())
         assert len(looks.tracker.stalls) == 1
-        assert looks.look(cause(at_once=True)) == ((), ())
+        assert looks.look(cause(is_certain=True)) == ((), ())
 
 
 def test_partitions_of_a_topic_are_one_stall_for_each_reason(looks: Looks) -> None:
-    found = [cause(partition=number, at_once=True) for number in (5, 1, 3)]
-    found += [cause(GONE, at_once=True), cause(partition=2, topic="bills", at_once=True)]
+    found = [cause(partition=number, is_certain=True) for number in (5, 1, 3)]
+    found += [cause(GONE, is_certain=True), cause(partition=2, topic="bills", is_certain=True)]
     begun = looks.look(*found).begun
     assert {(stall.reason, stall.topic, stall.partitions) for stall in begun} == {
         (OPEN, "orders", (1, 3, 5)),
@@ -103,11 +103,11 @@ def test_partitions_of_a_topic_are_one_stall_for_each_reason(looks: Looks) -> No
 
 
 def test_lanes_are_one_stall_for_each_reason(looks: Looks) -> None:
-    found = [cause(partition=None, topic="", lane=lane, at_once=True) for lane in (4, 2)]
+    found = [cause(partition=None, topic="", lane=lane, is_certain=True) for lane in (4, 2)]
     (stall,) = looks.look(*found).begun
     assert (stall.partitions, stall.lanes, stall.count) == ((), (2, 4), 2)
     assert stall.sentence.endswith("The same applies to 1 other lanes.")
-    (cluster,) = looks.look(*found, cause(GONE, partition=None, topic="", lane=None, at_once=True)).begun
+    (cluster,) = looks.look(*found, cause(GONE, partition=None, topic="", lane=None, is_certain=True)).begun
     assert cluster.count == 1
 
 
@@ -119,7 +119,7 @@ def test_time_in_which_the_program_was_stopped_does_not_count(looks: Looks) -> N
 
 
 def test_the_longest_stall_comes_first(looks: Looks) -> None:
-    first, second = cause(at_once=True), cause(GONE, at_once=True)
+    first, second = cause(is_certain=True), cause(GONE, is_certain=True)
     looks.look(first)
     looks.look(first, second)
     assert [stall.reason for stall in looks.tracker.stalls] == [OPEN, GONE]

@@ -9,22 +9,22 @@ from gapless_kafka.mirror.watch.metrics import MirrorMetrics
 from gapless_kafka.mirror.watch.stall import causes
 from gapless_kafka.mirror.watch.status import line_of
 from gapless_kafka.mirror.watch.tracker import STALL_AFTER_SECONDS, StallTracker
-from gapless_kafka.mirror.workers.siblings import Siblings
+from gapless_kafka.mirror.workers.supervisor import SilentWorkers
 from unit.kafka.mirror.observed import facts, lane
 from unit.kafka.mirror.test_mirror_status import scraped, status
 
 
 def test_the_first_worker_that_is_well_tells_of_those_that_hang() -> None:
-    siblings = Siblings(multiprocessing.get_context("spawn"), 4)
-    assert [siblings.told_by(worker) for worker in range(4)] == [{}] * 4
-    siblings.note(0, 21.0)
-    siblings.note(2, 22.5)
-    assert [siblings.told_by(worker) for worker in range(4)] == [{}, {0: 21.0, 2: 22.5}, {}, {}]
-    siblings.note(0, 0)
-    assert [siblings.told_by(worker) for worker in range(4)] == [{2: 22.5}, {}, {}, {}]
+    silent_workers = SilentWorkers(multiprocessing.get_context("spawn"), 4)
+    assert [silent_workers.reported_by(worker) for worker in range(4)] == [{}] * 4
+    silent_workers.record(0, 21.0)
+    silent_workers.record(2, 22.5)
+    assert [silent_workers.reported_by(worker) for worker in range(4)] == [{}, {0: 21.0, 2: 22.5}, {}, {}]
+    silent_workers.record(0, 0)
+    assert [silent_workers.reported_by(worker) for worker in range(4)] == [{2: 22.5}, {}, {}, {}]
     for worker in range(4):
-        siblings.note(worker, 30.0)
-    assert [siblings.told_by(worker) for worker in range(4)] == [{}] * 4
+        silent_workers.record(worker, 30.0)
+    assert [silent_workers.reported_by(worker) for worker in range(4)] == [{}] * 4
 
 
 def test_a_worker_that_hangs_is_in_the_line_and_in_the_metrics_until_it_is_well() -> None:
@@ -34,7 +34,7 @@ def test_a_worker_that_hangs_is_in_the_line_and_in_the_metrics_until_it_is_well(
     line = line_of(told)
     assert line.state == "stalled"
     assert [(one.reason, one.topic, one.partition) for one in line.problems] == [(StallReason.WORKER_STUCK, "", None)]
-    assert line.problems[0].message.startswith("Worker 1 has shown no sign of life for 22 s")
+    assert line.problems[0].message.startswith("Worker 1 has not responded for 22 s")
     metrics = MirrorMetrics(0)
     try:
         metrics.show(told)
