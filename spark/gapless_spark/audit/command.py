@@ -23,9 +23,9 @@ from gapless_spark.model.bitmaps import (
     PARTIAL,
     Received,
     TooManyBlocksError,
-    collected,
-    joined_bitmaps,
-    partial_bitmaps,
+    collect_blocks,
+    fold_keys,
+    merge_bitmaps,
     received_block,
 )
 from gapless_spark.model.event_keys import FOREIGN, Block
@@ -94,7 +94,7 @@ def job_of(settings: Resolved) -> Job:
         memory.look_at_first_records(connection, cut)
         records = read_slices(connection, slices_of(cut), progress)
         try:
-            new = collected(bitmaps_of(records), most_bytes=MOST_LOCAL_BYTES)
+            new = collect_blocks(bitmaps_of(records), max_bytes=MOST_LOCAL_BYTES)
         except TooManyBlocksError:
             return None
         return conclusion(connection, new, looked_at_again(connection, cut, memory, told.engine))
@@ -132,14 +132,14 @@ def received_blocks(reading: TaskReading) -> dict[Block, Received]:
     places = ("topic", "partition", "block")
     partial = reading.folded(bitmaps_of, PARTIAL)
     if reading.tasks == 1:
-        return collected(partial.toArrow().to_batches())
-    joined = partial.repartition(*places).sortWithinPartitions(*places).mapInArrow(joined_bitmaps, PARTIAL)
-    return collected(joined.toArrow().to_batches())
+        return collect_blocks(partial.toArrow().to_batches())
+    joined = partial.repartition(*places).sortWithinPartitions(*places).mapInArrow(merge_bitmaps, PARTIAL)
+    return collect_blocks(joined.toArrow().to_batches())
 
 
 def bitmaps_of(batches: Iterable[Sequence[Message]]) -> Iterator[pa.RecordBatch]:
     """Turn the keys of records into rows of `PARTIAL`."""
-    return partial_bitmaps(_keys(batches))
+    return fold_keys(_keys(batches))
 
 
 def _keys(batches: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from gapless_api.base.errors import ConfigurationError
 from gapless_api.inventory.reader import read_inventory
 from gapless_spark.audit.inventory_topic import add_inventories_of_topic
-from gapless_spark.model.expectations import NewestEntries, parse_expectations, with_inventories
+from gapless_spark.model.expectations import NewestEntries, add_inventories, parse_expectations
 
 if TYPE_CHECKING:
     from gapless_api.offsets.ids import TopicPartition
     from gapless_spark.model.expectations import Expectations
-    from gapless_spark.model.generations import Origin, Replaced
+    from gapless_spark.model.generations import Origin, RecreatedTopic
     from gapless_spark.model.outcome import Conclusion
     from gapless_spark.settings.typed import AuditSettings, JobSettings
 
@@ -80,7 +80,7 @@ class ExpectedBy:
         if self._inventories.conflicts:
             shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._inventories.conflicts[:20])
             _warn(f"Inventories of different clusters speak of the same partitions, and the newest counts: {shown}")
-        self._expectations = with_inventories(self._given, self._inventories, self._topics)
+        self._expectations = add_inventories(self._given, self._inventories, self._topics)
 
     @property
     def origins(self) -> dict[TopicPartition, Origin]:
@@ -88,7 +88,7 @@ class ExpectedBy:
         return {place: origin for place, origin in self._inventories.origins().items() if self._counts(place[0])}
 
     @property
-    def replaced(self) -> list[Replaced]:
+    def replaced(self) -> list[RecreatedTopic]:
         """The upstream topics that were recreated, as inventories of before and after show."""
         return [change for change in self._inventories.replaced if self._counts(change.topic)]
 
@@ -102,7 +102,7 @@ class ExpectedBy:
         entries = self._inventories.entries()
         return replace(
             conclusion,
-            details={**conclusion.details, "manifests": self._inventories.members()},
+            details={**conclusion.details, "manifests": self._inventories.sources()},
             absent={place: entry.absent for place, entry in entries.items() if entry.absent is not None},
         )
 

@@ -26,8 +26,8 @@ from gapless_spark.audit.state import (
 )
 from gapless_spark.model.bitmaps import highest_offset
 from gapless_spark.model.event_keys import FOREIGN
-from gapless_spark.model.expired_records import Frontiers, compared_with_received, restart
-from gapless_spark.model.generations import Generations, generations
+from gapless_spark.model.expired_records import Frontiers, restart_partitions, update_from_received
+from gapless_spark.model.generations import Generations, resolve_generations
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gapless_kafka.reading.cuts import Cut
     from gapless_spark.model.bitmaps import Received
     from gapless_spark.model.event_keys import Block
-    from gapless_spark.model.generations import Origin, Replaced
+    from gapless_spark.model.generations import Origin, RecreatedTopic
 
 
 class AuditMemory(AbstractContextManager["AuditMemory"]):
@@ -85,12 +85,12 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
     def compare_generations(
         self,
         origins: Mapping[TopicPartition, Origin],
-        replaced: Iterable[Replaced],
+        replaced: Iterable[RecreatedTopic],
         confirmed: Collection[tuple[str, str]],
     ) -> None:
-        """Take what inventories say of the upstream topics. Raises ConfigurationError like `generations`."""
+        """Take what inventories say of the upstream topics. Raises ConfigurationError like `resolve_generations`."""
         known = self._head.upstream if self._head is not None else ()
-        self._generations = generations(known, origins, replaced, confirmed)
+        self._generations = resolve_generations(known, origins, replaced, confirmed)
 
     @property
     def restarted(self) -> frozenset[TopicPartition]:
@@ -109,7 +109,7 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             SourceStalledError: nothing came for a minute.
         """
         known = {topic.topic: topic.contents for topic in self._head.topics} if self._head is not None else {}
-        known = {name: restart(contents, self._generations.restarted) for name, contents in known.items()}
+        known = {name: restart_partitions(contents, self._generations.restarted) for name, contents in known.items()}
         self._contents = contents_of(connection, cut, known)
         self._draw_frontiers(cut)
 
@@ -171,7 +171,7 @@ class AuditMemory(AbstractContextManager["AuditMemory"]):
             yield from writer.write_all(_noting(merged(before, new), highest_now))
         for topic in cut.topics:
             if topic.topic in self._contents:
-                self._contents[topic.topic] = compared_with_received(
+                self._contents[topic.topic] = update_from_received(
                     self._contents[topic.topic], topic.expired, highest_before, highest_now
                 )
         self._draw_frontiers(cut)

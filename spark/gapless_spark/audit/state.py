@@ -20,7 +20,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_api.wire.audit_state import Contents, ReadTopic, decode_head
 from gapless_api.wire.form import WireError
 from gapless_archive.store.state_place import StateError
-from gapless_spark.model.bitmaps import PARTIAL_SCHEMA, blocks_of, rows_of
+from gapless_spark.model.bitmaps import PARTIAL_SCHEMA, decode_blocks, encode_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -183,7 +183,7 @@ class BlocksWriter:
         """Write `blocks` as they pass; what was written is whole when the last one has passed."""
         writer = pa.ipc.new_stream(pa.PythonFile(self, mode="w"), PARTIAL_SCHEMA)
         for block, received in blocks:
-            for row in rows_of([(block, received)]):
+            for row in encode_blocks([(block, received)]):
                 writer.write_batch(row)
             self.records += received.records
             yield block, received
@@ -223,4 +223,4 @@ def read_blocks(file: Path, head: StateHead, place: str) -> Iterator[tuple[Block
     if digest != head.blocks_sha256:
         raise StateError(f"The state {place} is damaged ({head.blocks_file} does not match its digest); {_ANEW}.")
     with pa.memory_map(str(file)) as mapped, pa.ipc.open_stream(mapped) as reader:
-        yield from blocks_of(reader)
+        yield from decode_blocks(reader)

@@ -172,7 +172,7 @@ def test_an_inventory_that_cannot_be_believed_ends_with_one_sentence(
         ((f"--expect-inventory={file}", f"--verify-key={keys.public}"), "is not signed"),
         ((f"--verify-key={keys.public}",), "verifyKey is given without an inventory"),
         (("--expect-topics=x",), "expectTopics is given without an inventory"),
-        ((f"--expect-inventory={file}", "--expect-topics=other"), "No inventory speaks of the topic other"),
+        ((f"--expect-inventory={file}", "--expect-topics=other"), "No inventory lists the topic other"),
         (("--expect-inventory=/none",), "/none cannot be read"),
         (("--expect-inventory-topic=not-there",), "does not have the topic not-there"),
     ):

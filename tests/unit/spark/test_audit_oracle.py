@@ -17,7 +17,7 @@ from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.audit import first_records
 from gapless_spark.audit.memory import AuditMemory
 from gapless_spark.model import expired_records
-from gapless_spark.model.bitmaps import Received, collected, joined_bitmaps, partial_bitmaps, received_block
+from gapless_spark.model.bitmaps import Received, collect_blocks, fold_keys, merge_bitmaps, received_block
 from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.expectations import Bounds, Expectation, parse_expectations
 from gapless_spark.model.gap_detection import ReceivedPartition, compare
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from gapless_spark.audit.first_records import Wanted
+    from gapless_spark.audit.first_records import RecordSpan
     from gapless_spark.model.expectations import Expectations
 
 Found = dict[Place, ReceivedPartition]
@@ -43,13 +43,13 @@ def batches_of(keys: Sequence[Key], size: int) -> list[pa.RecordBatch]:
 
 def received(tasks: Iterable[Sequence[Key]], size: int) -> dict[Block, Received]:
     """Do what the Spark plan does: partial bitmaps by task, sorted together, joined, collected."""
-    partial = [batch for keys in tasks for batch in partial_bitmaps(batches_of(keys, size))]
+    partial = [batch for keys in tasks for batch in fold_keys(batches_of(keys, size))]
     if not partial:
         return {}
     order = [(name, "ascending") for name in ("topic", "partition", "block")]
     together = pa.Table.from_batches(partial).sort_by(order).to_batches(max_chunksize=5)
-    found = collected(joined_bitmaps(together))
-    assert found == collected(partial), "a run without Spark joins them at once"
+    found = collect_blocks(merge_bitmaps(together))
+    assert found == collect_blocks(partial), "a run without Spark joins them at once"
     return found
 
 
@@ -189,9 +189,9 @@ class Log:
         ends = tuple(len(keys) for keys in self.partitions)
         return Cut("cluster", (TopicCut("raw", tuple(self.starts), ends, 0, id="raw's"),))
 
-    def first_keys(self, _connection: object, wanted: dict[tuple[str, int], Wanted]) -> dict[Any, list[bytes]]:
+    def first_keys(self, _connection: object, wanted: dict[tuple[str, int], RecordSpan]) -> dict[Any, list[bytes]]:
         return {
-            (topic, number): self.partitions[number][one.first_offset : one.end_offset][: one.most]
+            (topic, number): self.partitions[number][one.first_offset : one.end_offset][: one.max_records]
             for (topic, number), one in wanted.items()
         }
 
@@ -232,7 +232,7 @@ def test_whatever_expires_no_event_that_was_received_is_called_missing(  # noqa:
     """
     chance, most = random.Random(seed), 12
     for module in (expired_records, first_records):
-        monkeypatch.setattr(module, "FIRST_KEPT", most, raising=False)
+        monkeypatch.setattr(module, "FIRST_RECORDS", most, raising=False)
     log = Log([[], []], [0, 0])
     monkeypatch.setattr(first_records, "first_keys", log.first_keys)
     folder = tmp_path_factory.mktemp("audits") / "state"
