@@ -47,11 +47,11 @@ def finding_of(conclusion: Conclusion) -> NewerFinding:
     if conclusion.outcome is Outcome.UNREADABLE_RECORDS:
         nothing = {(entry.topic, entry.partition): OffsetRanges() for entry in conclusion.results}
         return NewerFinding.of_job(conclusion.results, nothing, why_unknown="Not all records could be read.")
-    looked_at = {**conclusion.looked_at, **_left_out(conclusion)}
+    checked = {**conclusion.checked, **_left_out(conclusion)}
     by_records = "infer" in conclusion.details
     return NewerFinding.of_job(
         conclusion.results,
-        looked_at,
+        checked,
         conclusion.absent,
         by_records=by_records,
         why_unknown=conclusion.why_unknown,

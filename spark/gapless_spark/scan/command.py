@@ -9,7 +9,7 @@ from gapless_api.base.errors import ConfigurationError
 from gapless_kafka.reading.cuts import slices_of
 from gapless_kafka.reading.reader import read_slices
 from gapless_kafka.topics.topics import cleanup_policy
-from gapless_spark.model.gap_windows import Choices, read_windows
+from gapless_spark.model.gap_windows import ScanOptions, read_windows
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.jobs import run as run_job
 from gapless_spark.runtime.job import MOST_LOCAL_BYTES, Job
@@ -44,7 +44,7 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
             "inferTails."
         )
     topic = chosen.topic
-    choices = Choices(chosen.infer, chosen.infer_tails == "all", chosen.skip_stale, chosen.detector_windows)
+    options = ScanOptions(chosen.infer, chosen.infer_tails == "all", chosen.skip_stale, chosen.detector_windows)
 
     def conclude(found: WindowFindings, cut: Cut, policy: str) -> Conclusion:
         has_lost_records = any(first for read in cut.topics for first in read.first_offsets)
@@ -56,13 +56,13 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
 
     def find(reading: TaskReading | None, cut: Cut) -> Conclusion:
         policy = policy_now(told.kafka.of_client(f"gapless-{command}"))
-        found = read_windows((), choices=choices) if reading is None else find_with_spark(reading, choices)
+        found = read_windows((), options=options) if reading is None else find_with_spark(reading, options)
         return conclude(found, cut, policy)
 
     def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
         policy = policy_now(connection)
         records = read_slices(connection, slices_of(cut), progress)
-        found = find_in_process(records, choices, most_bytes=MOST_LOCAL_BYTES)
+        found = find_in_process(records, options, most_bytes=MOST_LOCAL_BYTES)
         return None if found is None else conclude(found, cut, policy)
 
     def is_few(cut: Cut) -> bool:

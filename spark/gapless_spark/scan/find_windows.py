@@ -18,43 +18,43 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
     from pyspark.sql import DataFrame
 
-    from gapless_spark.model.gap_windows import Choices, WindowFindings
+    from gapless_spark.model.gap_windows import ScanOptions, WindowFindings
     from gapless_spark.runtime.task_reading import TaskReading
 
 _MOST_BYTES_OF_ONE_TASK = 64 * 1024 * 1024
 
 
-def find_with_spark(reading: TaskReading, choices: Choices) -> WindowFindings:
+def find_with_spark(reading: TaskReading, options: ScanOptions) -> WindowFindings:
     """Find out what the records of a gaps topic say together, with Spark."""
     if reading.tasks == 1:
         # Without an exchange between tasks, which takes longer than the reading.
-        kinds = WindowKinds(with_tombstones=choices.infer)
-        rows = reading.folded(partial(kinds_of_one_task, with_tombstones=choices.infer), KINDS).toArrow()
+        kinds = WindowKinds(with_tombstones=options.infer)
+        rows = reading.folded(partial(kinds_of_one_task, with_tombstones=options.infer), KINDS).toArrow()
         if rows.num_rows:
             kinds.add_rows(rows.to_batches())
-            return kinds.findings(choices)
-    return joined_findings(reading.folded(latest_rows, LATEST), choices)
+            return kinds.findings(options)
+    return joined_findings(reading.folded(latest_rows, LATEST), options)
 
 
-def joined_findings(latest: DataFrame, choices: Choices) -> WindowFindings:
+def joined_findings(latest: DataFrame, options: ScanOptions) -> WindowFindings:
     """The same of rows of `LATEST`, of all tasks: those of a window meet in one task, which sorts them on disk."""
     cores = latest.sparkSession.sparkContext.defaultParallelism
     found = (
         latest.repartition(cores, "identity")
         .sortWithinPartitions("identity")
-        .mapInArrow(partial(kind_rows, with_tombstones=choices.infer), KINDS)
+        .mapInArrow(partial(kind_rows, with_tombstones=options.infer), KINDS)
     )
-    kinds = WindowKinds(with_tombstones=choices.infer)
+    kinds = WindowKinds(with_tombstones=options.infer)
     kinds.add_rows(found.toArrow().to_batches())
-    return kinds.findings(choices)
+    return kinds.findings(options)
 
 
 def find_in_process(
-    batches: Iterable[Sequence[Message]], choices: Choices, *, most_bytes: int
+    batches: Iterable[Sequence[Message]], options: ScanOptions, *, most_bytes: int
 ) -> WindowFindings | None:
     """Find out the same without Spark; ``None`` when about more than `most_bytes` would have to be held."""
-    kinds = _kinds(batches, with_tombstones=choices.infer, most_bytes=most_bytes)
-    return None if kinds is None else kinds.findings(choices)
+    kinds = _kinds(batches, with_tombstones=options.infer, most_bytes=most_bytes)
+    return None if kinds is None else kinds.findings(options)
 
 
 def kinds_of_one_task(batches: Iterable[Sequence[Message]], *, with_tombstones: bool) -> Iterator[pa.RecordBatch]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from gapless_spark.model.gap_windows import Choices, WindowFindings
+    from gapless_spark.model.gap_windows import ScanOptions, WindowFindings
     from gapless_spark.scan.latest_records import Latest
 
 _PLAIN_KEY, _WINDOW_KEY = re.compile(PLAIN_KEY.encode("ascii")), re.compile(WINDOW_KEY.encode("ascii"))
@@ -85,16 +85,16 @@ class WindowKinds:
         else:
             self._windows.append(_record(latest))
 
-    def findings(self, choices: Choices) -> WindowFindings:
+    def findings(self, options: ScanOptions) -> WindowFindings:
         """What all of them say together."""
         listed = _first(self._listed)
         return read_windows(
             [*self._windows, *listed],
             [run for places, bits in self._complete.items() for run in _runs(places, bits)],
             tombstones=self._tombstones,
-            taken_back=self._taken_back,
+            tombstone_keys=self._taken_back,
             further_unreadable=self._foreign - len(listed),
-            choices=choices,
+            options=options,
         )
 
     def rows(self) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from gapless_api.bundle.form import Bundle, BundleKind, PartitionGaps
 from gapless_api.bundle.reconciliation import reconcile
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_api.offsets.ranges import OffsetRanges
-from gapless_spark.model.gap_windows import Choices, Stale, WindowFindings
+from gapless_spark.model.gap_windows import ScanOptions, Stale, WindowFindings
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.comparison import finding_of
 from gapless_spark.output.report_page.output import told_by_page, write_page, write_page_of_verify
@@ -42,13 +42,13 @@ def big_scan() -> Conclusion:
             inferred.append(PartitionGaps(*place, *_window(place), guess))
         stale.append(Stale(chance.randrange(1, 900), 1) if index % 17 == 5 else Stale(0, 0))
     windows = 10 * len(places)
-    choices = Choices(infer=True)
+    options = ScanOptions(infer=True)
     findings = WindowFindings(
         tuple(results),
         tuple(inferred),
         tuple(stale),
         tuple(OffsetRanges([(0, result.window_max)]) for result in results),
-        choices,
+        options,
         windows,
         windows // 2,
         0,

@@ -1,6 +1,6 @@
 """Owns where an audit's expectations come from: settings, files and the topic of inventories; must not know Spark.
 
-Files are read when the settings are, so that what is wrong with them shows before anything else happens.
+Files are read together with the settings, so that an invalid file is reported before anything else happens.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from gapless_spark.settings.typed import AuditSettings, JobSettings
 
 
-class ExpectedBy:
-    """What the settings of an audit say should be there."""
+class ExpectationSources:
+    """The expectations that the settings of an audit name."""
 
-    def __init__(self, chosen: AuditSettings, told: JobSettings) -> None:
-        """Read what is in files.
+    def __init__(self, chosen: AuditSettings, job_settings: JobSettings) -> None:
+        """Read the files.
 
         Raises:
-            ConfigurationError: an expectation or an inventory is none, or is not signed as it must be.
+            ConfigurationError: an expectation or an inventory is invalid, or has no valid signature.
         """
-        self._told = told
+        self._job_settings = job_settings
         self._topics = chosen.expect_topics
         self._given = parse_expectations(chosen.expect, chosen.expect_file)
         self._expectations = self._given
@@ -39,71 +39,72 @@ class ExpectedBy:
         self._topic = chosen.expect_inventory_topic
         for path in chosen.expect_inventory:
             self._inventories.add(read_inventory(path, verification_key=self._key), str(path))
-        self._asked = bool(self._topic or chosen.expect_inventory)
+        self._uses_inventories = bool(self._topic or chosen.expect_inventory)
         for name, value in (("verifyKey", chosen.verify_key), ("expectTopics", chosen.expect_topics)):
-            if value and not self._asked:
+            if value and not self._uses_inventories:
                 raise ConfigurationError(
                     f"{name} is given without an inventory; delete it, or give expectInventory or expectInventoryTopic."
                 )
 
     @property
     def expectations(self) -> Expectations:
-        """What should be there, as it was when it was read last."""
+        """The expected offsets, as `read` has found them."""
         return self._expectations
 
     def read(self) -> None:
-        """Find out what should be there, inventories that came over the link included.
+        """Determine the expected offsets, and read the topic of inventories for that.
 
         Raises:
-            ConfigurationError: no inventory can be used, none speaks of a topic of expectTopics, or it is unknown
-                which of two is of the recreated topic.
-            SourceUnreachableError: Kafka does not give the topic of inventories.
+            ConfigurationError: no inventory can be used, none lists a topic of expectTopics, or it is unknown which of
+                two belongs to the recreated topic.
+            SourceUnreachableError: the topic of inventories cannot be read.
         """
-        if not self._asked:
+        if not self._uses_inventories:
             return
         if self._topic is not None:
             add_inventories_of_topic(
                 self._inventories,
-                self._told.kafka.of_client("gapless-audit"),
+                self._job_settings.kafka.of_client("gapless-audit"),
                 self._topic,
                 verification_key=self._key,
-                timeout_seconds=self._told.engine.connect_timeout_seconds,
+                timeout_seconds=self._job_settings.engine.connect_timeout_seconds,
                 warn=_warn,
             )
         for topic, one_id, other_id in self._inventories.undecided:
-            if self._counts(topic):
+            if self._is_selected(topic):
                 raise ConfigurationError(
-                    f"Two inventories of the same second give the upstream topic {topic} the topic IDs {one_id} and "
-                    f"{other_id}, and which of them is the recreated one is unknown; run gapless inventory again, "
-                    f"and give that inventory, too."
+                    f"Two inventories of the same second list the upstream topic {topic} with the topic IDs {one_id} "
+                    f"and {other_id}, so it is unknown which topic is newer; run gapless inventory again, and give "
+                    f"that inventory as well."
                 )
         if self._inventories.conflicts:
             shown = ", ".join(f"{topic}/{partition}" for topic, partition in self._inventories.conflicts[:20])
-            _warn(f"Inventories of different clusters speak of the same partitions, and the newest counts: {shown}")
+            _warn(f"Inventories of different clusters list the same partitions; the newest one is used: {shown}")
         self._expectations = add_inventories(self._given, self._inventories, self._topics)
 
     @property
     def origins(self) -> dict[TopicPartition, Origin]:
-        """Which upstream topic each source partition is of, as far as inventories say."""
-        return {place: origin for place, origin in self._inventories.origins().items() if self._counts(place[0])}
+        """The upstream topic of each source partition, as far as inventories contain topic IDs."""
+        origins = self._inventories.origins()
+        return {partition: origin for partition, origin in origins.items() if self._is_selected(partition[0])}
 
     @property
     def replaced(self) -> list[RecreatedTopic]:
-        """The upstream topics that were recreated, as inventories of before and after show."""
-        return [change for change in self._inventories.replaced if self._counts(change.topic)]
+        """The upstream topics for which inventories of two topic IDs exist."""
+        return [change for change in self._inventories.replaced if self._is_selected(change.topic)]
 
-    def _counts(self, topic: str) -> bool:
+    def _is_selected(self, topic: str) -> bool:
         return not self._topics or topic in self._topics
 
-    def named_in(self, conclusion: Conclusion) -> Conclusion:
-        """The same `conclusion`, with the inventories that counted among its details."""
-        if not self._asked:
+    def add_to(self, conclusion: Conclusion) -> Conclusion:
+        """Return `conclusion` with the inventories that were used."""
+        if not self._uses_inventories:
             return conclusion
         entries = self._inventories.entries()
         return replace(
             conclusion,
             details={**conclusion.details, "manifests": self._inventories.sources()},
-            absent={place: entry.absent for place, entry in entries.items() if entry.absent is not None},
+            absent={partition: entry.absent for partition, entry in entries.items() if entry.absent is not None},
         )
 
 
