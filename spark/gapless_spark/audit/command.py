@@ -31,7 +31,7 @@ from gapless_spark.model.bitmaps import (
 from gapless_spark.model.event_keys import FOREIGN, Block
 from gapless_spark.model.gap_detection import compare
 from gapless_spark.output.jobs import run as run_job
-from gapless_spark.runtime.job import MOST_LOCAL_BYTES, Job
+from gapless_spark.runtime.job import MAX_LOCAL_BYTES, Job
 from gapless_spark.settings.typed import AuditSettings, JobSettings
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def job_of(settings: Resolved) -> Job:
         state.check_first_records(connection, cut)
         records = read_slices(connection, slices_of(cut), progress)
         try:
-            new = collect_blocks(bitmaps_of(records), max_bytes=MOST_LOCAL_BYTES)
+            new = collect_blocks(bitmaps_of(records), max_bytes=MAX_LOCAL_BYTES)
         except TooManyBlocksError:
             return None
         return conclude(connection, new, recheck_cut(connection, cut, state, job_settings.engine))
@@ -113,7 +113,7 @@ def job_of(settings: Resolved) -> Job:
         find_locally,
         is_few,
         other_topics=tuple(filter(None, [chosen.expect_inventory_topic])),
-        earlier=state,
+        previous=state,
         read_bounds=read_bounds,
     )
 
@@ -130,7 +130,7 @@ def recheck_cut(connection: KafkaConnection, cut: Cut, state: AuditState, engine
 def received_blocks(reading: TaskReading) -> dict[Block, Received]:
     """Read with Spark's tasks, and return what was received by block."""
     key = ("topic", "partition", "block")
-    partial = reading.folded(bitmaps_of, PARTIAL)
+    partial = reading.fold(bitmaps_of, PARTIAL)
     if reading.tasks == 1:
         return collect_blocks(partial.toArrow().to_batches())
     merged = partial.repartition(*key).sortWithinPartitions(*key).mapInArrow(merge_bitmaps, PARTIAL)

@@ -18,7 +18,7 @@ from gapless_kafka.mirror.workers.worker import WorkerAccount, WorkerObservation
 from gapless_spark.mirror.due import Due
 from gapless_spark.mirror.ends import SourceEnds
 from gapless_spark.mirror.turns import on_this_clock, view_ends
-from gapless_spark.runtime.failures import explained
+from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.session import session
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class SparkMirror:
     def _held(
         self, spark: SparkSession, view: SourceView, reach: Mapping[TopicPartition, int]
     ) -> tuple[LaneObservation, ...]:
-        with explained(self._engine):
+        with translate_spark_errors(self._engine):
             results = self._turns.hold(spark, self._setup, view, reach)
         now = time.monotonic()
         return tuple(lane for result in results for lane in on_this_clock(result, now))

@@ -9,11 +9,11 @@ from gapless_api.offsets.ranges import OffsetRanges
 from gapless_spark.model.outcome import (
     Conclusion,
     Outcome,
+    amount,
     describe_gaps,
     describe_uncommitted,
     is_or_are,
     missing_row,
-    amount,
 )
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from gapless_api.gaps.cleanup_policy import COMPACT, KEEPS_ALL, warning, why_unk
 from gapless_spark.model.outcome import (
     Conclusion,
     Outcome,
+    amount,
     describe_gaps,
     describe_uncommitted,
     is_or_are,
     missing_row,
-    amount,
 )
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ def run(job: Job, settings: Resolved) -> int:
     output = told.output
     check_files(settings)  # before a log or a report could be written into one of them
     configure_logging(output.log_level, output.log_file_name)
-    say_what_is_ignored(settings)
+    log_ignored_settings(settings)
     collect_rarely()
     started = time.monotonic()
     created = datetime.now(UTC)
@@ -65,7 +65,7 @@ def run(job: Job, settings: Resolved) -> int:
     }
     with BundlePlace(output, told.store) as place:
         try:
-            with stopped_by_signals(lambda: job.earlier.written):
+            with stop_on_signals(lambda: job.previous.written):
                 _check_outputs(output, place)
                 cut, conclusion = conclude(job, told, head)
                 # Before the new bundle is written, which may take the older one's place.
@@ -173,7 +173,7 @@ def _since(started: float) -> float:
     return round(time.monotonic() - started, 3)
 
 
-def say_what_is_ignored(settings: Resolved) -> None:
+def log_ignored_settings(settings: Resolved) -> None:
     """Log which settings have no meaning here."""
     if settings.ignored:
         _log().info("settings of other programs are passed over", settings=settings.ignored)
@@ -188,7 +188,7 @@ def _log() -> Any:
 
 
 @contextlib.contextmanager
-def stopped_by_signals(written: Callable[[], str]) -> Iterator[None]:
+def stop_on_signals(written: Callable[[], str]) -> Iterator[None]:
     """Turn SIGTERM and SIGINT into StoppedError. Nothing is half-written then, and Java ends with us.
 
     Args:

@@ -12,7 +12,7 @@ from gapless_kafka.topics.topics import cleanup_policy
 from gapless_spark.model.gap_windows import ScanOptions, read_windows
 from gapless_spark.model.scan_outcome import conclude_scan
 from gapless_spark.output.jobs import run as run_job
-from gapless_spark.runtime.job import MOST_LOCAL_BYTES, Job
+from gapless_spark.runtime.job import MAX_LOCAL_BYTES, Job
 from gapless_spark.scan.find_windows import find_in_process, find_with_spark
 from gapless_spark.settings.tables import SCAN
 from gapless_spark.settings.typed import JobSettings, ScanSettings
@@ -62,7 +62,7 @@ def job_of(settings: Resolved, *, command: str = "scan") -> tuple[Job, Resolved]
     def find_locally(connection: KafkaConnection, cut: Cut, progress: Progress) -> Conclusion | None:
         policy = policy_now(connection)
         records = read_slices(connection, slices_of(cut), progress)
-        found = find_in_process(records, options, most_bytes=MOST_LOCAL_BYTES)
+        found = find_in_process(records, options, most_bytes=MAX_LOCAL_BYTES)
         return None if found is None else conclude(found, cut, policy)
 
     def is_few(cut: Cut) -> bool:

@@ -29,11 +29,11 @@ def find_with_spark(reading: TaskReading, options: ScanOptions) -> WindowFinding
     if reading.tasks == 1:
         # Without an exchange between tasks, which takes longer than the reading.
         kinds = WindowKinds(with_tombstones=options.infer)
-        rows = reading.folded(partial(kinds_of_one_task, with_tombstones=options.infer), KINDS).toArrow()
+        rows = reading.fold(partial(kinds_of_one_task, with_tombstones=options.infer), KINDS).toArrow()
         if rows.num_rows:
             kinds.add_rows(rows.to_batches())
             return kinds.findings(options)
-    return joined_findings(reading.folded(latest_rows, LATEST), options)
+    return joined_findings(reading.fold(latest_rows, LATEST), options)
 
 
 def joined_findings(latest: DataFrame, options: ScanOptions) -> WindowFindings:

@@ -48,13 +48,13 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
         UndeliveredError: something of the bundle `old` is open, or nobody has looked at it.
         GaplessError: the comparison could not be made; the report, if asked for, says so too.
     """
-    from gapless_spark.output.jobs import say_what_is_ignored, spoiled, write_report  # noqa: PLC0415 -- slow to import
+    from gapless_spark.output.jobs import log_ignored_settings, spoiled, write_report  # noqa: PLC0415 -- slow to import
 
     told, chosen = JobSettings.of(settings.values), VerifySettings.of(settings.values)
     output = told.output
     check_files(settings, OLD=old)  # before a log or a report could be written into one of them
     configure_logging(output.log_level, output.log_file_name)
-    say_what_is_ignored(settings)
+    log_ignored_settings(settings)
     started = time.monotonic()
     report: dict[str, Any] = {
         VERIFY_REPORT[0]: VERIFY_REPORT[1],
@@ -122,7 +122,7 @@ def _looked_at(bundle: Bundle) -> datetime | None:
 
 def _look(settings: Resolved, report: dict[str, Any]) -> NewerFinding:
     """Scan or audit now, without a bundle."""
-    from gapless_spark.output.jobs import stopped_by_signals  # noqa: PLC0415
+    from gapless_spark.output.jobs import stop_on_signals  # noqa: PLC0415
     from gapless_spark.runtime.job import conclude  # noqa: PLC0415 -- a look at Kafka is rarely needed
 
     against, given = settings.values["against"], settings.values
@@ -146,7 +146,7 @@ def _look(settings: Resolved, report: dict[str, Any]) -> NewerFinding:
 
         job = audit_job(replace(settings, values=values))
     report["topics"] = list(job.topics)
-    with stopped_by_signals(lambda: job.earlier.written):
+    with stop_on_signals(lambda: job.previous.written):
         _, conclusion = conclude(job, JobSettings.of(values), report)
     report["found"] = {"outcome": conclusion.outcome, "message": conclusion.sentence, "missing": conclusion.missing}
     return finding_of(conclusion)

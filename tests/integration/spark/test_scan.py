@@ -108,7 +108,7 @@ def test_more_windows_than_one_process_shall_hold_are_left_to_spark(
     write(kafka, name, [gap("t", 0, first, first + 999, [first]) for first in range(0, 3_000_000, 1000)])
     alone = scan(gapless, kafka, name)
     assert "reading" not in alone.err
-    monkeypatch.setattr("gapless_spark.scan.command.MOST_LOCAL_BYTES", 1_000_000)
+    monkeypatch.setattr("gapless_spark.scan.command.MAX_LOCAL_BYTES", 1_000_000)
     with_spark = scan(gapless, kafka, name, f"--spark-above={MAX_OFFSET}")
     assert "reading" in with_spark.err
     assert with_spark.gaps == alone.gaps == {("t", 0): [[first] for first in range(0, 3_000_000, 1000)]}

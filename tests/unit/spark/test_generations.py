@@ -84,9 +84,9 @@ def audited(folder: Path, topic_id: str, records: int, *options: tuple[str, str]
     options += (("expectInventory", str(inventory)), ("state", str(folder / "state")))
     given = {"bootstrapServers": "k:1", "topics": "raw", **dict(options)}
     job = command.job_of(resolve(AUDIT, file=None, environment={}, options=given))
-    with job.earlier as earlier:
+    with job.previous as previous:
         job.read_bounds()
-        cut = earlier.unread(Cut("south", (TopicCut("raw", (0,), (records,), 0, "id"),)))
+        cut = previous.unread(Cut("south", (TopicCut("raw", (0,), (records,), 0, "id"),)))
         concluded = job.find_locally(None, cut, SilentProgress())  # type: ignore[arg-type]
     assert concluded is not None
     return dict(compared(concluded, older, S3Access())["reconciliation"])

@@ -57,11 +57,11 @@ def run(settings: Resolved) -> int:
         UndeliveredError: all is archived that there is, and Kafka had deleted some before.
         GaplessError: the archive could not be written or Kafka not be read; the report, if requested, tells why.
     """
-    from gapless_spark.output.jobs import say_what_is_ignored  # noqa: PLC0415 -- slow to import
+    from gapless_spark.output.jobs import log_ignored_settings  # noqa: PLC0415 -- slow to import
 
     told = ArchiveSettings.of(settings.values)
     configure_logging(told.log_level, told.log_file_name)
-    say_what_is_ignored(settings)
+    log_ignored_settings(settings)
     if told.layout == "kafka-replicator":
         _log().warning(PEER_LAYOUT_WARNING)
     collect_rarely()

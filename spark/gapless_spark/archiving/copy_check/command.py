@@ -48,15 +48,15 @@ def run(a: CopyOfTopic, b: CopyOfTopic, settings: Resolved) -> int:
         UndeliveredError: the copies differ, or not everything could be compared.
         GaplessError: a copy could not be read.
     """
-    from gapless_spark.output.jobs import say_what_is_ignored, stopped_by_signals  # noqa: PLC0415 -- slow to import
+    from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals  # noqa: PLC0415 -- slow to import
 
     told = VerifyCopySettings.of(settings.values)
     configure_logging(told.log_level, told.log_file_name)
-    say_what_is_ignored(settings)
+    log_ignored_settings(settings)
     check_output("report", told.report)
     sign = _signing(told)
     started = time.monotonic()
-    with stopped_by_signals(lambda: ""):
+    with stop_on_signals(lambda: ""):
         copies = _look_at_both(a, b, settings.values, told)
         alignment = alignment_of(*copies, told.align)
         comparison = Comparison(*copies, alignment, _parts(told), told.ignore)

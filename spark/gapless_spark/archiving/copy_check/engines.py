@@ -10,11 +10,11 @@ from gapless_api.cli.reading_progress import ReadingProgress
 from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.archiving.copy_check.plan import divided
 from gapless_spark.archiving.copy_check.unit_result import results_in, text_of_result
-from gapless_spark.runtime.failures import explained
+from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
-from gapless_spark.runtime.spark_progress import SparkReading, watched
-from gapless_spark.runtime.task_reading import text_of
+from gapless_spark.runtime.spark_progress import SparkReading, report_progress
+from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -71,7 +71,7 @@ def _locally(comparison: Comparison, plan: Plan, progress: Progress) -> list[Uni
 def _with_spark(comparison: Comparison, plan: Plan, settings: EngineSettings, progress: Progress) -> list[UnitResult]:
     engine = Engine("gapless verify-copy", settings.master, settings.driver_memory)
     reading = SparkReading(Cut("", (TopicCut("", (0,), (plan.offsets,), 0),)))
-    with watched(progress, reading), session(engine) as spark:
+    with report_progress(progress, reading), session(engine) as spark:
         most = _TASKS_FOR_EACH_CORE * spark.sparkContext.defaultParallelism
         tasks = settings.parallelism or min(most, max(1, plan.offsets // _OFFSETS_OF_A_TASK))
         groups = divided(plan, tasks)
@@ -85,9 +85,9 @@ def _with_spark(comparison: Comparison, plan: Plan, settings: EngineSettings, pr
                         texts = [text_of_result(result) for result in comparison.of(groups[number])]
                         yield pa.record_batch([pa.array(texts, pa.string())], names=["result"])
             except GaplessError as error:
-                raise RuntimeError(text_of(error)) from None
+                raise RuntimeError(encode_failure(error)) from None
 
         reading.begin(spark)
-        with explained(engine):
+        with translate_spark_errors(engine):
             found = spark.range(0, len(groups), 1, len(groups)).mapInArrow(compare, "result string").toArrow()
             return list(results_in(text for batch in found.to_batches() for text in batch.column(0).to_pylist()))

@@ -17,7 +17,7 @@ from gapless_spark.archiving.restore.output import Account, report_of, show
 from gapless_spark.archiving.restore.restorer import Restorer
 from gapless_spark.archiving.restore.typed import RestoreSettings
 from gapless_spark.model.outcome import exit_code_of, outcome_of
-from gapless_spark.output.jobs import say_what_is_ignored, stopped_by_signals, write_report
+from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals, write_report
 
 if TYPE_CHECKING:
     from gapless_api.base.settings import Resolved
@@ -31,12 +31,12 @@ def run(settings: Resolved) -> int:
     """
     told = RestoreSettings.of(settings.values)
     configure_logging(told.log_level, told.log_file_name)
-    say_what_is_ignored(settings)
+    log_ignored_settings(settings)
     collect_rarely()
     account = Account(created=moment_text(datetime.now(UTC)), is_plan=told.plan, started=time.monotonic())
     try:
         check_output("report", told.report)
-        with stopped_by_signals(lambda: ""):
+        with stop_on_signals(lambda: ""):
             restorer = Restorer(told, settings.values, account)
             if told.follow and not told.plan:
                 Follower(restorer).run()

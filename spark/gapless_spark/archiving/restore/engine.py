@@ -15,18 +15,18 @@ import pyarrow as pa
 
 from gapless_api.base.errors import GaplessError
 from gapless_spark.archiving.restore.task import PartitionResult, write_slot
-from gapless_spark.runtime.failures import explained
+from gapless_spark.runtime.failures import translate_spark_errors
 from gapless_spark.runtime.job import reader_of
 from gapless_spark.runtime.session import Engine, session
-from gapless_spark.runtime.spark_progress import watched
-from gapless_spark.runtime.task_reading import text_of
+from gapless_spark.runtime.spark_progress import report_progress
+from gapless_spark.runtime.task_reading import encode_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gapless_api.cli.reading_progress import Progress
     from gapless_spark.archiving.restore.task import SlotOrder
-    from gapless_spark.runtime.spark_progress import Look
+    from gapless_spark.runtime.spark_progress import OffsetCounter
     from gapless_spark.settings.typed import EngineSettings
 
 _RESULT = "work string, result string"
@@ -68,7 +68,7 @@ class RestoreEngine:
         return self._slots or cores
 
     def write(
-        self, orders: Sequence[SlotOrder], progress: Progress, look: Look, pulse: Callable[[], None]
+        self, orders: Sequence[SlotOrder], progress: Progress, counter: OffsetCounter, pulse: Callable[[], None]
     ) -> dict[str, list[PartitionResult]]:
         """Carry out orders of which `slots` has told how many there are; return the results by work.
 
@@ -79,7 +79,7 @@ class RestoreEngine:
             self.written_by = "local"
             return _write_here(orders, progress, pulse)
         self.written_by = "spark"
-        with explained(self._engine), watched(progress, look):
+        with translate_spark_errors(self._engine), report_progress(progress, counter):
             return self._write_with_spark(orders)
 
     def _is_local(self, records: int) -> bool:
@@ -98,7 +98,7 @@ class RestoreEngine:
                         results = [json.dumps(asdict(result)) for result in write_slot(order)]
                         yield pa.record_batch([[order.work] * len(results), results], names=["work", "result"])
             except GaplessError as error:
-                raise RuntimeError(text_of(error)) from None
+                raise RuntimeError(encode_failure(error)) from None
 
         found: dict[str, list[PartitionResult]] = {}
         rows = self._spark.range(0, count, 1, count).mapInArrow(write, _RESULT).toArrow().to_pylist()

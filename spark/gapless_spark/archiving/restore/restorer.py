@@ -69,7 +69,7 @@ class _Looking:
     looked_at: float = 0.0
     seen: int = 0
 
-    def look(self) -> int:
+    def offsets_read(self) -> int:
         if time.monotonic() - self.looked_at > _LOOK_SECONDS:
             self.looked_at = time.monotonic()
             self.seen = self.restorer.offsets_done() - self.before
