@@ -23,7 +23,7 @@ from gapless_api.gaps.keys import identity_of
 from gapless_api.offsets.ids import MAX_OFFSET
 from gapless_spark.model.gap_windows import LatestRecord, ScanOptions, read_windows
 from gapless_spark.runtime.session import Engine, session
-from gapless_spark.scan.find_windows import find_in_process, joined_findings
+from gapless_spark.scan.find_windows import find_in_process, findings_of_rows
 from gapless_spark.scan.latest_records import LATEST, latest_rows
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def found_plainly(records: Sequence[Record], options: ScanOptions) -> WindowFind
 
 def found_here(records: Sequence[Record], options: ScanOptions) -> WindowFindings:
     """What the reader in this process finds."""
-    found = find_in_process([messages_of(records)], options, most_bytes=sys.maxsize)
+    found = find_in_process([messages_of(records)], options, max_bytes=sys.maxsize)
     assert found is not None
     return found
 
@@ -251,7 +251,7 @@ def found_by_spark(spark: SparkSession, records: Sequence[Record], options: Scan
     size = -(-len(records) // _PIECES)
     pieces = [messages_of(records[start : start + size]) for start in range(0, len(records), size)]
     rows = [row for piece in pieces for row in latest_rows([piece])]
-    return joined_findings(spark.createDataFrame(pa.Table.from_batches(rows), LATEST), options)
+    return findings_of_rows(spark.createDataFrame(pa.Table.from_batches(rows), LATEST), options)
 
 
 def difference(spark: SparkSession, records: Sequence[Record], options: ScanOptions) -> str | None:

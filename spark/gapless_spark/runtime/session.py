@@ -91,8 +91,8 @@ def temporary_folder() -> Path:
         return Path(tempfile.mkdtemp(prefix="gapless-spark-"))
     except OSError as error:
         raise LocalStorageError(
-            f"Spark cannot create a folder for its temporary files ({error.strerror}); set TMPDIR to a folder that this "
-            f"user may write to."
+            f"Spark cannot create a folder for its temporary files ({error.strerror}); set TMPDIR to a folder that "
+            f"this user may write to."
         ) from None
 
 

@@ -14,7 +14,7 @@ from gapless_api.base.collector import collect_rarely
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Prevents Arrow from importing pandas to check the type of a list: half a second. No task of Gapless uses pandas."""
+    """Prevents Arrow from importing pandas to check the type of a list: half a second. No task uses pandas."""
 
     def find_spec(self, fullname: str, *_: object) -> None:
         if fullname == "pandas":

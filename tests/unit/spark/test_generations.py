@@ -19,7 +19,7 @@ from gapless_archive.store.access import S3Access
 from gapless_kafka.reading.cuts import Cut, TopicCut
 from gapless_spark.audit import command
 from gapless_spark.model.generations import Origin, RecreatedTopic, resolve_generations
-from gapless_spark.output.comparison import compared
+from gapless_spark.output.comparison import compare_with_older
 from gapless_spark.settings.tables import AUDIT
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def audited(folder: Path, topic_id: str, records: int, *options: tuple[str, str]
         cut = previous.unread(Cut("south", (TopicCut("raw", (0,), (records,), 0, "id"),)))
         concluded = job.find_locally(None, cut, SilentProgress())  # type: ignore[arg-type]
     assert concluded is not None
-    return dict(compared(concluded, older, S3Access())["reconciliation"])
+    return dict(compare_with_older(concluded, older, S3Access())["reconciliation"])
 
 
 def test_what_was_missing_of_a_topic_before_it_was_recreated_is_not_closed_by_events_of_the_new_one(

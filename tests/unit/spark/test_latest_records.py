@@ -72,13 +72,13 @@ def test_a_task_that_would_hold_too_much_hands_on_what_it_has(monkeypatch: pytes
     messages = messages_of(records)
     batches = [messages[start : start + 100] for start in range(0, len(messages), 100)]
     at_once = sum(row.num_rows for row in latest_rows(batches))
-    monkeypatch.setattr(latest_records, "_MOST_BYTES_OF_A_TASK", 50_000)
+    monkeypatch.setattr(latest_records, "_MAX_TASK_BYTES", 50_000)
     assert sum(row.num_rows for row in latest_rows(batches)) > at_once
     assert found_in_tasks(records, ScanOptions(), reading=3, joining=2) == found_plainly(records, ScanOptions())
 
 
 def test_one_process_and_one_task_give_up_where_too_much_would_have_to_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = messages_of(hostile_records(200, seed=13))
-    assert find_in_process([messages], ScanOptions(), most_bytes=10_000) is None
-    monkeypatch.setattr("gapless_spark.scan.find_windows._MOST_BYTES_OF_ONE_TASK", 10_000)
+    assert find_in_process([messages], ScanOptions(), max_bytes=10_000) is None
+    monkeypatch.setattr("gapless_spark.scan.find_windows._MAX_TASK_BYTES", 10_000)
     assert not list(kinds_of_one_task([messages], with_tombstones=False))

@@ -19,7 +19,7 @@ from gapless_spark.model.gap_detection import ReceivedBlock, compare
 from gapless_spark.model.gap_windows import CompleteWindows, LatestRecord, ScanOptions, WindowFindings, read_windows
 from gapless_spark.model.outcome import Conclusion, Outcome, exit_code_of, outcome_of
 from gapless_spark.model.scan_outcome import conclude_scan
-from gapless_spark.output.comparison import finding_of
+from gapless_spark.output.comparison import newer_finding
 from gapless_spark.output.tables import show_results
 
 WHOLE = CompleteWindows("transfer", 0, 0, 2999, 3)
@@ -170,7 +170,7 @@ def test_records_of_which_none_is_an_event_say_nothing_about_what_is_missing() -
     assert concluded.sentence.startswith("None of 5 records of topics a, b has the key of an event")
     assert "(the first key: 'order-17\\n\\\\xffxxx" in concluded.sentence
     assert "x' and 50 more bytes)" in concluded.sentence
-    assert finding_of(concluded).results == ()
+    assert newer_finding(concluded).results == ()
     assert "(the first key: none)" in conclude_audit(["a"], (), OtherRecords(1)).sentence
 
 
@@ -195,7 +195,7 @@ def test_what_may_have_been_received_and_deleted_is_unknown_and_in_no_bundle_unl
         (0, [(0, 9)]),
     ]
     older = Bundle(BundleKind.ALL, both, None)
-    became = reconcile(older, finding_of(concluded))
+    became = reconcile(older, newer_finding(concluded))
     assert [(one.open, one.unknown, one.closed) for one in became.partitions] == [(2, 4, 0), (0, 10, 0)]
     as_bundle = NewerFinding(BundleKind.ALL, concluded.results)
     assert [one.closed for one in reconcile(older, as_bundle).partitions] == [0, 0]

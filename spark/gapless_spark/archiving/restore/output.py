@@ -17,6 +17,7 @@ from gapless_api.wire.restore_report import (
     RestoreReport,
 )
 from gapless_spark.archiving.restore.task import PartitionResult
+from gapless_spark.output.tables import MAX_ROWS, new_table, open_console, print_omitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from gapless_spark.archiving.restore.preflight import Finding
     from gapless_spark.archiving.restore.works import TopicRestore
 
-_ROWS = 60
-_MOST_RANGES = 100
+_MAX_RANGES = 100
 """Of one partition in the report."""
 
 
@@ -179,8 +179,8 @@ def _partition(account: Account, work: str, plan: PartitionPlan) -> RestoredPart
         bytes=plan.bytes if account.is_plan else result.bytes,
         first=plan.ranges.first_offset if plan.ranges else None,
         last=plan.ranges.last_offset if plan.ranges else None,
-        explained=_ranges(plan.explained.head(_MOST_RANGES)),
-        lost=_ranges([*plan.unexplained.head(_MOST_RANGES)] if account.is_plan else result.unreadable[:_MOST_RANGES]),
+        explained=_ranges(plan.explained.head(_MAX_RANGES)),
+        lost=_ranges([*plan.unexplained.head(_MAX_RANGES)] if account.is_plan else result.unreadable[:_MAX_RANGES]),
         failure=result.failure,
     )
 
@@ -190,35 +190,31 @@ def _ranges(pairs: Iterable[tuple[int, int]]) -> tuple[MissingRange, ...]:
 
 
 def show(account: Account) -> None:
-    """Write a table of the partitions, the topics that would be created and the findings."""
-    from rich.console import Console  # noqa: PLC0415 -- slow to import
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    """Print a table of the partitions, the topics that would be created, and the findings."""
+    from rich.text import Text  # noqa: PLC0415 -- slow to import
 
-    rows = [(restore, plan) for restore in account.restores for plan in restore.plans]
-    shown = [(restore, plan, _partition(account, restore.work, plan)) for restore, plan in rows]
-    left = [each for each in shown if each[1].ranges or each[2].records or each[2].explained or each[2].lost]
-    stream = sys.stdout
-    console = Console(file=stream, highlight=False, soft_wrap=True, width=None if stream.isatty() else 160)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("source", "target"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("offsets", "records", "bytes", "deleted before archived", "lost"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for restore, plan, one in left[:_ROWS]:
-        table.add_row(
-            Text(f"{restore.source}/{plan.partition}"),
-            Text(f"{restore.target}/{plan.target_partition}"),
-            "-" if one.first is None else f"{one.first}-{one.last}",
-            f"{one.records:,}",
-            f"{one.bytes:,}",
-            f"{sum(each.last - each.first + 1 for each in one.explained):,}",
-            f"{sum(each.last - each.first + 1 for each in one.lost):,}",
-        )
-    if left:
+    console = open_console(sys.stdout)
+    table = new_table(["source", "target"], ["offsets", "records", "bytes", "deleted before archived", "lost"])
+    rows = 0
+    for restore in account.restores:
+        for plan in restore.plans:
+            partition = _partition(account, restore.work, plan)
+            if not (plan.ranges or partition.records or partition.explained or partition.lost):
+                continue
+            rows += 1
+            if rows <= MAX_ROWS:
+                table.add_row(
+                    Text(f"{restore.source}/{plan.partition}"),
+                    Text(f"{restore.target}/{plan.target_partition}"),
+                    "-" if partition.first is None else f"{partition.first}-{partition.last}",
+                    f"{partition.records:,}",
+                    f"{partition.bytes:,}",
+                    f"{sum(each.last - each.first + 1 for each in partition.explained):,}",
+                    f"{sum(each.last - each.first + 1 for each in partition.lost):,}",
+                )
+    if rows:
         console.print(table)
-    if len(left) > _ROWS:
-        console.print(f"… and {len(left) - _ROWS} more partitions; --report lists all.", markup=False)
+    print_omitted(console, rows - MAX_ROWS)
     for new in account.new_topics if account.is_plan else ():
         settings = (
             ", ".join(f"{name}={value}" for name, value in sorted(new.configuration.items())) or "no own settings"
