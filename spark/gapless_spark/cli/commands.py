@@ -48,7 +48,7 @@ def scan(file: Path | None, **options: str | None) -> int:
     is possible, --infer adds events that may be lost in this way, marked as inferred; --skip-stale leaves out records
     that the detector no longer updates. --html writes an HTML page, which loads nothing.
 
-    Exit codes: 0 done, nothing missing or nothing to do (see the last line and the report), 2 bad configuration or no
+    Ends with 0 done, nothing missing or nothing to do (see the last line and the report), 2 bad configuration or no
     such topic, 3 Kafka unreachable or stalled, 4 done but some records cannot be read (they are listed), 130/143
     stopped by a signal with nothing written.
     """  # noqa: D301 -- click's own paragraph mark
@@ -95,7 +95,7 @@ def audit(file: Path | None, **options: str | None) -> int:
     damaged, in use, or of other topics is refused. If an inventory shows by its topic ID that an upstream topic was
     recreated, the audit is also refused; --new-generation restarts it for this topic.
 
-    Exit codes: 0 done, nothing missing or nothing to do (see the last line and the report), 2 bad configuration, no
+    Ends with 0 done, nothing missing or nothing to do (see the last line and the report), 2 bad configuration, no
     such topic or a state that cannot be used, 3 Kafka unreachable or stalled, 4 done but some events are unknown (Kafka
     deleted records before an audit read them) or no record is an event, 130/143 stopped by a signal (the last line
     states whether the state was written).
@@ -124,7 +124,7 @@ def verify(old: Path | ObjectAddress, file: Path | None, **options: str | None) 
       gapless verify old.json --against=scan --bootstrap-servers=kafka:9092 --topics=gaps
       gapless verify old.json --against=new.json
 
-    Exit codes: 0 all offsets of OLD have arrived, were filled, or were reported unavailable (see the last line), 4 some
+    Ends with 0 all offsets of OLD have arrived, were filled, or were reported unavailable (see the last line), 4 some
     are open or unknown, 2 bad configuration or a bad bundle, 3 Kafka unreachable or stalled, 130/143 stopped by a
     signal.
     """  # noqa: D301
@@ -150,7 +150,7 @@ def archive(file: Path | None, **options: str | None) -> int:
     With --once it archives what exists now and exits, for example on a schedule. Otherwise it runs until it is stopped,
     and finds new topics and partitions within a minute.
 
-    Exit codes: 0 done or nothing to do (see the last line and the report), 2 bad configuration, no such topic or
+    Ends with 0 done or nothing to do (see the last line and the report), 2 bad configuration, no such topic or
     another program archives the topic now, 3 Kafka or the store unreachable or stalled, 4 done but Kafka had deleted
     some records before they were archived (they are listed), 130/143 stopped by a signal (the last line states what was
     archived).
@@ -179,7 +179,7 @@ def restore(file: Path | None, **options: str | None) -> int:
     With --plan nothing is changed: it prints records, bytes, ranges, the topics that would be created, and the findings
     of the preflight check.
 
-    Exit codes: 0 done, nothing to restore or planned, 2 bad configuration or a target that would lose or alter records,
+    Ends with 0 done, nothing to restore or planned, 2 bad configuration or a target that would lose or alter records,
     3 Kafka or the store unreachable or stalled, 4 done but some offsets are not in the archive or cannot be read (they
     are listed), 130/143 stopped by a signal with progress saved.
     """  # noqa: D301
@@ -206,7 +206,7 @@ def compact(file: Path | None, **options: str | None) -> int:
     --older-than and --keep-bytes also remove the oldest segments, never those of topics that gapless segments hold
     holds. The settings of kafka-replicator are accepted under its names.
 
-    Exit codes: 0 done or nothing to do, 2 bad configuration or a damaged chain, 3 store unreachable, 4 done but inputs
+    Ends with 0 done or nothing to do, 2 bad configuration or a damaged chain, 3 store unreachable, 4 done but inputs
     are damaged (they are listed and kept), 130/143 stopped by a signal (commits are kept).
     """  # noqa: D301
     settings = resolved(COMPACT, file, options)

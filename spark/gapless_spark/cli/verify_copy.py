@@ -46,7 +46,7 @@ def verify_copy(a: CopyOfTopic | None, b: CopyOfTopic | None, file: Path | None,
     Only committed records are compared. Offsets that one copy no longer holds, or does not hold yet, are listed with
     the reason. The report contains the differences, and digests for each range of records.
 
-    Exit codes: 0 the copies are identical or there is nothing to compare (see the last line), 2 bad configuration, no
+    Ends with 0 the copies are identical or there is nothing to compare (see the last line), 2 bad configuration, no
     such topic or a bad report, 3 Kafka or the store unreachable or stalled, 4 the copies differ or not everything could
     be compared, 130/143 stopped by a signal with nothing written.
     """  # noqa: D301

@@ -1,6 +1,6 @@
-"""Owns what carries out the orders of a restore: Spark's tasks or this process; must not know what becomes of results.
+"""Owns what writes the slots of a restore: Spark's tasks or this process; must not know how results are used.
 
-Each slot is one task. Records go from the archive to Kafka inside the task; only counts come back.
+Each slot is one task. Records go from the archive to Kafka inside the task, which returns only counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RESULT = "work string, result string"
 
 
 class RestoreEngine:
-    """Carries out orders while its ``with`` block lasts. Spark starts with the first ones that need it, and stays."""
+    """Writes slots inside its ``with`` block. Spark starts with the first slots that need it, and keeps running."""
 
     def __init__(self, settings: EngineSettings, spark_above: int) -> None:
         """With ``engine=auto``, Spark writes more records than `spark_above`.
@@ -48,18 +48,18 @@ class RestoreEngine:
         self._open = contextlib.ExitStack()
         self._spark: Any = None
         self.written_by: Literal["spark", "local"] | None = None
-        """What wrote last; ``None`` for nothing yet."""
+        """What has written last; ``None`` before that."""
 
     def __enter__(self) -> Self:
         """Return the engine."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End Spark."""
+        """Stop Spark."""
         self._open.close()
 
     def slots(self, records: int) -> int:
-        """How many slots write so many records at once."""
+        """Return the number of slots for `records`."""
         if self._is_local(records):
             return 1
         if self._spark is None:
@@ -70,7 +70,7 @@ class RestoreEngine:
     def write(
         self, orders: Sequence[SlotOrder], progress: Progress, counter: OffsetCounter, pulse: Callable[[], None]
     ) -> dict[str, list[PartitionResult]]:
-        """Carry out orders of which `slots` has told how many there are; return the results by work.
+        """Write the slots, whose number comes from `slots`; return the results by work.
 
         Raises:
             GaplessError: something was not written, for another reason than a damaged archive.
