@@ -146,8 +146,8 @@ def _add(blocks: dict[Block, list[Any]], block: Block, positions: BitMap, record
 
 
 def _bytes_of(positions: BitMap) -> int:
-    statistics = positions.get_statistics()
-    return sum(statistics[f"n_bytes_{kind}_containers"] for kind in ("array", "run", "bitset"))
+    sizes = positions.get_statistics()
+    return sizes["n_bytes_array_containers"] + sizes["n_bytes_run_containers"] + sizes["n_bytes_bitset_containers"]
 
 
 def _as_received(blocks: dict[Block, list[Any]]) -> Iterator[tuple[Block, Received]]:

@@ -129,6 +129,25 @@ class VerifyCopySettings(TypedSettings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopyAccess:
+    """How to reach a copy of a topic."""
+
+    kafka: KafkaConnection
+    """Without bootstrap servers, which the address of the copy contains. Not checked yet."""
+    store: S3Access
+    connect_timeout_seconds: float
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> CopyAccess:
+        """Build it from resolved settings."""
+        return cls(
+            kafka=unchecked_connection_from({**values, "bootstrapServers": ""}),
+            store=access_from(values),
+            connect_timeout_seconds=values["connectTimeout"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
     """The settings of every job."""
 
