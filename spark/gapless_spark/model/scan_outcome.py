@@ -122,9 +122,9 @@ def _caution(found: WindowFindings) -> str:
     return text
 
 
-def _scan_sentence(topic: str, found: WindowFindings, policy: str, behind: str) -> tuple[Outcome, str]:
+def _scan_sentence(topic: str, found: WindowFindings, policy: str, open_transactions: str) -> tuple[Outcome, str]:
     outcome, sentence = _records_sentence(topic, found, is_compacted=policy == COMPACT)
-    return outcome, " ".join(filter(None, (sentence + behind, warning(topic, policy))))
+    return outcome, " ".join(filter(None, (sentence + open_transactions, warning(topic, policy))))
 
 
 def _records_sentence(topic: str, found: WindowFindings, *, is_compacted: bool) -> tuple[Outcome, str]:

@@ -10,8 +10,7 @@ from gapless_spark.settings.values import file_or_object
 
 LIMIT = Setting(
     "limit",
-    "all: every missing range; first: only the first range of each partition; resend then sends all offsets from "
-    "there.",
+    "all: every missing range; first: only the first range of each partition, from which resend sends all offsets.",
     parse=choice("all", "first"),
     default="all",
     shown_default="all",

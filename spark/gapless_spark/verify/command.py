@@ -48,8 +48,8 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     """
     from gapless_spark.output.jobs import failed_output, log_ignored_settings, write_report  # noqa: PLC0415 -- slow to import
 
-    told, chosen = JobSettings.of(settings.values), VerifySettings.of(settings.values)
-    output = told.output
+    job_settings, chosen = JobSettings.of(settings.values), VerifySettings.of(settings.values)
+    output = job_settings.output
     check_files(settings, OLD=old)  # before a log or a report could be written into one of them
     configure_logging(output.log_level, output.log_file_name)
     log_ignored_settings(settings)
@@ -80,7 +80,7 @@ def run(old: Path | ObjectAddress, settings: Resolved) -> int:
     write_report(output.report, report)
     _show(found, sys.stdout, read_by=report.get("read_by"))
     try:
-        write_verify_page(report, output.html, told.kafka.bootstrap_servers)
+        write_verify_page(report, output.html, job_settings.kafka.bootstrap_servers)
     except GaplessError as error:
         write_report(output.report, {**report, **failed_output(report, error)})
         raise

@@ -82,20 +82,22 @@ def test_one_place_that_is_given_up_does_not_give_up_others() -> None:
     follower = Follower(restorer)
 
     def chosen(plan: PartitionPlan) -> Selection:
-        found = follower._chosen(restore, plan)
+        found = follower._select(restore, plan)
         assert found is not None
         return found
 
     first = chosen(PLAN)  # nobody knows yet that 4 to 6 cannot be read
     assert (first.ranges, first.skip_lost) == (OffsetRanges([(0, 9)]), False)
     result = PartitionResult(0, unreadable=[(4, 6)], failure="it is damaged")
-    follower._note([first], {"w": [result]})
+    follower._store_unreadable([first], {"w": [result]})
     assert not result.unreadable, "it may be late"
     left = replace(PLAN, ranges=PLAN.ranges - OffsetRanges([(0, 3)]))
     assert not chosen(left).skip_lost
     given_up = chosen(left)
     assert (given_up.ranges, given_up.skip_lost) == (OffsetRanges([(4, 6)]), True)
-    follower._note([given_up], {"w": [PartitionResult(0, skipped=3, unreadable=[(4, 6)], failure="it is damaged")]})
+    follower._store_unreadable(
+        [given_up], {"w": [PartitionResult(0, skipped=3, unreadable=[(4, 6)], failure="it is damaged")]}
+    )
     # The hole from 10 on is waited for by itself, and then that from 30 on.
     left = replace(PLAN, ranges=PLAN.ranges - OffsetRanges([(0, 6)]))
     assert [chosen(left).skip_lost for _ in range(2)] == [False, True]

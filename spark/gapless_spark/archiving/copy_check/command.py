@@ -48,27 +48,27 @@ def run(a: CopyOfTopic, b: CopyOfTopic, settings: Resolved) -> int:
     """
     from gapless_spark.output.jobs import log_ignored_settings, stop_on_signals  # noqa: PLC0415 -- slow to import
 
-    told = VerifyCopySettings.of(settings.values)
-    configure_logging(told.log_level, told.log_file_name)
+    chosen = VerifyCopySettings.of(settings.values)
+    configure_logging(chosen.log_level, chosen.log_file_name)
     log_ignored_settings(settings)
-    check_output("report", told.report)
-    sign = _load_signing(told)
+    check_output("report", chosen.report)
+    sign = _load_signing(chosen)
     started = time.monotonic()
     with stop_on_signals(lambda: ""):
-        copies = _open_copies(a, b, CopyAccess.of(settings.values), told)
-        alignment = alignment_of(*copies, told.align)
-        comparison = Comparison(*copies, alignment, _parts(told), told.ignore)
+        copies = _open_copies(a, b, CopyAccess.of(settings.values), chosen)
+        alignment = alignment_of(*copies, chosen.align)
+        comparison = Comparison(*copies, alignment, _parts(chosen), chosen.ignore)
         plan = plan_of(*copies, alignment)
         results, read_by = compare_copies(comparison, plan, EngineSettings.of(settings.values))
         for copy in copies:
             copy.check_unchanged()
     seconds = time.monotonic() - started
-    report = conclude(comparison, plan, results, read_by=read_by, seconds=seconds, common_only=told.common_only)
+    report = conclude(comparison, plan, results, read_by=read_by, seconds=seconds, common_only=chosen.common_only)
     if sign is not None:
         report = replace(report, signature=sign(copy_report_bytes(report)))
-    if told.report is not None:
+    if chosen.report is not None:
         content = json.dumps(COPY_REPORT.to_json(report), indent=2, ensure_ascii=False).encode() + b"\n"
-        write_whole(told.report, content, what="report")
+        write_whole(chosen.report, content, what="report")
     return _end(report)
 
 
@@ -79,13 +79,13 @@ def check(settings: Resolved) -> int:
         ConfigurationError: it cannot be read, or has no signature of a trusted key.
         UndeliveredError: the copies differed, or not everything could be compared.
     """
-    told = VerifyCopySettings.of(settings.values)
-    if told.check_report is None or told.trusted_keys is None:
+    chosen = VerifyCopySettings.of(settings.values)
+    if chosen.check_report is None or chosen.trusted_keys is None:
         raise ConfigurationError(
             "Checking a report requires trusted keys; give --trusted-keys=NAME:KEY with --check-report=FILE."
         )
-    report = read_report(told.check_report)
-    signer = check_copy_report(report, told.trusted_keys, name=str(told.check_report))
+    report = read_report(chosen.check_report)
+    signer = check_copy_report(report, chosen.trusted_keys, name=str(chosen.check_report))
     print(f"The report of {report.created} is signed with the trusted key {signer}.")  # noqa: T201 -- the result
     return _end(report)
 
@@ -108,39 +108,39 @@ def _end(report: CopyReport) -> int:
     return report.exit_code
 
 
-def _load_signing(told: VerifyCopySettings) -> Callable[[bytes], str] | None:
-    if told.signing_key is None:
+def _load_signing(chosen: VerifyCopySettings) -> Callable[[bytes], str] | None:
+    if chosen.signing_key is None:
         return None
-    if told.report is None:
+    if chosen.report is None:
         raise ConfigurationError("signingKey signs the report; give --report=FILE as well.")
     from gapless_api.keys.signatures import load_signing  # noqa: PLC0415 -- cryptography is slow to import
 
-    return load_signing(told.signing_key)
+    return load_signing(chosen.signing_key)
 
 
-def _parts(told: VerifyCopySettings) -> tuple[Part, ...]:
+def _parts(chosen: VerifyCopySettings) -> tuple[Part, ...]:
     every: tuple[Part, ...] = ("key", "value", "headers", "timestamp")
-    parts = tuple(part for part in every if part not in told.ignore)
-    return (*parts, "timestampType") if told.timestamp_type else parts
+    parts = tuple(part for part in every if part not in chosen.ignore)
+    return (*parts, "timestampType") if chosen.timestamp_type else parts
 
 
-def _open_copies(a: CopyOfTopic, b: CopyOfTopic, access: CopyAccess, told: VerifyCopySettings) -> tuple[Copy, Copy]:
+def _open_copies(a: CopyOfTopic, b: CopyOfTopic, access: CopyAccess, chosen: VerifyCopySettings) -> tuple[Copy, Copy]:
     """Open both copies, those in Kafka last: records that were archived before are in Kafka, but not vice versa."""
     access_of_b = access
-    if told.b_settings is not None:
-        access_of_b = CopyAccess.of(resolve(B_SETTINGS, file=told.b_settings, environment={}, options={}).values)
+    if chosen.b_settings is not None:
+        access_of_b = CopyAccess.of(resolve(B_SETTINGS, file=chosen.b_settings, environment={}, options={}).values)
     addresses = {"a": (a, access), "b": (b, access_of_b)}
     copies: dict[str, Copy] = {}
     for name in sorted(addresses, key=lambda each: isinstance(addresses[each][0], KafkaTopic)):
         address, access = addresses[name]
         if isinstance(address, KafkaTopic):
-            if told.allowed_topics is not None:
-                told.allowed_topics.check([address.topic], what="The comparison")
+            if chosen.allowed_topics is not None:
+                chosen.allowed_topics.check([address.topic], what="The comparison")
             servers = replace(access.kafka, bootstrap_servers=address.bootstrap_servers)
             connection = servers.of_client("gapless-verify-copy")
             copies[name] = open_kafka_copy(address, connection, timeout_seconds=access.connect_timeout_seconds)
         else:
-            archived = copies[name] = open_archive_copy(address, access.store, region=told.region)
+            archived = copies[name] = open_archive_copy(address, access.store, region=chosen.region)
             if archived.note:
                 _log().warning(archived.note, copy=archived.about.address)
     return copies["a"], copies["b"]

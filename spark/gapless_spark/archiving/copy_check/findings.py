@@ -113,5 +113,5 @@ class Findings:
         self._may_grow = True
 
 
-def _extend_span(one: Span | None, other: Span | None) -> Span | None:
-    return None if one is None or other is None else Span(first=one.first, last=other.last)
+def _extend_span(span: Span | None, following: Span | None) -> Span | None:
+    return None if span is None or following is None else Span(first=span.first, last=following.last)

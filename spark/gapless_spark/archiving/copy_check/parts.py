@@ -56,7 +56,7 @@ def _different_rows(a: pa.Array, b: pa.Array, at: int) -> Iterator[int]:
         return
     count = len(a)
     if count <= _FEW:
-        yield from (at + row for row, (one, other) in enumerate(zip(a, b, strict=True)) if not one.equals(other))
+        yield from (at + row for row, (in_a, in_b) in enumerate(zip(a, b, strict=True)) if not in_a.equals(in_b))
         return
     half = count // 2
     yield from _different_rows(a.slice(0, half), b.slice(0, half), at)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gapless_spark.runtime.spark_progress import OffsetCounter
     from gapless_spark.settings.typed import EngineSettings
 
-_RESULT = "work string, result string"
+_RESULT_COLUMNS = "work string, result string"
 
 
 class RestoreEngine:
@@ -41,7 +41,7 @@ class RestoreEngine:
         Raises:
             ConfigurationError: settings contradict each other.
         """
-        self._wanted: Literal["auto", "spark", "local"] = reader_of(settings)
+        self._writer: Literal["auto", "spark", "local"] = reader_of(settings)
         self._engine = Engine("gapless restore", settings.master, settings.driver_memory)
         self._spark_above = spark_above
         self._slots = settings.parallelism
@@ -85,7 +85,7 @@ class RestoreEngine:
     def _is_local(self, records: int) -> bool:
         if self._spark is not None:
             return False
-        return self._wanted == "local" or (self._wanted == "auto" and records <= self._spark_above)
+        return self._writer == "local" or (self._writer == "auto" and records <= self._spark_above)
 
     def _write_with_spark(self, orders: Sequence[SlotOrder]) -> dict[str, list[PartitionResult]]:
         count = len(orders)
@@ -95,29 +95,29 @@ class RestoreEngine:
                 for batch in batches:
                     for number in batch.column(0).to_pylist():
                         order = orders[number]
-                        results = [json.dumps(asdict(result)) for result in write_slot(order)]
-                        yield pa.record_batch([[order.work] * len(results), results], names=["work", "result"])
+                        texts = [json.dumps(asdict(result)) for result in write_slot(order)]
+                        yield pa.record_batch([[order.work] * len(texts), texts], names=["work", "result"])
             except GaplessError as error:
                 raise RuntimeError(encode_failure(error)) from None
 
-        found: dict[str, list[PartitionResult]] = {}
-        rows = self._spark.range(0, count, 1, count).mapInArrow(write, _RESULT).toArrow().to_pylist()
+        results: dict[str, list[PartitionResult]] = {}
+        rows = self._spark.range(0, count, 1, count).mapInArrow(write, _RESULT_COLUMNS).toArrow().to_pylist()
         for row in rows:
-            found.setdefault(row["work"], []).append(PartitionResult(**json.loads(row["result"])))
-        return found
+            results.setdefault(row["work"], []).append(PartitionResult(**json.loads(row["result"])))
+        return results
 
 
 def _write_here(
     orders: Sequence[SlotOrder], progress: Progress, pulse: Callable[[], None]
 ) -> dict[str, list[PartitionResult]]:
-    found: dict[str, list[PartitionResult]] = {}
-    behind = 0
+    results: dict[str, list[PartitionResult]] = {}
+    written = 0
 
     def advanced(offsets: int) -> None:
-        nonlocal behind
-        behind += offsets
-        progress.advanced(lambda: behind)
+        nonlocal written
+        written += offsets
+        progress.advanced(lambda: written)
 
     for order in orders:
-        found.setdefault(order.work, []).extend(write_slot(order, advanced, pulse))
-    return found
+        results.setdefault(order.work, []).extend(write_slot(order, advanced, pulse))
+    return results

@@ -69,26 +69,25 @@ class Follower:
 
     def _cycle(self, engine: RestoreEngine, progress: Progress) -> None:
         targets = self._restorer.plan_and_check()
-        chosen = [
-            one
+        selections = [
+            selection
             for restore in self._restorer.restores
             for plan in restore.plans
-            if (one := self._chosen(restore, plan)) is not None and one.ranges
+            if (selection := self._select(restore, plan)) is not None and selection.ranges
         ]
-        if not chosen:
+        if not selections:
             self._restorer.lines.progress("restoring" if self._unreadable else "following", at_once=False)
             return
         self._restorer.prepare(targets)
-        results = self._restorer.write(engine, targets, progress, chosen)
-        self._note(chosen, results)
+        results = self._restorer.write(engine, targets, progress, selections)
+        self._store_unreadable(selections, results)
         account = self._restorer.account
         account.add_results(results)
         self._restorer.lines.progress("restoring" if self._unreadable else "following")
-        _log().info(
-            "restored", records=sum(one.records for some in results.values() for one in some), all=account.records
-        )
+        records = sum(result.records for of_work in results.values() for result in of_work)
+        _log().info("restored", records=records, all=account.records)
 
-    def _chosen(self, restore: TopicRestore, plan: PartitionPlan) -> Selection | None:
+    def _select(self, restore: TopicRestore, plan: PartitionPlan) -> Selection | None:
         """Select the offsets of a partition to write now. Raises UndeliveredError for lost offsets, unless skipped."""
         settings, key = self._settings, (restore.work, plan.partition)
         delay, now = settings.first_segment_delay_seconds, datetime.now(UTC)
@@ -108,11 +107,13 @@ class Follower:
             )
         return Selection(restore, plan, offsets_to_write(plan, missing if given_up else OffsetRanges()), given_up)
 
-    def _note(self, chosen: Sequence[Selection], results: Mapping[str, Sequence[PartitionResult]]) -> None:
+    def _store_unreadable(
+        self, selections: Sequence[Selection], results: Mapping[str, Sequence[PartitionResult]]
+    ) -> None:
         """Store unreadable offsets; they may be late, and count as lost only after the timeout."""
-        skipped = {(one.restore.work, one.plan.partition) for one in chosen if one.skip_lost}
-        for work, some in results.items():
-            for result in some:
+        skipped = {(each.restore.work, each.plan.partition) for each in selections if each.skip_lost}
+        for work, of_work in results.items():
+            for result in of_work:
                 key = (work, result.partition)
                 self._unreadable.pop(key, None)
                 if result.unreadable and key not in skipped:

@@ -204,15 +204,15 @@ class Restorer:
         self, engine: RestoreEngine, targets: Sequence[Target], progress: Progress, selections: Sequence[Selection]
     ) -> dict[str, list[PartitionResult]]:
         """Write the selected offsets, except those that an earlier run has written meanwhile. Raises GaplessError."""
-        slots = engine.slots(sum(one.plan.records for one in selections))
+        slots = engine.slots(sum(selection.plan.records for selection in selections))
         is_first = not self._epochs
         state = self.fence_earlier_runs(slots)
         if is_first:
             self.account.restored_before = self._records_done(state)
         self.account.remaining = sum(restore.records for restore in self.restores)
         change_settings(targets, self.restores, state, self.topics, self._takeover(), self.settings)
-        progress.begin(sum(one.ranges.count for one in selections))
-        looking = _SparkProgress(self, self._offsets_done(state))
+        progress.begin(sum(selection.ranges.count for selection in selections))
+        counter = _SparkProgress(self, self._offsets_done(state))
         common = RunContext(
             epochs=self._epochs,
             place=self.address,
@@ -223,7 +223,7 @@ class Restorer:
         )
         orders = [order for restore in self.restores for order in slot_orders(restore, selections, slots, common)]
         try:
-            results = engine.write(orders, progress, looking, _no_pulse)
+            results = engine.write(orders, progress, counter, _no_pulse)
         except BaseException:
             self._abandon(slots, by_spark=engine.written_by == "spark")
             raise
