@@ -199,7 +199,7 @@ def stop_on_signals(written: Callable[[], str]) -> Iterator[None]:
     def sentence(name: str) -> str:
         if not written():
             return f"Stopped by {name}; nothing was written."
-        return f"Stopped by {name} after writing {written()}; the next run reads only new records."
+        return f"Stopped by {name} after writing {written()}; the next run continues from there."
 
     def stop(*_: object) -> None:
         raise StoppedError(sentence("SIGTERM"), by_terminal=False)

@@ -235,7 +235,7 @@ def test_a_run_that_is_stopped_after_its_state_was_written_says_so(
         ended = audit(gapless, kafka, name, f"--state={state}")
         without = audit(gapless, kafka, name)
     assert (ended.code, without.code) == (143, 143)
-    assert f"Stopped by SIGTERM after writing the state {state}; run again" in ended.err
+    assert f"Stopped by SIGTERM after writing the state {state}; the next run continues from there" in ended.err
     assert "Stopped by SIGTERM; nothing was written." in without.err
     again = audit(gapless, kafka, name, f"--state={state}")
     assert again.gaps == {("t", 0): [[1]]}
