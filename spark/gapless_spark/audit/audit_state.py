@@ -45,7 +45,7 @@ class AuditState(AbstractContextManager["AuditState"]):
     """The state at a place, which no other program can change inside the ``with`` block."""
 
     def __init__(self, place: StatePlace | None) -> None:
-        self._block = place
+        self._place = place
         self._head: StateHead | None = None
         self.is_continuation = False
         """Whether an earlier audit has written the state."""
@@ -60,27 +60,27 @@ class AuditState(AbstractContextManager["AuditState"]):
 
     def __enter__(self) -> Self:
         """Lock the place and read the head of the state. Raises StateError."""
-        if self._block is not None:
-            self._block.__enter__()
+        if self._place is not None:
+            self._place.__enter__()
             try:
-                content = self._block.head()
-                self._head = None if content is None else read_head(content, self._block.name)
+                content = self._place.head()
+                self._head = None if content is None else read_head(content, self._place.name)
             except BaseException:
-                self._block.__exit__()
+                self._place.__exit__()
                 raise
             self.is_continuation = self._head is not None
         return self
 
     def __exit__(self, *_: object) -> None:
         """Release the place."""
-        if self._block is not None:
-            self._block.__exit__()
+        if self._place is not None:
+            self._place.__exit__()
 
     def unread(self, cut: Cut) -> Cut:
         """Return the part of `cut` that no earlier audit has read. Raises StateError when the topics do not match."""
-        if self._block is None or self._head is None:
+        if self._place is None or self._head is None:
             return replace(cut, topics=tuple(map(from_log_start, cut.topics)))
-        return unread_cut(self._head, cut, self._block.name)
+        return unread_cut(self._head, cut, self._place.name)
 
     def compare_generations(
         self,
@@ -152,7 +152,7 @@ class AuditState(AbstractContextManager["AuditState"]):
             LocalStorageError: the new state cannot be written; the previous one remains.
             StoreUnreachableError: the same, for an object store.
         """
-        place, head = self._block, self._head
+        place, head = self._place, self._head
         if place is None:
             yield from merge_blocks((), new)
             return
@@ -193,7 +193,7 @@ class AuditState(AbstractContextManager["AuditState"]):
 
     def _previous_blocks(self) -> Iterator[tuple[Block, Received]]:
         """Yield the blocks of the state, without those of upstream topics that no longer exist."""
-        place, head = self._block, self._head
+        place, head = self._place, self._head
         if place is None or head is None:
             return
         restarted = self._generations.restarted
@@ -204,7 +204,7 @@ class AuditState(AbstractContextManager["AuditState"]):
     def _set_details(self, before: StateHead | None, now: StateHead, new: int = 0) -> None:
         self.details = {
             "state": {
-                "place": self._block.name if self._block is not None else None,
+                "place": self._place.name if self._place is not None else None,
                 "generation": now.generation,
                 "continues": before.written if before is not None else None,
                 "records_before": now.records - new,
